@@ -1,0 +1,57 @@
+"""Charges: the lines of the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qserver.errors import InputError
+from qserver.query import LinearQuery
+
+NANO = 10**9
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The loss of a measured row: abs(h_c) * alpha for each cell c.
+
+    Args:
+        row: primitive row h.
+        alpha_nano: alpha = 1 / b in units of 1e-9 epsilon per record, rounded up; > 0.
+        job: the job that pays.
+    """
+
+    row: LinearQuery
+    alpha_nano: int
+    job: str
+
+    def __post_init__(self) -> None:
+        check_nano("alpha_nano", self.alpha_nano)
+
+
+@dataclass(frozen=True)
+class OpaqueCharge:
+    """The loss of a mechanism that is no Laplace row: epsilon for every cell.
+
+    Args:
+        epsilon_nano: in units of 1e-9 epsilon, rounded up; > 0. It bounds the log-ratio under the
+            population's own neighbour relation.
+        job: the job that pays, or what caused the charge.
+    """
+
+    epsilon_nano: int
+    job: str
+
+    def __post_init__(self) -> None:
+        check_nano("epsilon_nano", self.epsilon_nano)
+
+
+def check_nano(name: str, value: object) -> None:
+    """Raise InputError unless `value` is an int > 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise InputError(name, "be a whole number > 0 of nano-epsilon", value)
+
+
+def epsilon_text(nano: int) -> str:
+    """Nano-epsilon as a decimal text of epsilon, exactly."""
+    sign, size = ("-" if nano < 0 else ""), abs(nano)
+    return f"{sign}{size // NANO}.{size % NANO:09d}"

@@ -1,0 +1,214 @@
+"""The public domain: ordered attributes, each a finite list of labels or bins.
+
+A cell is one value of each attribute. The number of cells may be 10^12; nothing here
+materialises them. What happens to a record outside the domain is a stated rule per attribute.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from typing import Literal
+
+from qserver.errors import DomainError
+
+Kind = Literal["labels", "integer", "real"]
+Outside = Literal["drop", "clamp", "other"]
+Missing = Literal["drop", "other"]
+
+MAX_ATTRIBUTES = 256
+MAX_VALUES = 1 << 20
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One public attribute.
+
+    Args:
+        name: letters, digits, `_`, `.`, `-`; at most 64 characters.
+        kind: `labels`, `integer` bins or `real` bins.
+        labels: the labels, for kind `labels`.
+        edges: the k + 1 increasing edges of k half-open bins [e_i, e_(i+1)), for numeric kinds.
+        outside: what becomes of a value outside the labels or edges: `drop` its record, `clamp`
+            it to the nearest bin (numeric kinds only), or count it under the label `other`.
+        missing: what becomes of a missing value: `drop` its record or count it under `other`.
+        missing_markers: texts that stand for a missing value, beside an empty field.
+        other: the name of the extra value, where `outside` or `missing` is `other`.
+
+    Raises:
+        DomainError: a value is out of range; the message names the field.
+    """
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...] = ()
+    edges: tuple[Fraction, ...] = ()
+    outside: Outside = "drop"
+    missing: Missing = "drop"
+    missing_markers: tuple[str, ...] = ()
+    other: str = "other"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.match(self.name):
+            raise DomainError("name", "be 1 to 64 letters, digits, `_`, `.` or `-`", self.name)
+        _check_choice("kind", self.kind, ("labels", "integer", "real"))
+        _check_choice("outside", self.outside, ("drop", "clamp", "other"))
+        _check_choice("missing", self.missing, ("drop", "other"))
+        if self.kind == "labels":
+            self._check_labels()
+        else:
+            self._check_edges()
+        if not 1 <= self.size <= MAX_VALUES:
+            raise DomainError(self.name, f"have 1 to {MAX_VALUES:,} values", self.size)
+
+    def _check_labels(self) -> None:
+        if self.edges:
+            raise DomainError("edges", "be absent for kind `labels`")
+        if not self.labels or not all(isinstance(x, str) and x for x in self.labels):
+            raise DomainError("labels", "be a list of one or more non-empty texts")
+        if len(set(self.labels)) < len(self.labels):
+            repeated = next(x for x in self.labels if self.labels.count(x) > 1)
+            raise DomainError("labels", "name each label once", repeated)
+        if self.outside == "clamp":
+            raise DomainError("outside", "be `drop` or `other` for kind `labels`", "clamp")
+        if self.has_other and self.other in self.labels:
+            raise DomainError(
+                "other", "differ from every label", self.other, hint="Choose another name for it."
+            )
+        clash = set(self.labels) & set(self.missing_markers)
+        if clash:
+            raise DomainError("missing_markers", "not be labels too", min(clash))
+
+    def _check_edges(self) -> None:
+        if self.labels:
+            raise DomainError("labels", f"be absent for kind `{self.kind}`")
+        if len(self.edges) < 2:
+            raise DomainError("edges", "be two or more increasing numbers")
+        if any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise DomainError("edges", "increase strictly")
+        if self.kind == "integer" and any(e.denominator != 1 for e in self.edges):
+            raise DomainError("edges", "be whole numbers for kind `integer`")
+
+    @property
+    def has_other(self) -> bool:
+        """Whether the attribute has the extra value `other`, the last one."""
+        return "other" in (self.outside, self.missing)
+
+    @property
+    def n_regular(self) -> int:
+        """Number of labels or bins, without `other`."""
+        return len(self.labels) if self.kind == "labels" else len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of values, `other` included."""
+        return self.n_regular + self.has_other
+
+    @property
+    def is_total(self) -> bool:
+        """Whether every record keeps its place: nothing is dropped for this attribute."""
+        return self.outside != "drop" and self.missing != "drop"
+
+    @cached_property
+    def value_names(self) -> tuple[str, ...]:
+        """The values as texts, in order: labels, or bins such as `20` or `[20, 25)`."""
+        if self.kind == "labels":
+            names = list(self.labels)
+        else:
+            pairs = zip(self.edges, self.edges[1:], strict=False)
+            names = [self._bin_name(low, high) for low, high in pairs]
+        return tuple(names + [self.other] * self.has_other)
+
+    def _bin_name(self, low: Fraction, high: Fraction) -> str:
+        if self.kind == "integer":
+            last = high - 1
+            return str(low) if low == last else f"{low}..{last}"
+        return f"[{decimal_text(low)}, {decimal_text(high)})"
+
+    def index_of_label(self, label: str) -> int | None:
+        """Index of a label (or of `other`), or None where there is none."""
+        return self._label_index.get(label)
+
+    @cached_property
+    def _label_index(self) -> dict[str, int]:
+        index = {x: i for i, x in enumerate(self.labels)}
+        if self.has_other:
+            index[self.other] = self.size - 1
+        return index
+
+    def bin_of(self, value: Fraction) -> int | None:
+        """Index of the bin that holds `value`, or None where it lies outside the edges."""
+        i = bisect_right(self.edges, value) - 1
+        return i if 0 <= i < self.n_regular else None
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Ordered public attributes with distinct names.
+
+    Raises:
+        DomainError: no attribute, too many, or a name twice.
+    """
+
+    attributes: tuple[Attribute, ...]
+    _axis: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.attributes) <= MAX_ATTRIBUTES:
+            raise DomainError("attributes", f"be a list of 1 to {MAX_ATTRIBUTES} attributes")
+        names = [a.name for a in self.attributes]
+        for name in names:
+            if names.count(name) > 1:
+                raise DomainError("attributes", "have distinct names", name)
+        object.__setattr__(self, "_axis", {n: i for i, n in enumerate(names)})
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values per attribute."""
+        return tuple(a.size for a in self.attributes)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, exactly."""
+        return prod(self.sizes)
+
+    @property
+    def is_total(self) -> bool:
+        """Whether every record maps to a cell, so that no record is ever dropped."""
+        return all(a.is_total for a in self.attributes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names, in order."""
+        return tuple(self._axis)
+
+    def axis(self, name: str) -> int | None:
+        """Position of an attribute, or None where there is none."""
+        return self._axis.get(name)
+
+
+def decimal_text(value: Fraction) -> str:
+    """`value` as a plain decimal where it has one, else as `p/q`."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    if rest != 1:
+        return f"{value.numerator}/{value.denominator}"
+    places = max(twos, fives)
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    return ("-" if value < 0 else "") + digits[:-places] + "." + digits[-places:]
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise DomainError(name, "be one of " + ", ".join(f"`{c}`" for c in choices), value)

@@ -1,0 +1,161 @@
+"""Domain files: JSON or TOML to a Domain and back, with messages that say what to mend."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from qserver.domain import Attribute, Domain, decimal_text
+from qserver.errors import DomainError
+from qserver.numbers import exact_number
+
+_KEYS = {
+    "name",
+    "kind",
+    "labels",
+    "edges",
+    "range",
+    "width",
+    "outside",
+    "missing",
+    "missing_markers",
+    "other",
+}
+MAX_BYTES = 64 << 20
+
+
+def load_domain(path: Path) -> Domain:
+    """The domain in a JSON or TOML file (by its ending).
+
+    Raises:
+        DomainError: the file cannot be read or is wrong; the message names the place.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DomainError(str(path), f"be at most {MAX_BYTES >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise DomainError(str(path), f"be a readable UTF-8 file ({type(exc).__name__})") from exc
+    return domain_from_document(_parse(path, text))
+
+
+def domain_from_document(document: object) -> Domain:
+    """The domain that a parsed file or a stored document describes.
+
+    Raises:
+        DomainError: it is wrong; the message names the place.
+    """
+    if not isinstance(document, Mapping) or set(document) != {"attributes"}:
+        raise DomainError("domain", "be an object with the one key `attributes`")
+    items = document["attributes"]
+    if not isinstance(items, list):
+        raise DomainError("attributes", "be a list of attributes")
+    return Domain(tuple(_attribute(item, f"attributes[{i}]") for i, item in enumerate(items)))
+
+
+def domain_to_document(domain: Domain) -> dict[str, object]:
+    """The domain as plain JSON values; `domain_from_document` reads it back equal."""
+    return {"attributes": [_attribute_document(a) for a in domain.attributes]}
+
+
+def _parse(path: Path, text: str) -> object:
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(text, parse_float=Decimal)
+        if path.suffix == ".json":
+            return json.loads(text, parse_float=Decimal)
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as exc:
+        raise DomainError(str(path), f"be well-formed {path.suffix[1:].upper()} ({exc})") from exc
+    raise DomainError(str(path), "end in .json or .toml")
+
+
+def _attribute(item: object, place: str) -> Attribute:
+    if not isinstance(item, Mapping):
+        raise DomainError(place, "be an object", item)
+    unknown = set(map(str, item)) - _KEYS
+    if unknown:
+        allowed = ", ".join(sorted(_KEYS))
+        raise DomainError(f"{place}.{min(unknown)}", f"be one of the keys {allowed}")
+    try:
+        return Attribute(**_arguments(item))
+    except DomainError as exc:
+        raise exc.under(place) from exc
+
+
+def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
+    kind = item.get("kind", "labels" if "labels" in item else None)
+    arguments: dict[str, Any] = {"name": item.get("name"), "kind": kind}
+    arguments["labels"] = tuple(_texts(item.get("labels", []), "labels"))
+    if "range" in item and "edges" in item:
+        raise DomainError("edges", "be absent where `range` is given")
+    arguments["edges"] = _from_range(item) if "range" in item else _edges(item)
+    for key in ("outside", "missing", "other"):
+        if key in item:
+            arguments[key] = item[key]
+    if "missing" not in item and item.get("outside") == "other":
+        arguments["missing"] = "other"
+    if not isinstance(item.get("other", "other"), str) or not item.get("other", "other"):
+        raise DomainError("other", "be a non-empty text", item.get("other"))
+    arguments["missing_markers"] = tuple(_texts(item.get("missing_markers", []), "missing_markers"))
+    return arguments
+
+
+def _texts(value: object, name: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
+        raise DomainError(name, "be a list of texts")
+    return value
+
+
+def _edges(item: Mapping[str, object]) -> tuple[Fraction, ...]:
+    value = item.get("edges", [])
+    if not isinstance(value, list):
+        raise DomainError("edges", "be a list of increasing numbers", value)
+    return tuple(exact_number(v, f"edges[{i}]", DomainError) for i, v in enumerate(value))
+
+
+def _from_range(item: Mapping[str, object]) -> tuple[Fraction, ...]:
+    """Edges of equal bins: `range` [low, high] (high included for integers) and `width`."""
+    ends = item["range"]
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise DomainError("range", "be a list of two numbers [low, high]", ends)
+    low, high = (exact_number(v, f"range[{i}]", DomainError) for i, v in enumerate(ends))
+    width = exact_number(item.get("width", 1), "width", DomainError)
+    stop = high + 1 if item.get("kind") == "integer" else high
+    if width <= 0 or stop <= low:
+        raise DomainError("range", "have low < high, and `width` > 0")
+    n_bins = (stop - low) / width
+    if n_bins.denominator != 1:
+        fits = low + -(-(stop - low) // width) * width - (stop - high)
+        raise DomainError(
+            "width",
+            "divide the range into whole bins",
+            decimal_text(width),
+            hint=f"A range up to {decimal_text(fits)} would fit, or give `edges`.",
+        )
+    if n_bins > 1 << 20:
+        raise DomainError("width", f"give at most {1 << 20:,} bins", decimal_text(width))
+    return tuple(low + i * width for i in range(int(n_bins) + 1))
+
+
+def _attribute_document(attribute: Attribute) -> dict[str, object]:
+    document: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
+    if attribute.kind == "labels":
+        document["labels"] = list(attribute.labels)
+    else:
+        document["edges"] = [_json_number(e) for e in attribute.edges]
+    document["outside"] = attribute.outside
+    document["missing"] = attribute.missing
+    if attribute.missing_markers:
+        document["missing_markers"] = list(attribute.missing_markers)
+    if attribute.has_other:
+        document["other"] = attribute.other
+    return document
+
+
+def _json_number(value: Fraction) -> int | str:
+    return value.numerator if value.denominator == 1 else decimal_text(value)

@@ -1,0 +1,241 @@
+"""The exception tree; imports nothing.
+
+QServerError
+├── InputError                    the caller's input is wrong; names the field
+│   ├── DomainError               a domain file or an attribute
+│   ├── QueryError                a query or a condition
+│   ├── RequirementError          length, confidence, scales
+│   └── ConfigError               a setting or a command-line argument
+├── NotFoundError                 no such dataset, job, population
+├── NotEstimableError             history cannot give this query
+├── BudgetExhaustedError          the least price exceeds what remains
+├── IdempotencyError              an idempotency key was used with another body
+├── StoreError                    Redis
+│   ├── StoreUnavailableError     cannot be reached, or lost half-way
+│   ├── StoreUnsupportedError     server too old, or another schema version
+│   ├── StoreNotDurableError      may lose or evict acknowledged writes
+│   ├── StoreBehindError          knows less than the worker's journal
+│   ├── StoreCorruptError         its files cannot be loaded without losing acknowledged writes
+│   ├── StateInUseError           another server holds the state folder
+│   ├── FencedError               the lease passed to another worker
+│   └── StaleVersionError         the ledger moved since the plan was made
+├── WorkerError                   the trusted side
+│   ├── NoWorkerError             no worker is alive
+│   ├── JournalError              the journal is corrupt, locked or from a newer version
+│   ├── PrivateDataError          attach: the file or its columns cannot be used
+│   └── MeasurementError          constant public text; details stay in the worker's own log
+└── CapacityError                 a size bound of the server was passed
+
+A class has a stable `code` (what clients match on) and keeps its facts as attributes. No message
+shows a true count, a row, or anything computed from them.
+"""
+
+from __future__ import annotations
+
+
+class QServerError(Exception):
+    """Base of every error that qserver raises on purpose."""
+
+    code = "internal"
+
+
+class InputError(QServerError):
+    """Input that does not meet its condition: "`name` must CONDITION, got VALUE."
+
+    Args:
+        name: the field, or the place in the document, such as ``query.where.age``.
+        condition: what was tested, as a verb phrase ("be a finite number > 0").
+        value: what came instead; leave out when it is private, huge or absent.
+        hint: one more sentence that says how to mend it.
+    """
+
+    code = "invalid_input"
+
+    def __init__(self, name: str, condition: str, value: object = ..., *, hint: str = "") -> None:
+        self.name = name
+        self.condition = condition
+        self.hint = hint
+        shown = "" if value is ... else f", got {_short(value)}"
+        super().__init__(f"`{name}` must {condition}{shown}." + (f" {hint}" if hint else ""))
+
+    def under(self, prefix: str) -> InputError:
+        """The same error, its field placed below `prefix`."""
+        moved = type(self).__new__(type(self))
+        moved.name = f"{prefix}.{self.name}" if self.name else prefix
+        moved.condition = self.condition
+        moved.hint = self.hint
+        text = str(self).replace(f"`{self.name}`", f"`{moved.name}`", 1)
+        Exception.__init__(moved, text)
+        return moved
+
+
+class DomainError(InputError):
+    """A domain file or an attribute is wrong."""
+
+    code = "invalid_domain"
+
+
+class QueryError(InputError):
+    """A query or one of its conditions is wrong."""
+
+    code = "invalid_query"
+
+
+class RequirementError(InputError):
+    """A length, confidence, scale or interval is out of range."""
+
+    code = "invalid_requirement"
+
+
+class ConfigError(InputError):
+    """A setting or command-line argument is wrong."""
+
+    code = "invalid_config"
+
+
+class NotFoundError(QServerError):
+    """No dataset, job or population of this name."""
+
+    code = "not_found"
+
+    def __init__(self, kind: str, name: str) -> None:
+        self.kind = kind
+        self.name = name
+        super().__init__(f"No {kind} is called {_short(name)}.")
+
+
+class NotEstimableError(QServerError):
+    """History holds no unbiased estimate of the query."""
+
+    code = "not_estimable"
+
+    def __init__(
+        self, message: str = "The released history has no unbiased estimate of it."
+    ) -> None:
+        super().__init__(message)
+
+
+class BudgetExhaustedError(QServerError):
+    """The least price of the answer exceeds the budget that remains.
+
+    Args:
+        price_nano: least price, in 1e-9 epsilon.
+        remaining_nano: what remains under the limit, in 1e-9 epsilon.
+    """
+
+    code = "budget_exhausted"
+
+    def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
+        self.price_nano = price_nano
+        self.remaining_nano = remaining_nano
+        super().__init__(
+            f"The answer costs {price_nano / 1e9:.9f} epsilon and "
+            f"{remaining_nano / 1e9:.9f} remain. Ask for a longer interval or less confidence."
+        )
+
+
+class IdempotencyError(QServerError):
+    """An idempotency key came back with a different body."""
+
+    code = "idempotency_mismatch"
+
+
+class StoreError(QServerError):
+    """Redis did not do what was asked; nothing was answered."""
+
+    code = "store_error"
+
+
+class StoreUnavailableError(StoreError):
+    """Redis cannot be reached, or the connection broke."""
+
+    code = "store_unavailable"
+
+
+class StoreUnsupportedError(StoreError):
+    """The server is too old, or the store was written by another schema version."""
+
+    code = "store_unsupported"
+
+
+class StoreNotDurableError(StoreError):
+    """The store could lose or evict a charge that was acknowledged."""
+
+    code = "store_not_durable"
+
+
+class StoreBehindError(StoreError):
+    """The store knows less than the worker's journal: it was lost or restored."""
+
+    code = "store_behind"
+
+
+class StoreCorruptError(StoreError):
+    """The store's files cannot be loaded without giving up acknowledged writes."""
+
+    code = "store_corrupt"
+
+
+class StateInUseError(StoreError):
+    """Another server holds the state folder."""
+
+    code = "state_in_use"
+
+
+class FencedError(StoreError):
+    """The population's lease passed to another worker."""
+
+    code = "fenced"
+
+
+class StaleVersionError(StoreError):
+    """The ledger or the history moved on since the plan was made."""
+
+    code = "stale_version"
+
+
+class WorkerError(QServerError):
+    """The trusted side failed."""
+
+    code = "worker_error"
+
+
+class NoWorkerError(WorkerError):
+    """No worker is alive for the population."""
+
+    code = "no_worker"
+
+
+class JournalError(WorkerError):
+    """The journal is corrupt, locked, missing, or from a newer version."""
+
+    code = "journal_error"
+
+
+class PrivateDataError(WorkerError):
+    """Attach could not read the private file as the domain says.
+
+    Shown to the owner at the worker's own terminal only.
+    """
+
+    code = "private_data_error"
+
+
+class MeasurementError(WorkerError):
+    """A measurement failed. The public text is constant, whatever the cause."""
+
+    code = "measurement_failed"
+
+    def __init__(self) -> None:
+        super().__init__("The measurement failed. Its charge, if any was reserved, is kept.")
+
+
+class CapacityError(QServerError):
+    """A bound on the size of a query, a history or a table was passed."""
+
+    code = "too_large"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

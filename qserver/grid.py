@@ -1,0 +1,190 @@
+"""A query on its class grid: per attribute, the values that no factor tells apart are one class.
+
+The class grid of a query with a few terms is tiny even where the domain has 10^12 cells, so its
+extremes and its exact vector can be written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.query import LinearQuery, Term
+from qserver.weights import Weights
+
+# Exact integers: int64 where a bound shows that they fit, Python integers otherwise.
+IntegerGrid: TypeAlias = NDArray[np.int64] | NDArray[np.object_]
+_INT64_SAFE = 1 << 62
+
+
+@dataclass(frozen=True)
+class AxisClasses:
+    """Classes of one attribute's values as runs: run i, up to `stops[i]`, is of class `ids[i]`.
+
+    Classes are numbered by first occurrence. `n` is their number.
+    """
+
+    axis: int
+    stops: tuple[int, ...]
+    ids: tuple[int, ...]
+    n: int
+
+    def on_classes(self, weights: Weights) -> NDArray[np.int64]:
+        """`weights` by class, shape (n,); they must be constant on each class."""
+        out = np.zeros(self.n, dtype=np.int64)
+        starts = np.array((0, *self.stops[:-1]))
+        out[np.array(self.ids)] = weights.dense[starts]
+        return out
+
+    @property
+    def dense(self) -> NDArray[np.intp]:
+        """Class of each value, shape (size,)."""
+        lengths = np.diff(np.array((0, *self.stops)))
+        return np.repeat(np.array(self.ids, dtype=np.intp), lengths)
+
+
+@dataclass(frozen=True)
+class GridValues:
+    """A vector on a reduced grid: no axis without effect, no two classes with equal slices."""
+
+    axes: tuple[AxisClasses, ...]
+    values: NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """Least and greatest cell value, or bounds of them."""
+
+    low: Fraction
+    high: Fraction
+
+
+@dataclass(frozen=True)
+class ClassGrid:
+    """The product of the classes of the given axes; every other attribute does not matter."""
+
+    axes: tuple[AxisClasses, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of classes per axis."""
+        return tuple(a.n for a in self.axes)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of grid cells, exactly."""
+        return prod(self.shape)
+
+    def values(self, query: LinearQuery) -> IntegerGrid:
+        """Exact integers: cell values times `query.denominator`, of shape `shape`."""
+        scale = query.denominator
+        bound = sum(
+            abs(t.coefficient * scale) * prod(max(map(abs, f.weights.values)) for f in t.factors)
+            for t in query.terms
+        )
+        dtype: np.dtype[Any] = np.dtype(np.int64 if bound < _INT64_SAFE else object)
+        total: NDArray[Any] = np.zeros(self.shape, dtype=dtype)
+        for term in query.terms:
+            total += self.term_values(term, int(term.coefficient * scale), dtype)
+        return total
+
+    def term_values(self, term: Term, coefficient: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """`coefficient` times the term's product over the grid's axes, broadcastable to `shape`."""
+        out: NDArray[Any] = np.full((1,) * len(self.axes), coefficient, dtype=dtype)
+        for i, classes in enumerate(self.axes):
+            weights = term.by_axis.get(classes.axis)
+            if weights is not None:
+                shape = [1] * len(self.axes)
+                shape[i] = classes.n
+                out = out * classes.on_classes(weights).astype(dtype).reshape(shape)
+        return out
+
+    def reduced(self, values: IntegerGrid) -> GridValues:
+        """The same vector with equal slices merged and idle axes dropped: a canonical form."""
+        kept = []
+        for i, classes in enumerate(self.axes):
+            slices: dict[tuple[object, ...], int] = {}
+            moved = np.moveaxis(values, i, 0).reshape(classes.n, -1)
+            merged = [slices.setdefault(tuple(row.tolist()), len(slices)) for row in moved]
+            first = [merged.index(c) for c in range(len(slices))]
+            values = cast("IntegerGrid", np.take(values, first, axis=i))
+            kept.append(_merge(classes, merged))
+        idle = tuple(i for i, classes in enumerate(kept) if classes.n == 1)
+        axes = tuple(classes for classes in kept if classes.n > 1)
+        return GridValues(axes, np.squeeze(values, axis=idle).astype(object))
+
+
+def class_grid(*queries: LinearQuery) -> ClassGrid:
+    """The coarsest grid on which all the queries are constant within each cell."""
+    axes: dict[int, dict[Weights, None]] = {}
+    for query in queries:
+        for term in query.terms:
+            for factor in term.factors:
+                axes.setdefault(factor.axis, {})[factor.weights] = None
+    return ClassGrid(tuple(axis_classes(axis, list(w)) for axis, w in sorted(axes.items())))
+
+
+def axis_classes(axis: int, vectors: Sequence[Weights]) -> AxisClasses:
+    """Classes of one attribute's values under these vectors (at least one)."""
+    stops = np.unique(np.concatenate([np.array(v.stops) for v in vectors]))
+    signatures = np.empty((len(stops), len(vectors)), dtype=np.int64)
+    for j, vector in enumerate(vectors):
+        runs = np.searchsorted(np.array(vector.stops), stops, side="left")
+        signatures[:, j] = np.array(vector.values, dtype=np.int64)[runs]
+    seen: dict[bytes, int] = {}
+    ids = [seen.setdefault(row.tobytes(), len(seen)) for row in signatures]
+    return AxisClasses(axis, tuple(map(int, stops)), tuple(ids), len(seen))
+
+
+def bounded_extremes(query: LinearQuery, *, max_grid: int) -> Extremes:
+    """Sound bounds of the least and greatest cell value of a query whose grid is too large.
+
+    Writes the grid down over the axes that fit into `max_grid` cells, most used first, and
+    bounds each term's product over the other axes by its own extremes.
+    """
+    grid = class_grid(query)
+    uses = {a.axis: sum(a.axis in t.by_axis for t in query.terms) for a in grid.axes}
+    kept: list[AxisClasses] = []
+    for classes in sorted(grid.axes, key=lambda a: (-uses[a.axis], a.n)):
+        if prod(a.n for a in kept) * classes.n <= max_grid:
+            kept.append(classes)
+    part = ClassGrid(tuple(sorted(kept, key=lambda a: a.axis)))
+    inside = {a.axis for a in kept}
+    low = np.zeros(part.shape, dtype=object)
+    high = np.zeros(part.shape, dtype=object)
+    for term in query.terms:
+        rest = _product_extremes(w for a, w in term.by_axis.items() if a not in inside)
+        shape = part.term_values(term, int(term.coefficient * query.denominator), np.dtype(object))
+        ends = (shape * int(rest.low), shape * int(rest.high))
+        low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+    scale = query.denominator
+    return Extremes(Fraction(int(low.min()), scale), Fraction(int(high.max()), scale))
+
+
+def _product_extremes(factors: Iterable[Weights]) -> Extremes:
+    low, high = 1, 1
+    for weights in factors:
+        a, b = min(weights.values), max(weights.values)
+        ends = (low * a, low * b, high * a, high * b)
+        low, high = min(ends), max(ends)
+    return Extremes(Fraction(low), Fraction(high))
+
+
+def _merge(classes: AxisClasses, merged: Sequence[int]) -> AxisClasses:
+    """`classes` with class i renamed `merged[i]`, runs joined, numbered by first occurrence."""
+    stops: list[int] = []
+    ids: list[int] = []
+    for stop, old in zip(classes.stops, classes.ids, strict=True):
+        new = merged[old]
+        if ids and ids[-1] == new:
+            stops[-1] = stop
+        else:
+            stops.append(stop)
+            ids.append(new)
+    return AxisClasses(classes.axis, tuple(stops), tuple(ids), len(set(merged)))

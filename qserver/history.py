@@ -1,0 +1,103 @@
+"""History: the released measurements of one snapshot of one dataset. Immutable, versioned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+
+from qserver.charge import NANO
+from qserver.errors import InputError
+from qserver.query import LinearQuery
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A primitive row h with its noisy answer y = h x + Laplace noise on a lattice.
+
+    Args:
+        id: position in the history, from 0.
+        row: primitive row h (max abs at most 1).
+        key: the row's key.
+        alpha_nano: 1 / b in nano-epsilon per record; 0 for a public row, which has no noise.
+        step: lattice step g > 0.
+        index: y / g, a whole number.
+    """
+
+    id: int
+    row: LinearQuery
+    key: str
+    alpha_nano: int
+    step: Fraction
+    index: int
+
+    def __post_init__(self) -> None:
+        if self.id < 0 or self.alpha_nano < 0 or self.step <= 0:
+            raise InputError("measurement", "have id >= 0, alpha_nano >= 0 and step > 0")
+
+    @property
+    def value(self) -> Fraction:
+        """The released answer y, exactly."""
+        return self.index * self.step
+
+    @property
+    def scale(self) -> float:
+        """Laplace scale b in records; 0 for a public row."""
+        return NANO / self.alpha_nano if self.alpha_nano else 0.0
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the row is exact: a public constraint without noise."""
+        return self.alpha_nano == 0
+
+    @property
+    def lattice_allowance(self) -> float:
+        """What the lattice adds to the continuous law: abs(g K - Lap) < g. 0 for a public row."""
+        return 0.0 if self.is_public else float(self.step)
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Certified weights of an answered key: row = sum of weight_i * h_i.
+
+    Args:
+        key: key of the primitive row that it estimates.
+        weights: pairs of a measurement's id and its weight.
+    """
+
+    key: str
+    weights: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """The live measurements of one snapshot, in order, with the estimators found so far.
+
+    The version is the number of events (measurements and estimators) that made it.
+    """
+
+    snapshot: str
+    sizes: tuple[int, ...]
+    measurements: tuple[Measurement, ...] = ()
+    estimators: Mapping[str, tuple[Estimator, ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    version: int = 0
+
+    def with_events(self, events: Iterable[Measurement | Estimator]) -> History:
+        """This history and the events that followed it.
+
+        Raises:
+            InputError: a measurement's id is not the next one.
+        """
+        rows, found, version = list(self.measurements), dict(self.estimators), self.version
+        for event in events:
+            version += 1
+            if isinstance(event, Estimator):
+                found[event.key] = (*found.get(event.key, ()), event)
+                continue
+            if event.id != len(rows):
+                raise InputError("measurement.id", f"be {len(rows)}, the next one", event.id)
+            rows.append(event)
+        return History(self.snapshot, self.sizes, tuple(rows), MappingProxyType(found), version)

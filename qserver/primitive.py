@@ -1,0 +1,110 @@
+"""The primitive form of a query: its row, multiplier, key, and exact extremes.
+
+The row h of a query q is q / S up to sign, where S = max over cells of abs(q_c) is the
+sensitivity under add-remove. Two queries that are multiples of one another share row and key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from qserver.grid import ClassGrid, IntegerGrid, bounded_extremes, class_grid
+from qserver.query import LinearQuery
+
+MAX_GRID = 1 << 22
+MAX_KEY_GRID = 1 << 16
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A query as `multiplier` times a row.
+
+    Args:
+        row: h, with max abs(h) = 1 (at most 1 where `exact` is false); zero for a zero query.
+        multiplier: signed rational with query = multiplier * row.
+        key: hex digest that equal rows share.
+        low, high: least and greatest cell value of the row (bounds where `exact` is false).
+        exact: whether the extremes are exact.
+    """
+
+    row: LinearQuery
+    multiplier: Fraction
+    key: str
+    low: Fraction
+    high: Fraction
+    exact: bool
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """S of the query: max abs over cells (an upper bound where not `exact`)."""
+        return abs(self.multiplier)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the query vanishes on every cell: it is answered exactly for nothing."""
+        return self.multiplier == 0
+
+    @property
+    def unit(self) -> Fraction:
+        """A common divisor of the row's cell values: 1 / lcm of the coefficients' denominators."""
+        return Fraction(1, self.row.denominator)
+
+
+@lru_cache(maxsize=4096)
+def primitive(query: LinearQuery) -> Primitive:
+    """The primitive form of `query`; exact while its class grid has at most 2^22 cells."""
+    grid = class_grid(query)
+    if grid.n_cells > MAX_GRID:
+        return _bounded(query)
+    values = grid.values(query)
+    low, high = int(values.min()), int(values.max())
+    size = max(abs(low), abs(high))
+    if size == 0:
+        return _zero(query)
+    sign = 1 if int(values.flat[int(np.flatnonzero(values)[0])]) > 0 else -1
+    multiplier = Fraction(sign * size, query.denominator)
+    row = query.scaled(1 / multiplier)
+    ends = sorted((Fraction(sign * low, size), Fraction(sign * high, size)))
+    key = _grid_key(grid, values) if grid.n_cells <= MAX_KEY_GRID else _term_key(row)
+    return Primitive(row, multiplier, key, ends[0], ends[1], exact=True)
+
+
+def _bounded(query: LinearQuery) -> Primitive:
+    bounds = bounded_extremes(query, max_grid=MAX_GRID >> 4)
+    size = max(abs(bounds.low), abs(bounds.high))
+    if size == 0:
+        return _zero(query)
+    sign = 1 if query.terms[0].coefficient > 0 else -1
+    row = query.scaled(sign / size)
+    ends = sorted((sign * bounds.low / size, sign * bounds.high / size))
+    return Primitive(row, sign * size, _term_key(row), ends[0], ends[1], exact=False)
+
+
+def _zero(query: LinearQuery) -> Primitive:
+    nothing = Fraction(0)
+    return Primitive(query.scaled(0), nothing, _digest("zero"), nothing, nothing, exact=True)
+
+
+def _grid_key(grid: ClassGrid, values: IntegerGrid) -> str:
+    """Digest of the exact vector: equal functions of the cell agree, however they were written."""
+    reduced = grid.reduced(values)
+    flat = [int(v) for v in reduced.values.flat]
+    divisor = int(np.gcd.reduce(np.array(flat, dtype=object)))
+    sign = 1 if next(v for v in flat if v) > 0 else -1
+    axes = [[a.axis, list(a.stops), list(a.ids)] for a in reduced.axes]
+    return _digest(json.dumps([axes, [sign * v // divisor for v in flat]]))
+
+
+def _term_key(row: LinearQuery) -> str:
+    # The first coefficient is scaled out: a bound in place of S must not tell equal rows apart.
+    return _digest(json.dumps(row.scaled(1 / row.terms[0].coefficient).to_document()))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,60 @@
+"""What an analyst asks of an answer: the length of its interval and the confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, log1p
+
+from qserver.errors import RequirementError
+
+MIN_DELTA = 1e-9
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """An interval of at most `length`, in the query's own units, at `confidence`.
+
+    Args:
+        length: full length L of the interval, finite and > 0.
+        confidence: 1 - delta, in (0, 1 - 1e-9].
+
+    Raises:
+        RequirementError: a value is out of range; the message names the field.
+    """
+
+    length: float
+    confidence: float
+
+    def __post_init__(self) -> None:
+        check_length(self.length)
+        check_confidence(self.confidence)
+
+    @property
+    def half_width(self) -> float:
+        """L / 2."""
+        return self.length / 2
+
+    @property
+    def log_inverse_delta(self) -> float:
+        """ln(1 / delta), the half-width of one Laplace variable of scale 1."""
+        return -log1p(-self.confidence)
+
+    def is_looser_than(self, other: Requirement) -> bool:
+        """Whether whatever meets `other` meets this requirement too."""
+        return self.length >= other.length and self.confidence <= other.confidence
+
+
+def check_length(length: float) -> None:
+    """Raise RequirementError unless `length` is a finite number in [1e-9, 1e15]."""
+    if not _is_number(length) or not 1e-9 <= length <= 1e15:
+        raise RequirementError("length", "be a number in [1e-9, 1e15]", length)
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise RequirementError unless `confidence` is in (0, 1 - 1e-9]."""
+    if not _is_number(confidence) or not 0 < confidence <= 1 - MIN_DELTA:
+        raise RequirementError("confidence", "be a number in (0, 0.999999999]", confidence)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

@@ -1,0 +1,49 @@
+"""Unions of boxes as disjoint boxes, so that a union is a sum of product terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from qserver.errors import CapacityError
+from qserver.query import MAX_TERMS
+
+# A box: per axis the allowed values as the set bits of an integer; an absent axis allows all.
+Box = Mapping[int, int]
+
+
+def disjoint_union(boxes: Sequence[Box], sizes: Sequence[int]) -> list[dict[int, int]]:
+    """Disjoint boxes that cover exactly the cells of at least one of `boxes`.
+
+    Raises:
+        CapacityError: more boxes than a query may have terms.
+    """
+    covered: list[dict[int, int]] = []
+    for box in boxes:
+        rest = [dict(box)]
+        for earlier in tuple(covered):
+            rest = [part for piece in rest for part in subtract(piece, earlier, sizes)]
+            if len(rest) + len(covered) > MAX_TERMS:
+                raise CapacityError(
+                    f"The union needs more than {MAX_TERMS:,} disjoint terms. Ask its parts."
+                )
+        covered.extend(rest)
+    return covered
+
+
+def subtract(box: Box, other: Box, sizes: Sequence[int]) -> list[dict[int, int]]:
+    """Disjoint boxes that cover the cells of `box` outside `other`."""
+    if any(_mask(box, a, sizes) & m == 0 for a, m in other.items()):
+        return [dict(box)]
+    parts = []
+    inside = dict(box)
+    for axis, mask in other.items():
+        mine = _mask(inside, axis, sizes)
+        outside = mine & ~mask
+        if outside:
+            parts.append({**inside, axis: outside})
+        inside[axis] = mine & mask
+    return parts
+
+
+def _mask(box: Box, axis: int, sizes: Sequence[int]) -> int:
+    return box.get(axis, (1 << sizes[axis]) - 1)

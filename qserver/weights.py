@@ -1,0 +1,144 @@
+"""Integer weights over the values of one attribute, run-length encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import gcd, lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import QueryError
+
+# Whole numbers up to here are exact in float64, and sums of many of them fit 64 bits.
+MAX_WEIGHT = 1 << 40
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights w_0 .. w_(size-1) as runs: `values[i]` up to, not including, `stops[i]`.
+
+    Always primitive: integers without a common divisor, the first non-zero one positive. So two
+    vectors that are multiples of one another are equal here.
+    """
+
+    stops: tuple[int, ...]
+    values: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of values of the attribute."""
+        return self.stops[-1]
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether every weight is zero."""
+        return self.values == (0,)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all weights agree: the attribute does not matter."""
+        return len(self.values) == 1
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether every weight is 0 or 1."""
+        return all(v in (0, 1) for v in self.values)
+
+    @cached_property
+    def dense(self) -> NDArray[np.int64]:
+        """The weights as an array (size,); values are bounded well inside 64 bits."""
+        lengths = np.diff(np.array((0, *self.stops)))
+        array = np.repeat(np.array(self.values, dtype=np.int64), lengths)
+        array.setflags(write=False)
+        return array
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.stops, self.values))
+
+
+@dataclass(frozen=True)
+class ScaledWeights:
+    """A rational vector as `factor` times primitive integer `weights`."""
+
+    factor: Fraction
+    weights: Weights
+
+
+def scaled_weights(dense: Sequence[Fraction | int]) -> ScaledWeights:
+    """The rational vector `dense`, split into a factor and primitive integer weights."""
+    stops: list[int] = []
+    values: list[Fraction | int] = []
+    for i, value in enumerate(dense):
+        if values and values[-1] == value:
+            stops[-1] = i + 1
+        else:
+            values.append(value)
+            stops.append(i + 1)
+    return from_runs(stops, values)
+
+
+def from_runs(stops: Sequence[int], values: Sequence[Fraction | int]) -> ScaledWeights:
+    """The vector with these runs (neighbouring runs may be equal), split as above."""
+    merged_stops: list[int] = []
+    merged: list[Fraction | int] = []
+    for stop, value in zip(stops, values, strict=True):
+        if merged and merged[-1] == value:
+            merged_stops[-1] = stop
+        else:
+            merged.append(value)
+            merged_stops.append(stop)
+    factor = common_factor(merged)
+    if factor == 0:
+        return ScaledWeights(Fraction(0), Weights((merged_stops[-1],), (0,)))
+    integers = tuple(int(v / factor) for v in merged)
+    if max(map(abs, integers)) > MAX_WEIGHT:
+        raise QueryError("weights", "be within a factor of 2^40 of their common divisor")
+    return ScaledWeights(factor, Weights(tuple(merged_stops), integers))
+
+
+def indicator(size: int, chosen: Iterable[int]) -> Weights:
+    """Weights 1 at the indices in `chosen`, 0 elsewhere."""
+    dense = [0] * size
+    for i in chosen:
+        dense[i] = 1
+    return scaled_weights(dense).weights
+
+
+def interval(size: int, start: int, stop: int) -> Weights:
+    """Weights 1 on start <= i < stop, 0 elsewhere."""
+    runs = [(start, 0), (stop, 1), (size, 0)]
+    kept, last = [], 0
+    for end, value in runs:
+        if end > last:
+            kept.append((end, value))
+            last = end
+    return from_runs([e for e, _ in kept], [v for _, v in kept]).weights
+
+
+def common_factor(values: Iterable[Fraction | int]) -> Fraction:
+    """The largest rational whose multiples all values are, signed like the first non-zero one.
+
+    Zero when every value is zero.
+    """
+    over, under, sign = 0, 1, 0
+    for value in values:
+        if value and not sign:
+            sign = 1 if value > 0 else -1
+        over = gcd(over * (value.denominator), value.numerator * under)
+        under = under * value.denominator
+        shared = gcd(over, under) or 1
+        over, under = over // shared, under // shared
+    return Fraction(sign * over, under)
+
+
+def common_denominator(values: Iterable[Fraction]) -> int:
+    """Least common multiple of the denominators."""
+    return lcm(*(v.denominator for v in values))
