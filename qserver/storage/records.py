@@ -1,0 +1,265 @@
+"""What the store holds, as frozen data, and its JSON forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from qserver.answer import Answer
+from qserver.charge import Charge, OpaqueCharge
+from qserver.domain import Domain
+from qserver.domain_file import domain_from_document, domain_to_document
+from qserver.errors import StoreError
+from qserver.history import Estimator, Measurement
+from qserver.plan import PlannedRow
+from qserver.query import LinearQuery, query_from_document
+from qserver.requirement import Requirement
+
+Relation = Literal["add-remove", "replace-one"]
+
+
+@dataclass(frozen=True)
+class DatasetMeta:
+    """The public facts of a dataset, fixed when it was attached.
+
+    Args:
+        records_per_person: k.
+        records_verified: whether attach enforced k.
+    """
+
+    name: str
+    population: str
+    snapshot: str
+    domain: Domain
+    relation: Relation
+    records_per_person: int
+    records_verified: bool
+
+    @cached_property
+    def domain_document(self) -> dict[str, object]:
+        """The domain as plain JSON values."""
+        return domain_to_document(self.domain)
+
+    def to_json(self) -> str:
+        """The facts as JSON text."""
+        plain = {k: getattr(self, k) for k in _META_FIELDS}
+        return json.dumps({**plain, "domain": self.domain_document})
+
+    @classmethod
+    def from_json(cls, text: str) -> DatasetMeta:
+        """The facts that `to_json` wrote."""
+        plain = json.loads(text)
+        domain = domain_from_document(plain.pop("domain"))
+        return cls(domain=domain, **plain)
+
+
+_META_FIELDS = (
+    "name",
+    "population",
+    "snapshot",
+    "relation",
+    "records_per_person",
+    "records_verified",
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question as it waits for a worker: `query` = what was asked, in exact terms."""
+
+    dataset: str
+    snapshot: str
+    query: LinearQuery
+    requirement: Requirement
+
+    def to_json(self) -> str:
+        """The request as JSON text."""
+        return json.dumps(
+            {
+                "dataset": self.dataset,
+                "snapshot": self.snapshot,
+                "sizes": list(self.query.sizes),
+                "terms": self.query.to_document(),
+                "length": self.requirement.length,
+                "confidence": self.requirement.confidence,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request that `to_json` wrote; also what a hostile web process may have written.
+
+        Raises:
+            InputError: the query or the requirement is out of range.
+        """
+        plain = json.loads(text)
+        return cls(
+            dataset=plain["dataset"],
+            snapshot=plain["snapshot"],
+            query=query_from_document(plain["sizes"], plain["terms"]),
+            requirement=Requirement(plain["length"], plain["confidence"]),
+        )
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What a job will measure, fixed when its charges were reserved.
+
+    Args:
+        spent_before_nano, spent_after_nano: of the population.
+        n_history: rows in the history that it was planned on.
+    """
+
+    job: str
+    request: Request
+    rows: tuple[PlannedRow, ...]
+    spent_before_nano: int
+    spent_after_nano: int
+    n_history: int
+
+    def to_json(self) -> str:
+        """The reservation as JSON text."""
+        return json.dumps(
+            {
+                "job": self.job,
+                "request": self.request.to_json(),
+                "rows": [row.to_plain() for row in self.rows],
+                "spent_before": self.spent_before_nano,
+                "spent_after": self.spent_after_nano,
+                "n_history": self.n_history,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Reservation:
+        """The reservation that `to_json` wrote."""
+        plain = json.loads(text)
+        request = Request.from_json(plain["request"])
+        rows = tuple(PlannedRow.from_plain(r, request.query.sizes) for r in plain["rows"])
+        return cls(
+            job=plain["job"],
+            request=request,
+            rows=rows,
+            spent_before_nano=plain["spent_before"],
+            spent_after_nano=plain["spent_after"],
+            n_history=plain["n_history"],
+        )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a job failed: a stable code, a public text, public facts."""
+
+    code: str
+    message: str
+    facts: Mapping[str, Any]
+
+    def to_json(self) -> str:
+        """The problem as JSON text."""
+        return json.dumps({"code": self.code, "message": self.message, "facts": dict(self.facts)})
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A job as the store has it."""
+
+    id: str
+    state: Literal["queued", "running", "done", "failed"]
+    dataset: str
+    request: str
+    result: str | None
+    problem: str | None
+
+
+def measurement_json(row: PlannedRow, index: int, job: str) -> str:
+    """JSON text of a released row; its id is its place in the list."""
+    # A lattice index may exceed 2^53, so it travels as text.
+    return json.dumps({**row.to_plain(), "index": str(index), "job": job})
+
+
+def public_row_json(row: LinearQuery, key: str, value: Fraction) -> str:
+    """JSON text of a public row: exact, without noise, charged to nobody."""
+    step = Fraction(1, value.denominator)
+    planned = PlannedRow(row, key, 0, step)
+    return measurement_json(planned, value.numerator, "attach")
+
+
+def measurement_from_json(text: str, *, position: int, sizes: Sequence[int]) -> Measurement:
+    """The released row at `position` of the list."""
+    plain = json.loads(text)
+    row = PlannedRow.from_plain(plain, sizes)
+    return Measurement(position, row.row, row.key, row.alpha_nano, row.step, int(plain["index"]))
+
+
+def estimator_json(estimator: Estimator) -> str:
+    """JSON text of certified weights; floats survive exactly."""
+    return json.dumps({"key": estimator.key, "weights": [list(w) for w in estimator.weights]})
+
+
+def estimator_from_json(text: str) -> Estimator:
+    """The weights that `estimator_json` wrote."""
+    plain = json.loads(text)
+    return Estimator(plain["key"], tuple((int(i), float(w)) for i, w in plain["weights"]))
+
+
+def charge_json(charge: Charge | OpaqueCharge, *, snapshot: str, at: int) -> str:
+    """JSON text of a charge.
+
+    Args:
+        snapshot: whose cells it loads.
+        at: Unix time in whole seconds, far coarser than any measurement.
+    """
+    plain: dict[str, Any] = {"snapshot": snapshot, "job": charge.job, "at": at}
+    if isinstance(charge, Charge):
+        plain |= {"row": charge.row.to_document(), "alpha": charge.alpha_nano}
+    else:
+        plain |= {"epsilon": charge.epsilon_nano}
+    return json.dumps(plain)
+
+
+@dataclass(frozen=True)
+class StoredCharge:
+    """A charge with the snapshot that it loads."""
+
+    snapshot: str
+    charge: Charge | OpaqueCharge
+    at: int
+
+
+def charge_from_json(text: str, sizes: Mapping[str, Sequence[int]]) -> StoredCharge:
+    """The charge in `text`; a row of a snapshot not in `sizes` becomes an opaque charge.
+
+    That is sound: abs(h) <= 1, so no cell loses more than alpha.
+    """
+    plain = json.loads(text)
+    snapshot, job = plain["snapshot"], plain["job"]
+    charge: Charge | OpaqueCharge
+    if "epsilon" in plain:
+        charge = OpaqueCharge(plain["epsilon"], job)
+    elif snapshot in sizes:
+        charge = Charge(query_from_document(sizes[snapshot], plain["row"]), plain["alpha"], job)
+    else:
+        charge = OpaqueCharge(plain["alpha"], job)
+    return StoredCharge(snapshot, charge, plain["at"])
+
+
+def answer_json(answer: Answer) -> str:
+    """JSON text of an answer."""
+    return json.dumps(asdict(answer))
+
+
+def answer_from_json(text: str) -> Answer:
+    """The answer that `answer_json` wrote."""
+    plain = json.loads(text)
+    return Answer(**{**plain, "evidence": tuple(plain["evidence"])})
+
+
+def reply_code(reply: object) -> int:
+    """The code that opens every script's reply."""
+    if not isinstance(reply, list) or not reply:
+        raise StoreError("A script of the store gave a reply of another form.")
+    return int(cast("int", reply[0]))

@@ -1,0 +1,26 @@
+-- Register a dataset and, when it is the first of its population, the population's ledger.
+-- KEYS[1] hash qs:datasets               dataset -> population
+-- KEYS[2] hash {population}:ledger       limit, spent, version, fence, relation, snapshot:<dataset>, ...
+-- KEYS[3] hash {population}:dataset:<d>  meta
+-- KEYS[4] list {population}:history:<s>  released rows
+-- ARGV[1] dataset  ARGV[2] population  ARGV[3] limit (nano)  ARGV[4] relation  ARGV[5] snapshot
+-- ARGV[6] meta (JSON)  ARGV[7] public row (JSON) or ''
+-- returns {code}: 1 attached, 0 name taken, 2 the population has another limit, 3 another relation
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {0} end
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  if redis.call('HGET', KEYS[2], 'limit') ~= ARGV[3] then return {2} end
+  if redis.call('HGET', KEYS[2], 'relation') ~= ARGV[4] then return {3} end
+else
+  redis.call('HSET', KEYS[2], 'limit', ARGV[3], 'spent', '0', 'version', '0', 'fence', '0',
+    'relation', ARGV[4])
+end
+local shown = '0'
+if ARGV[7] ~= '' then
+  redis.call('RPUSH', KEYS[4], ARGV[7])
+  shown = '1'
+end
+redis.call('HSET', KEYS[2], 'snapshot:' .. ARGV[1], ARGV[5], 'shown:' .. ARGV[5], shown,
+  'spent:' .. ARGV[5], '0')
+redis.call('HSET', KEYS[3], 'meta', ARGV[6])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return {1}

@@ -1,0 +1,398 @@
+"""The store's spending side: lease, reserve, publish, burn, acknowledge. The worker's alone.
+
+Every method is one script, so one atomic step. What each checks, and in which order the steps
+come, is in docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import redis
+
+from qserver.config import Settings
+from qserver.errors import (
+    BudgetExhaustedError,
+    ConfigError,
+    FencedError,
+    NotFoundError,
+    StaleVersionError,
+    StoreBehindError,
+    StoreError,
+)
+from qserver.history import Estimator
+from qserver.storage.connection import Scripts, StoreClient, check_server, connect
+from qserver.storage.durability import await_durable, check_durable
+from qserver.storage.keys import DATASETS, GROUP, Keys
+from qserver.storage.records import (
+    DatasetMeta,
+    Reservation,
+    estimator_json,
+    measurement_json,
+    reply_code,
+)
+from qserver.storage.store import check_schema
+
+ReserveOutcome = Literal["reserved", "reserved before"]
+PublishOutcome = Literal["published", "published before", "burnt"]
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to spend for one population: a secret nonce and a fence that only grows."""
+
+    population: str
+    nonce: str
+    fence: int
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An open job that this worker took from the queue: its id and its stream entry."""
+
+    population: str
+    job: str
+    entry: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ends.
+
+    Args:
+        state: `done` with an answer's JSON, or `failed` with a problem's JSON.
+        keep_s: seconds to keep the job, 0 for as long as the store lives.
+        estimator: certified weights of the answered key, or None.
+        n_show: rows of the snapshot's history to show from now on.
+    """
+
+    state: Literal["done", "failed"]
+    text: str
+    snapshot: str
+    n_show: int
+    keep_s: int
+    estimator: Estimator | None = None
+
+
+class SpendingStore:
+    """The store as the worker sees it; one connection, so for one thread."""
+
+    def __init__(self, client: StoreClient, settings: Settings) -> None:
+        self._client = client
+        self._settings = settings
+        self._scripts = Scripts(client)
+
+    @classmethod
+    def open(cls, settings: Settings) -> SpendingStore:
+        """The store at `settings.redis_url`, refused unless it keeps what it acknowledges.
+
+        Raises:
+            StoreError: it cannot be reached, is too old, may lose or evict charges.
+        """
+        client = connect(settings.redis_url, role="worker", single_connection=True)
+        check_server(client)
+        check_durable(client, allow_volatile=settings.allow_volatile)
+        check_schema(client)
+        return cls(client, settings)
+
+    def check_durable(self) -> None:
+        """Return if the store still keeps what it acknowledges; StoreNotDurableError if not."""
+        check_durable(self._client, allow_volatile=self._settings.allow_volatile)
+
+    def await_durable(self, *, own_writes: bool = True) -> None:
+        """Return once writes are on disk and on the asked replicas.
+
+        Args:
+            own_writes: this connection's writes only; False for all that it can have seen.
+
+        Raises:
+            StoreNotDurableError: they are not, in time.
+        """
+        await_durable(
+            self._client,
+            replicas=self._settings.replicas,
+            timeout_ms=self._settings.durable_timeout_ms,
+            covers="own_writes" if own_writes else "all_writes",
+            allow_volatile=self._settings.allow_volatile,
+        )
+
+    def attach(self, meta: DatasetMeta, *, limit_nano: int, public_row: str = "") -> None:
+        """Register a dataset and its population's limit.
+
+        Raises:
+            ConfigError: the name is taken, or the population has another limit or relation.
+        """
+        keys = Keys(meta.population)
+        reply = self._scripts.run(
+            "attach",
+            keys=[DATASETS, keys.ledger, keys.dataset(meta.name), keys.history(meta.snapshot)],
+            args=[
+                meta.name,
+                meta.population,
+                limit_nano,
+                meta.relation,
+                meta.snapshot,
+                meta.to_json(),
+                public_row,
+            ],
+        )
+        code = reply_code(reply)
+        if code == 0:
+            raise ConfigError("name", "not be attached already", meta.name)
+        if code == 2:
+            raise ConfigError("limit", f"be the limit that population {meta.population} has")
+        if code == 3:
+            raise ConfigError("neighbours", f"be the relation that {meta.population} has")
+
+    def detach(self, meta: DatasetMeta) -> None:
+        """Take a dataset off the list; its spent budget stays spent.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        keys = Keys(meta.population)
+        reply = self._scripts.run(
+            "detach", keys=[DATASETS, keys.ledger, keys.dataset(meta.name)], args=[meta.name]
+        )
+        if reply_code(reply) == 0:
+            raise NotFoundError("dataset", meta.name)
+
+    def has_ledger(self, population: str) -> bool:
+        """Whether the population has a ledger in this store."""
+        return bool(self._client.exists(Keys(population).ledger))
+
+    def make_queue(self, population: str) -> None:
+        """Make the population's consumer group, if there is none yet."""
+        try:
+            self._client.xgroup_create(Keys(population).jobs, GROUP, id="0", mkstream=True)
+        except redis.ResponseError as exc:
+            if "BUSYGROUP" not in str(exc):
+                raise StoreError("The job queue cannot be made.") from exc
+
+    def take(self, populations: Sequence[str], *, consumer: str, block_ms: int) -> Taken | None:
+        """The next open job of these populations, or None after `block_ms` milliseconds."""
+        by_stream = {Keys(p).jobs: p for p in populations}
+        streams: dict[Any, Any] = dict.fromkeys(by_stream, ">")
+        reply: Any = self._client.xreadgroup(GROUP, consumer, streams, count=1, block=block_ms)
+        for stream, entries in _pairs(reply):
+            for entry, fields in entries:
+                return Taken(by_stream[stream], str(fields["job"]), str(entry))
+        return None
+
+    def take_over(self, population: str, *, consumer: str, idle_ms: int) -> Taken | None:
+        """A job whose worker has been silent for `idle_ms` milliseconds, or None."""
+        reply: Any = self._client.xautoclaim(
+            Keys(population).jobs, GROUP, consumer, min_idle_time=idle_ms, count=1
+        )
+        for entry, fields in reply[1]:
+            if fields:
+                return Taken(population, str(fields["job"]), str(entry))
+        return None
+
+    def start(self, taken: Taken) -> None:
+        """Say that a job is being worked on."""
+        self._client.hset(Keys(taken.population).job(taken.job), "state", "running")
+
+    def acquire(self, population: str) -> Lease | None:
+        """The population's lease, or None while another worker holds it.
+
+        Raises:
+            StoreBehindError: the store has no such ledger any more.
+        """
+        keys = Keys(population)
+        nonce = secrets.token_hex(16)
+        reply = self._scripts.run(
+            "acquire", keys=[keys.lease, keys.ledger], args=[nonce, self._settings.lease_ms]
+        )
+        code = reply_code(reply)
+        if code == 2:
+            raise StoreBehindError(
+                "The store has no ledger of this population. Restore it before anything is drawn."
+            )
+        return Lease(population, nonce, int(reply[1])) if code == 1 else None
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back; nothing happens when it has passed on."""
+        self._scripts.run("release", keys=[Keys(lease.population).lease], args=[lease.nonce])
+
+    def renew(self, lease: Lease) -> bool:
+        """Hold the lease longer; False when it has passed on."""
+        reply = self._scripts.run(
+            "renew",
+            keys=[Keys(lease.population).lease],
+            args=[lease.nonce, self._settings.lease_ms],
+        )
+        return reply_code(reply) == 1
+
+    def ledger_version(self, population: str) -> int:
+        """The ledger's version."""
+        return int(self._client.hget(Keys(population).ledger, "version") or 0)
+
+    def is_burnt(self, population: str, job: str) -> bool:
+        """Whether a reservation was given up."""
+        return bool(self._client.hexists(Keys(population).burnt, job))
+
+    def knows_reservation(self, population: str, job: str) -> bool:
+        """Whether the store has the reservation of a job."""
+        return bool(self._client.hexists(Keys(population).reservations, job))
+
+    def reservation(self, population: str, job: str) -> Reservation | None:
+        """The reservation of a job, or None."""
+        text: Any = self._client.hget(Keys(population).reservations, job)
+        return None if text is None else Reservation.from_json(str(text))
+
+    def open_reservations(self, population: str) -> list[str]:
+        """Jobs whose reservation is neither published nor burnt."""
+        found: Any = self._client.hkeys(Keys(population).open)
+        return [str(job) for job in found]
+
+    def reserve(
+        self,
+        lease: Lease,
+        reservation: Reservation,
+        *,
+        ledger_version: int,
+        spent_snapshot_after_nano: int,
+        charges: Sequence[str],
+    ) -> int:
+        """Charge a reservation; the ledger's version after it.
+
+        Raises:
+            BudgetExhaustedError: the limit would be passed.
+            StaleVersionError: the ledger moved since the plan, or the job was reserved before.
+            FencedError: the lease passed on.
+        """
+        keys = Keys(lease.population)
+        reply = self._scripts.run(
+            "reserve",
+            keys=[keys.lease, keys.ledger, keys.charges, keys.reservations, keys.open],
+            args=[
+                reservation.job,
+                lease.nonce,
+                lease.fence,
+                ledger_version,
+                reservation.request.snapshot,
+                reservation.spent_after_nano,
+                spent_snapshot_after_nano,
+                reservation.to_json(),
+                *charges,
+            ],
+        )
+        code, version = reply_code(reply), int(reply[1])
+        if code == 0:
+            price = reservation.spent_after_nano - reservation.spent_before_nano
+            raise BudgetExhaustedError(price_nano=price, remaining_nano=0)
+        _refuse_fenced(code)
+        if code in (2, 3):
+            raise StaleVersionError("The ledger moved on since the plan was made.")
+        if code != 1:
+            raise StoreError("The store refused a malformed reservation.")
+        return version
+
+    def publish(
+        self, lease: Lease, reservation: Reservation, indices: Sequence[int], *, n_history: int
+    ) -> PublishOutcome:
+        """Attach released lattice indices to the history; idempotent by job.
+
+        Args:
+            n_history: rows that the history has before this.
+
+        Raises:
+            FencedError: the lease passed on.
+            StaleVersionError: the history has another length.
+            StoreBehindError: the store does not know the reservation.
+        """
+        keys = Keys(lease.population)
+        rows = [
+            measurement_json(row, index, reservation.job)
+            for row, index in zip(reservation.rows, indices, strict=True)
+        ]
+        reply = self._scripts.run(
+            "publish",
+            keys=[
+                keys.lease,
+                keys.ledger,
+                keys.reservations,
+                keys.open,
+                keys.burnt,
+                keys.history(reservation.request.snapshot),
+            ],
+            args=[reservation.job, lease.nonce, lease.fence, n_history, *rows],
+        )
+        code = reply_code(reply)
+        _refuse_fenced(code)
+        if code == 5:
+            raise StoreBehindError("The store does not know a reservation that was made in it.")
+        if code == 6:
+            raise StaleVersionError("The history has another length than planned on.")
+        outcomes: dict[int, PublishOutcome] = {
+            1: "published",
+            2: "published before",
+            3: "burnt",
+        }
+        return outcomes[code]
+
+    def n_history(self, population: str, snapshot: str) -> int:
+        """Rows in a snapshot's history, those not shown yet included."""
+        return int(self._client.llen(Keys(population).history(snapshot)))
+
+    def burn(self, lease: Lease, job: str) -> None:
+        """Give up an open reservation for ever; its charge stays.
+
+        Raises:
+            FencedError: the lease passed on.
+        """
+        keys = Keys(lease.population)
+        reply = self._scripts.run(
+            "burn",
+            keys=[keys.lease, keys.ledger, keys.open, keys.burnt],
+            args=[job, lease.nonce, lease.fence],
+        )
+        _refuse_fenced(reply_code(reply))
+
+    def acknowledge(self, population: str, job: str, outcome: Outcome, *, entry: str = "") -> None:
+        """End a job and show its rows. Comes after `await_durable`; idempotent."""
+        keys = Keys(population)
+        self._scripts.run(
+            "acknowledge",
+            keys=[
+                keys.job(job),
+                keys.asked,
+                keys.jobs,
+                keys.ledger,
+                keys.estimators(outcome.snapshot),
+            ],
+            args=[
+                job,
+                GROUP,
+                entry,
+                outcome.state,
+                outcome.text,
+                outcome.snapshot,
+                outcome.n_show,
+                estimator_json(outcome.estimator) if outcome.estimator else "",
+                outcome.keep_s,
+            ],
+        )
+
+    def beat(self, populations: Sequence[str], *, ttl_ms: int) -> None:
+        """Say that a worker of these populations lives, for `ttl_ms` milliseconds."""
+        for population in populations:
+            self._client.set(Keys(population).alive, "1", px=ttl_ms)
+
+
+def _refuse_fenced(code: int) -> None:
+    if code == 4:
+        raise FencedError("The lease passed to another worker.")
+
+
+def _pairs(reply: Any) -> list[tuple[str, list[tuple[str, dict[str, str]]]]]:
+    if not reply:
+        return []
+    if isinstance(reply, dict):
+        # RESP3 gives a mapping of lists of pages.
+        return [(k, [entry for page in v for entry in page]) for k, v in reply.items()]
+    return list(reply)

@@ -1,0 +1,309 @@
+"""The store's read side and the online side's few writes: questions and remembered weights."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from qserver.config import Settings
+from qserver.errors import (
+    CapacityError,
+    IdempotencyError,
+    NotFoundError,
+    NoWorkerError,
+    StoreError,
+    StoreUnsupportedError,
+)
+from qserver.history import Estimator, Measurement
+from qserver.storage.connection import Scripts, StoreClient, check_server, connect
+from qserver.storage.durability import check_durable
+from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
+from qserver.storage.records import (
+    DatasetMeta,
+    JobRecord,
+    Request,
+    estimator_from_json,
+    estimator_json,
+    measurement_from_json,
+    reply_code,
+)
+
+SCHEMA_VERSION = 1
+MAX_ESTIMATORS_PER_KEY = 4
+MAX_ESTIMATORS = 20_000
+IDEMPOTENCY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The population's budget at one moment, in nano-epsilon, with the ledger's version."""
+
+    limit_nano: int
+    spent_nano: int
+    version: int
+
+    @property
+    def remaining_nano(self) -> int:
+        """What is left of the limit."""
+        return self.limit_nano - self.spent_nano
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What tells whether anything that an answer depends on has changed.
+
+    Args:
+        n_shown: rows of the history that may be shown.
+        spent_snapshot_nano: this snapshot's share of the population's `spent`.
+    """
+
+    budget: Budget
+    snapshot: str
+    n_shown: int
+    spent_snapshot_nano: int
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How much of a snapshot's lists a reader has read."""
+
+    n_measurements: int = 0
+    n_estimators: int = 0
+    n_charges: int = 0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What came after a cursor, read at one moment. Charges are JSON texts of all snapshots."""
+
+    stamp: Stamp
+    measurements: tuple[Measurement, ...]
+    estimators: tuple[Estimator, ...]
+    charges: tuple[str, ...]
+    cursor: Cursor
+    worker_alive: bool
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A question's job, and whether this call made it or joined another's."""
+
+    job: str
+    joined: bool
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What an idempotency key is bound to: '' until its outcome is known."""
+
+    outcome: str
+
+
+class Store:
+    """The store as the online side sees it; thread-safe."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+        self._scripts = Scripts(client)
+
+    @classmethod
+    def open(cls, settings: Settings, *, role: str = "web") -> Store:
+        """The store at `settings.redis_url`, checked for version and schema.
+
+        Raises:
+            StoreError: it cannot be reached, is too old, or has another schema.
+        """
+        client = connect(settings.redis_url, role=role)
+        check_server(client)
+        check_schema(client)
+        return cls(client)
+
+    def check_ready(self, *, allow_volatile: bool) -> None:
+        """Return if the store answers and keeps what it acknowledges; StoreError otherwise."""
+        check_durable(self._client, allow_volatile=allow_volatile)
+
+    def datasets(self) -> Mapping[str, str]:
+        """Dataset -> population."""
+        found: dict[Any, Any] = self._client.hgetall(DATASETS)
+        return found
+
+    def meta(self, name: str) -> DatasetMeta:
+        """The public facts of a dataset.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        population = self._client.hget(DATASETS, name)
+        if population is None:
+            raise NotFoundError("dataset", name)
+        text = self._client.hget(Keys(str(population)).dataset(name), "meta")
+        if text is None:
+            raise NotFoundError("dataset", name)
+        return DatasetMeta.from_json(str(text))
+
+    def stamp(self, meta: DatasetMeta) -> Stamp:
+        """The present stamp; one round trip.
+
+        Raises:
+            NotFoundError: the dataset was detached or has another snapshot now.
+        """
+        reply = self._client.hmget(Keys(meta.population).ledger, _stamp_fields(meta))
+        return _stamp(reply, meta)
+
+    def changes(self, meta: DatasetMeta, cursor: Cursor, *, shown_only: bool) -> Changes:
+        """What came after `cursor`; one round trip, read at one moment.
+
+        Args:
+            shown_only: leave out rows whose publication is not known to be durable yet.
+        """
+        keys = Keys(meta.population)
+        pipe = self._client.pipeline(transaction=True)
+        pipe.hmget(keys.ledger, _stamp_fields(meta))
+        pipe.lrange(keys.history(meta.snapshot), cursor.n_measurements, -1)
+        pipe.lrange(keys.estimators(meta.snapshot), cursor.n_estimators, -1)
+        pipe.lrange(keys.charges, cursor.n_charges, -1)
+        pipe.exists(keys.alive)
+        fields, rows, estimators, charges, alive = pipe.execute()
+        stamp = _stamp(fields, meta)
+        if shown_only:
+            rows = rows[: max(0, stamp.n_shown - cursor.n_measurements)]
+        measurements = tuple(
+            measurement_from_json(text, position=cursor.n_measurements + i, sizes=meta.domain.sizes)
+            for i, text in enumerate(rows)
+        )
+        moved = Cursor(
+            cursor.n_measurements + len(rows),
+            cursor.n_estimators + len(estimators),
+            cursor.n_charges + len(charges),
+        )
+        found = tuple(map(estimator_from_json, estimators))
+        return Changes(stamp, measurements, found, tuple(charges), moved, bool(alive))
+
+    def worker_alive(self, population: str) -> bool:
+        """Whether a worker of the population lives."""
+        return bool(self._client.exists(Keys(population).alive))
+
+    def submit(
+        self, request: Request, *, population: str, digest: str, max_queue: int, need_worker: bool
+    ) -> Submission:
+        """Queue a question, or join the open job that asks the very same.
+
+        Raises:
+            NoWorkerError: `need_worker`, and none is alive.
+            CapacityError: the queue is full.
+        """
+        keys = Keys(population)
+        job = job_id(population, secrets.token_hex(12))
+        args: list[str | int | bytes] = [
+            job,
+            digest,
+            request.dataset,
+            request.to_json(),
+            max_queue,
+            int(need_worker),
+        ]
+        reply = self._scripts.run(
+            "submit", keys=[keys.asked, keys.jobs, keys.job(job), keys.alive], args=args
+        )
+        code = reply_code(reply)
+        if code == 0:
+            raise NoWorkerError("No worker is alive to measure an answer. Try again later.")
+        if code == 3:
+            raise CapacityError("Too many questions wait for a worker. Try again later.")
+        return Submission(str(reply[1]), joined=code == 2)
+
+    def job(self, job: str) -> JobRecord:
+        """A job.
+
+        Raises:
+            NotFoundError: there is none of this id.
+        """
+        population = population_of_job(job)
+        if not population or set("{}") & set(population):
+            raise NotFoundError("job", job)
+        fields: dict[Any, Any] = self._client.hgetall(Keys(population).job(job))
+        if not fields:
+            raise NotFoundError("job", job)
+        return JobRecord(
+            id=job,
+            state=fields["state"],
+            dataset=fields["dataset"],
+            request=fields["request"],
+            result=fields.get("result"),
+            problem=fields.get("problem"),
+        )
+
+    def job_state(self, job: str) -> Literal["queued", "running", "done", "failed"] | None:
+        """The state of a job, or None; one small round trip, for waiting."""
+        state: Any = self._client.hget(Keys(population_of_job(job)).job(job), "state")
+        return state  # type: ignore[no-any-return]
+
+    def remember(self, meta: DatasetMeta, estimator: Estimator) -> None:
+        """Keep the certified weights of an answer given for nothing, up to a bound."""
+        keys = Keys(meta.population)
+        self._scripts.run(
+            "remember",
+            keys=[keys.estimators(meta.snapshot), keys.remembered(meta.snapshot)],
+            args=[
+                estimator.key,
+                estimator_json(estimator),
+                MAX_ESTIMATORS_PER_KEY,
+                MAX_ESTIMATORS,
+            ],
+        )
+
+    def bind(self, meta: DatasetMeta, *, key: str, body_digest: str, outcome: str = "") -> Binding:
+        """Bind an idempotency key to a body, and to its outcome once that is known.
+
+        Raises:
+            IdempotencyError: the key is bound to another body.
+        """
+        reply = self._scripts.run(
+            "bind",
+            keys=[Keys(meta.population).idempotency(meta.name, key)],
+            args=[body_digest, outcome, IDEMPOTENCY_S],
+        )
+        if reply_code(reply) == 0:
+            raise IdempotencyError(
+                "`Idempotency-Key` must come with the same body as before. Use a new key."
+            )
+        return Binding(str(reply[1]))
+
+
+def check_schema(client: StoreClient) -> None:
+    """Return if the store has this schema; an empty store is given it.
+
+    Raises:
+        StoreUnsupportedError: it was written by another version.
+    """
+    client.set(SCHEMA, str(SCHEMA_VERSION), nx=True)
+    found: Any = client.get(SCHEMA)
+    if found != str(SCHEMA_VERSION):
+        raise StoreUnsupportedError(
+            f"The store has schema version {found}, this qserver reads {SCHEMA_VERSION}. "
+            "Run the version that wrote it, or use an empty store."
+        )
+
+
+def _stamp_fields(meta: DatasetMeta) -> list[str]:
+    snapshot = meta.snapshot
+    return [
+        "limit",
+        "spent",
+        "version",
+        f"snapshot:{meta.name}",
+        f"shown:{snapshot}",
+        f"spent:{snapshot}",
+    ]
+
+
+def _stamp(reply: Any, meta: DatasetMeta) -> Stamp:
+    limit, spent, version, snapshot, shown, share = reply
+    if snapshot != meta.snapshot:
+        raise NotFoundError("dataset", meta.name)
+    if limit is None or spent is None or version is None or share is None:
+        raise StoreError("The store has no ledger for the dataset. Run `qserver-worker doctor`.")
+    budget = Budget(int(limit), int(spent), int(version))
+    return Stamp(budget, meta.snapshot, int(shown or 0), int(share))
