@@ -1,0 +1,359 @@
+"""The spending scripts on a real server: each code of each script, and races."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from qserver.charge import Charge
+from qserver.config import Settings
+from qserver.domain import Attribute, Domain
+from qserver.errors import (
+    BudgetExhaustedError,
+    CapacityError,
+    ConfigError,
+    FencedError,
+    IdempotencyError,
+    NotFoundError,
+    NoWorkerError,
+    StaleVersionError,
+    StoreBehindError,
+    StoreError,
+    StoreUnsupportedError,
+)
+from qserver.history import Estimator
+from qserver.plan import PlannedRow
+from qserver.primitive import primitive
+from qserver.query import total_query
+from qserver.requirement import Requirement
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import SCHEMA, Keys
+from qserver.storage.records import DatasetMeta, Request, Reservation, charge_json
+from qserver.storage.spending import Lease, Outcome, SpendingStore, Taken
+from qserver.storage.store import Cursor, Store
+
+DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))
+META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)
+TOTAL = total_query(DOMAIN.sizes)
+KEY = primitive(TOTAL).key
+LIMIT = 1000
+
+
+@pytest.fixture
+def settings(store_url: str) -> Settings:
+    return Settings(redis_url=store_url, lease_ms=5000)
+
+
+@pytest.fixture
+def writer(settings: Settings) -> SpendingStore:
+    store = SpendingStore.open(settings)
+    store.attach(META, limit_nano=LIMIT)
+    store.make_queue("town")
+    return store
+
+
+@pytest.fixture
+def reader(settings: Settings, writer: SpendingStore) -> Store:
+    return Store.open(settings)
+
+
+@pytest.fixture
+def lease(writer: SpendingStore) -> Iterator[Lease]:
+    held = writer.acquire("town")
+    assert held is not None
+    yield held
+    writer.release(held)
+
+
+def a_request() -> Request:
+    return Request("people", "s1", TOTAL, Requirement(10, 0.95))
+
+
+def a_reservation(job: str, *, before: int = 0, after: int = 300) -> Reservation:
+    row = PlannedRow(TOTAL, KEY, after - before, Fraction(1, 4))
+    return Reservation(job, a_request(), (row,), before, after, n_history=0)
+
+
+def reserve(
+    writer: SpendingStore,
+    lease: Lease,
+    job: str = "town~1",
+    *,
+    version: int = 0,
+    before: int = 0,
+    after: int = 300,
+) -> int:
+    charge = Charge(TOTAL, max(after - before, 1), job)
+    return writer.reserve(
+        lease,
+        a_reservation(job, before=before, after=after),
+        ledger_version=version,
+        spent_snapshot_after_nano=after,
+        charges=[charge_json(charge, snapshot="s1", at=0)],
+    )
+
+
+def submit(reader: Store, digest: str = "d", *, need_worker: bool = False, queue: int = 10) -> str:
+    found = reader.submit(
+        a_request(), population="town", digest=digest, max_queue=queue, need_worker=need_worker
+    )
+    return found.job
+
+
+def test_attach_registers_the_dataset_and_the_limit(reader: Store) -> None:
+    assert reader.datasets() == {"people": "town"}
+    assert reader.meta("people") == META
+    assert reader.stamp(META).budget.limit_nano == LIMIT
+
+
+def test_attach_refuses_a_taken_name_another_limit_and_another_relation(
+    writer: SpendingStore,
+) -> None:
+    other = DatasetMeta("more", "town", "s2", DOMAIN, "add-remove", 1, records_verified=False)
+    replace = DatasetMeta("third", "town", "s3", DOMAIN, "replace-one", 1, records_verified=False)
+    with pytest.raises(ConfigError, match="attached already"):
+        writer.attach(META, limit_nano=LIMIT)
+    with pytest.raises(ConfigError, match="limit"):
+        writer.attach(other, limit_nano=LIMIT + 1)
+    with pytest.raises(ConfigError, match="neighbours"):
+        writer.attach(replace, limit_nano=LIMIT)
+    writer.attach(other, limit_nano=LIMIT)
+
+
+def test_detach_hides_the_dataset_and_keeps_what_was_spent(
+    writer: SpendingStore, reader: Store, lease: Lease
+) -> None:
+    reserve(writer, lease)
+    writer.detach(META)
+    assert reader.datasets() == {}
+    with pytest.raises(NotFoundError):
+        reader.stamp(META)
+    writer.attach(
+        DatasetMeta("people", "town", "s2", DOMAIN, "add-remove", 1, records_verified=False),
+        limit_nano=LIMIT,
+    )
+    assert reader.stamp(reader.meta("people")).budget.spent_nano == 300
+
+
+def test_reserve_charges_and_raises_the_version(
+    writer: SpendingStore, reader: Store, lease: Lease
+) -> None:
+    assert reserve(writer, lease) == 1
+    changes = reader.changes(META, Cursor(), shown_only=True)
+    assert changes.stamp.budget.spent_nano == 300
+    assert changes.stamp.spent_snapshot_nano == 300
+    assert [json.loads(c)["alpha"] for c in changes.charges] == [300]
+    assert writer.open_reservations("town") == ["town~1"]
+
+
+@pytest.mark.parametrize("after", [LIMIT + 1, 10**18, 10**30])
+def test_reserve_refuses_to_pass_the_limit_and_writes_nothing(
+    writer: SpendingStore, reader: Store, lease: Lease, after: int
+) -> None:
+    with pytest.raises(BudgetExhaustedError):
+        reserve(writer, lease, after=after)
+    changes = reader.changes(META, Cursor(), shown_only=True)
+    assert changes.stamp.budget.spent_nano == 0
+    assert changes.charges == ()
+    assert writer.open_reservations("town") == []
+
+
+def test_reserve_takes_the_limit_itself(writer: SpendingStore, lease: Lease) -> None:
+    assert reserve(writer, lease, after=LIMIT) == 1
+
+
+def test_reserve_refuses_less_than_was_spent(writer: SpendingStore, lease: Lease) -> None:
+    reserve(writer, lease)
+    with pytest.raises(StoreError, match="malformed"):
+        reserve(writer, lease, "town~2", version=1, before=200, after=299)
+
+
+def test_reserve_refuses_a_stale_version_and_a_second_time(
+    writer: SpendingStore, lease: Lease
+) -> None:
+    reserve(writer, lease)
+    with pytest.raises(StaleVersionError):
+        reserve(writer, lease, "town~2", version=0, before=300, after=400)
+    with pytest.raises(StaleVersionError):
+        reserve(writer, lease, "town~1", version=1, before=300, after=400)
+
+
+def test_reserve_is_fenced_off_by_another_holder(
+    writer: SpendingStore, lease: Lease, redis_client: StoreClient
+) -> None:
+    redis_client.delete(Keys("town").lease)
+    other = writer.acquire("town")
+    assert other is not None
+    assert other.fence == lease.fence + 1
+    with pytest.raises(FencedError):
+        reserve(writer, lease)
+    with pytest.raises(FencedError):
+        writer.publish(lease, a_reservation("town~1"), [5], n_history=0)
+    with pytest.raises(FencedError):
+        writer.burn(lease, "town~1")
+    writer.release(other)
+
+
+def test_a_lease_is_held_by_one_at_a_time(writer: SpendingStore, lease: Lease) -> None:
+    assert writer.acquire("town") is None
+    assert writer.renew(lease)
+    writer.release(lease)
+    assert not writer.renew(lease)
+    assert writer.acquire("town") is not None
+
+
+def test_a_lease_of_an_unknown_population_is_a_lost_store(writer: SpendingStore) -> None:
+    with pytest.raises(StoreBehindError):
+        writer.acquire("village")
+
+
+def test_publish_attaches_the_answer_once(
+    writer: SpendingStore, reader: Store, lease: Lease
+) -> None:
+    reserve(writer, lease)
+    huge = 2**90 + 1
+    assert writer.publish(lease, a_reservation("town~1"), [huge], n_history=0) == "published"
+    again = writer.publish(lease, a_reservation("town~1"), [7], n_history=1)
+    assert again == "published before"
+    rows = reader.changes(META, Cursor(), shown_only=False).measurements
+    assert [m.index for m in rows] == [huge]
+    assert writer.open_reservations("town") == []
+
+
+def test_a_published_row_is_not_shown_before_it_is_acknowledged(
+    writer: SpendingStore, reader: Store, lease: Lease
+) -> None:
+    job = submit(reader)
+    reserve(writer, lease, job)
+    writer.publish(lease, a_reservation(job), [5], n_history=0)
+    assert reader.changes(META, Cursor(), shown_only=True).measurements == ()
+    taken = writer.take(["town"], consumer="c", block_ms=10)
+    assert taken is not None
+    kept = Estimator(KEY, ((0, 1.0),))
+    outcome = Outcome("done", '"result"', "s1", n_show=1, keep_s=0, estimator=kept)
+    writer.acknowledge("town", job, outcome, entry=taken.entry)
+    writer.acknowledge("town", job, outcome, entry=taken.entry)
+    changes = reader.changes(META, Cursor(), shown_only=True)
+    assert len(changes.measurements) == 1
+    assert changes.estimators == (kept,)
+    assert reader.job(job).state == "done"
+
+
+def test_publish_refuses_a_burnt_or_unknown_reservation(
+    writer: SpendingStore, lease: Lease
+) -> None:
+    reserve(writer, lease)
+    with pytest.raises(StoreBehindError):
+        writer.publish(lease, a_reservation("town~9"), [5], n_history=0)
+    with pytest.raises(StaleVersionError):
+        writer.publish(lease, a_reservation("town~1"), [5], n_history=3)
+    writer.burn(lease, "town~1")
+    writer.burn(lease, "town~1")
+    assert writer.publish(lease, a_reservation("town~1"), [5], n_history=0) == "burnt"
+    assert writer.n_history("town", "s1") == 0
+
+
+def test_identical_questions_share_one_open_job(reader: Store) -> None:
+    first = submit(reader)
+    assert submit(reader) == first
+    assert submit(reader, "other") != first
+
+
+def test_a_question_without_a_worker_is_refused_when_it_needs_one(
+    writer: SpendingStore, reader: Store
+) -> None:
+    with pytest.raises(NoWorkerError):
+        submit(reader, need_worker=True)
+    writer.beat(["town"], ttl_ms=60_000)
+    assert reader.worker_alive("town")
+    assert submit(reader, need_worker=True)
+
+
+def test_a_full_queue_is_refused(reader: Store) -> None:
+    submit(reader, "1", queue=1)
+    with pytest.raises(CapacityError, match="Too many"):
+        submit(reader, "2", queue=1)
+
+
+def test_a_silent_worker_s_job_is_taken_over(writer: SpendingStore, reader: Store) -> None:
+    job = submit(reader)
+    taken = writer.take(["town"], consumer="dead", block_ms=10)
+    assert taken == Taken("town", job, taken.entry if taken else "")
+    assert writer.take(["town"], consumer="next", block_ms=1) is None
+    found = writer.take_over("town", consumer="next", idle_ms=0)
+    assert found is not None
+    assert found.job == job
+
+
+def test_an_idempotency_key_is_bound_to_one_body(reader: Store) -> None:
+    assert reader.bind(META, key="k", body_digest="a").outcome == ""
+    assert reader.bind(META, key="k", body_digest="a", outcome="first").outcome == "first"
+    assert reader.bind(META, key="k", body_digest="a", outcome="second").outcome == "first"
+    with pytest.raises(IdempotencyError):
+        reader.bind(META, key="k", body_digest="b")
+
+
+def test_remembered_weights_are_bounded_per_key(reader: Store) -> None:
+    for i in range(10):
+        reader.remember(META, Estimator("key", ((i, 0.1 + i),)))
+    found = reader.changes(META, Cursor(), shown_only=True).estimators
+    assert [e.weights for e in found] == [((i, 0.1 + i),) for i in range(4)]
+
+
+def test_jobs_are_found_by_id_alone(reader: Store) -> None:
+    for unknown in ("nope", "town~none", "a{b}~c", "~", ""):
+        with pytest.raises(NotFoundError):
+            reader.job(unknown)
+    assert reader.job(submit(reader)).state == "queued"
+
+
+def test_a_store_of_another_schema_is_refused(
+    settings: Settings, redis_client: StoreClient
+) -> None:
+    redis_client.set(SCHEMA, "999")
+    with pytest.raises(StoreUnsupportedError, match="999"):
+        Store.open(settings)
+
+
+def test_hundreds_of_racing_reservations_charge_the_exact_total(
+    settings: Settings, writer: SpendingStore, reader: Store
+) -> None:
+    """Many threads take the lease in turn; the ledger ends at the sum, never past the limit."""
+    n_threads, n_each, price, won = 8, 40, 7, []
+
+    def spend(me: int) -> None:
+        own = SpendingStore.open(settings)
+        own_reader = Store.open(settings)
+        for i in range(n_each):
+            lease = own.acquire("town")
+            while lease is None:
+                lease = own.acquire("town")
+            budget = own_reader.stamp(META).budget
+            try:
+                before = budget.spent_nano
+                reserve(
+                    own,
+                    lease,
+                    f"town~{me}-{i}",
+                    version=budget.version,
+                    before=before,
+                    after=before + price,
+                )
+                won.append(price)
+            except BudgetExhaustedError:
+                pass
+            finally:
+                own.release(lease)
+
+    threads = [threading.Thread(target=spend, args=(i,)) for i in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    changes = reader.changes(META, Cursor(), shown_only=True)
+    assert sum(won) == changes.stamp.budget.spent_nano == LIMIT // price * price
+    assert len(changes.charges) == LIMIT // price

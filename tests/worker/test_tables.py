@@ -1,0 +1,94 @@
+"""Exact answers on codes, against a loop over the records."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import worker.tables
+from qserver.errors import MeasurementError
+from qserver.query import LinearQuery, linear_query
+from qserver.weights import interval, scaled_weights
+from worker.tables import Table, code_dtype, table_from_columns
+
+SIZES = (4, 3, 5)
+
+
+def a_table(n: int, seed: int = 1) -> Table:
+    rng = np.random.default_rng(seed)
+    return table_from_columns({i: rng.integers(0, s, n) for i, s in enumerate(SIZES)}, SIZES)
+
+
+def by_loop(table: Table, query: LinearQuery) -> Fraction:
+    cells = zip(*(c.tolist() for c in table.codes), strict=True)
+    return sum((query.value_at(cell) for cell in cells), Fraction(0))
+
+
+weights = st.fractions(min_value=-3, max_value=3, max_denominator=4)
+factors = st.dictionaries(st.integers(0, 2), st.lists(weights, min_size=5, max_size=5), max_size=3)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> LinearQuery:
+    terms = draw(st.lists(st.tuples(weights, factors), min_size=1, max_size=3))
+    return linear_query(
+        SIZES,
+        [(c, {a: scaled_weights(w[: SIZES[a]]) for a, w in axes.items()}) for c, axes in terms],
+    )
+
+
+@given(queries(), st.sampled_from([0, 1, 40]))
+@settings(max_examples=60, deadline=None)
+def test_answers_equal_a_loop_over_the_records(query: LinearQuery, n: int) -> None:
+    table = a_table(n)
+    assert table.answer(query) == by_loop(table, query)
+
+
+@given(queries())
+@settings(max_examples=30, deadline=None)
+def test_both_routes_of_counting_agree(query: LinearQuery) -> None:
+    table = a_table(50)
+    by_records = sum((table._by_records(t) for t in query.terms), Fraction(0))
+    assert table.answer(query) == by_records
+
+
+def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = linear_query(SIZES, [(1, {0: interval(4, 1, 3), 2: interval(5, 0, 2)})])
+    whole = a_table(1000).answer(query)
+    monkeypatch.setattr(worker.tables, "_CHUNK", 7)
+    assert a_table(1000).answer(query) == whole
+
+
+def test_weights_beyond_64_bits_are_exact() -> None:
+    huge = scaled_weights([1 << 39, 1, 0, 0])
+    other = scaled_weights([(1 << 39) - 1, 1, 3])
+    third = scaled_weights([1 << 38, 1, 5, 7, 9])
+    query = linear_query(SIZES, [(Fraction(1, 3), {0: huge, 1: other, 2: third})])
+    table = a_table(200)
+    assert table.answer(query) == by_loop(table, query)
+    assert table._by_records(query.terms[0]) == by_loop(table, query)
+
+
+def test_an_empty_table_counts_nothing() -> None:
+    query = linear_query(SIZES, [(1, {})])
+    assert a_table(0).answer(query) == 0
+
+
+def test_a_code_outside_the_domain_is_refused_with_the_constant_error() -> None:
+    with pytest.raises(MeasurementError):
+        Table((np.array([4], dtype=np.uint8),), (4,))
+
+
+def test_a_table_shows_nothing_of_its_records() -> None:
+    assert "array" not in repr(a_table(3))
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype"), [(256, np.uint8), (257, np.uint16), (65536, np.uint16), (65537, np.uint32)]
+)
+def test_codes_take_the_smallest_type_that_holds_them(size: int, dtype: type) -> None:
+    assert code_dtype(size) is dtype

@@ -1,0 +1,183 @@
+"""Attach: validate and convert a private file once, and register its public face."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from qserver.charge import NANO
+from qserver.config import Settings
+from qserver.domain import Domain
+from qserver.domain_file import domain_from_document, domain_to_document
+from qserver.errors import ConfigError, StoreBehindError
+from qserver.numbers import exact_number
+from qserver.primitive import primitive
+from qserver.query import total_query
+from qserver.storage.records import DatasetMeta, Relation, public_row_json
+from qserver.storage.spending import SpendingStore
+from worker.journal import Journal
+from worker.journal_records import Attached
+from worker.reading import Snapshot, read_snapshot
+from worker.registry import Entry, Registry
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+MAX_LIMIT = 10**6
+
+
+@dataclass(frozen=True)
+class AttachRequest:
+    """What an owner asks for.
+
+    Args:
+        name: the dataset's public name.
+        population: the people behind it; datasets about the same people share one.
+        limit: the population's epsilon.
+        records_per_person: most records that one person owns, as declared.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    name: str
+    data: Path
+    domain: Domain
+    limit: Fraction
+    relation: Relation
+    population: str
+    records_per_person: int
+
+    def __post_init__(self) -> None:
+        for field, value in (("name", self.name), ("population", self.population)):
+            if not _NAME.match(value):
+                raise ConfigError(field, "be 1 to 64 letters, digits, `_`, `.` or `-`", value)
+        if not Fraction(1, NANO) <= self.limit <= MAX_LIMIT:
+            raise ConfigError("limit", "be from 1e-9 to 1e6 epsilon", str(self.limit))
+        if self.relation not in ("add-remove", "replace-one"):
+            raise ConfigError("neighbours", "be add-remove or replace-one", self.relation)
+        if not 1 <= self.records_per_person <= 10**6:
+            raise ConfigError("records_per_person", "be from 1 to 10^6", self.records_per_person)
+
+    @property
+    def limit_nano(self) -> int:
+        """The limit in nano-epsilon, rounded down."""
+        return int(self.limit * NANO)
+
+
+def parse_limit(text: str) -> Fraction:
+    """The limit that an owner typed, exactly.
+
+    Raises:
+        ConfigError: it is no number.
+    """
+    return exact_number(text, "limit", ConfigError)
+
+
+def attach(
+    request: AttachRequest,
+    *,
+    settings: Settings,
+    registry: Registry,
+    progress: Callable[[str], None],
+) -> DatasetMeta:
+    """Read and convert the file, then register the dataset; its public facts.
+
+    Raises:
+        PrivateDataError: the file cannot be read as the domain says.
+        ConfigError: the name is taken, or the population has another limit or relation.
+        StoreBehindError: the journal knows of spending that the store does not.
+    """
+    store = SpendingStore.open(settings)
+    if request.name in registry.entries():
+        raise ConfigError("name", "not be attached already", request.name)
+    progress("reading and converting the file")
+    snapshot = read_snapshot(request.data, request.domain, key=registry.key())
+    meta = DatasetMeta(
+        name=request.name,
+        population=request.population,
+        snapshot=secrets.token_hex(8),
+        domain=request.domain,
+        relation=request.relation,
+        records_per_person=request.records_per_person,
+        records_verified=False,
+    )
+    progress("registering the dataset")
+    journal = registry.journal(request.population, create=True)
+    with journal.exclusive():
+        _check_store_remembers(store, journal, request.population)
+        journal.append(_record(request, meta, snapshot))
+    store.attach(meta, limit_nano=request.limit_nano, public_row=_public_row(meta, snapshot))
+    store.await_durable()
+    store.make_queue(request.population)
+    registry.put(_entry(request, meta, snapshot))
+    return meta
+
+
+def detach(name: str, *, settings: Settings, registry: Registry) -> None:
+    """Take a dataset off the list. Its charges, history and journal stay.
+
+    Raises:
+        NotFoundError: there is none of this name.
+    """
+    entry = registry.entry(name)
+    store = SpendingStore.open(settings)
+    meta = DatasetMeta(
+        name=name,
+        population=entry.population,
+        snapshot=entry.snapshot,
+        domain=domain_from_document(entry.domain),
+        relation="add-remove",
+        records_per_person=entry.records_per_person,
+        records_verified=False,
+    )
+    store.detach(meta)
+    registry.remove(name)
+
+
+def _record(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Attached:
+    return Attached(
+        dataset=meta.name,
+        snapshot=meta.snapshot,
+        limit_nano=request.limit_nano,
+        neighbours=meta.relation,
+        fingerprint_hex=snapshot.fingerprint,
+        details={"records_per_person": meta.records_per_person},
+    )
+
+
+def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Entry:
+    return Entry(
+        name=meta.name,
+        population=meta.population,
+        snapshot=meta.snapshot,
+        data=str(request.data.resolve()),
+        domain=domain_to_document(request.domain),
+        records_per_person=meta.records_per_person,
+        fingerprint=snapshot.fingerprint,
+    )
+
+
+def _public_row(meta: DatasetMeta, snapshot: Snapshot) -> str:
+    """The total as a free exact row, where the neighbour relation makes it public.
+
+    Replacing a record keeps their number only if no record is ever dropped, and the number of
+    records is the number of people only if each owns exactly one.
+    """
+    if meta.relation != "replace-one" or not meta.domain.is_total or meta.records_per_person != 1:
+        return ""
+    row = total_query(meta.domain.sizes)
+    return public_row_json(row, primitive(row).key, snapshot.table.answer(row))
+
+
+def _check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
+    if journal.last_ledger_version == 0:
+        return
+    known = store.has_ledger(population) and store.ledger_version(population)
+    if known is False or known < journal.last_ledger_version:
+        raise StoreBehindError(
+            f"The journal of population {population} knows of charges that the store lacks. "
+            "Restore the store, or use another population name for other people."
+        )

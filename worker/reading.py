@@ -1,0 +1,183 @@
+"""Private files into integer codes: CSV or Parquet through DuckDB, total by construction.
+
+DuckDB's own messages quote values, so they never leave this module but to the owner's terminal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.domain import Attribute, Domain
+from qserver.domain_file import domain_to_document
+from qserver.errors import PrivateDataError
+from worker.tables import Table, table_from_columns
+
+_MISSING, _OUTSIDE = -1, -2
+_READERS = {
+    ".csv": "read_csv({path}, header = true, all_varchar = true, sample_size = -1)",
+    ".tsv": "read_csv({path}, header = true, all_varchar = true, sample_size = -1, delim = '\t')",
+    ".parquet": "read_parquet({path})",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Snapshot:
+    """Converted records: the table and a keyed fingerprint of its content.
+
+    Both are private. No count of records is kept beside the table: under add-remove even the
+    number of records is not public.
+    """
+
+    table: Table
+    fingerprint: str
+
+
+def read_snapshot(path: Path, domain: Domain, *, key: bytes) -> Snapshot:
+    """Read `path` into codes under the domain's rules.
+
+    Args:
+        path: a .csv, .tsv (with a header line, optionally .gz) or .parquet file whose columns
+            include every attribute of the domain; other columns are not read.
+        key: the worker's secret; without it a fingerprint could be compared with guesses.
+
+    Raises:
+        PrivateDataError: the file cannot be read, or lacks a column. Shown to the owner only.
+    """
+    with _connect(path) as connection:
+        source = _source(path)
+        _check_columns(connection, source, domain)
+        _make_enums(connection, domain)
+        columns = ", ".join(f"{_code_sql(a, i)} AS c{i}" for i, a in enumerate(domain.attributes))
+        try:
+            raw = connection.execute(f"SELECT {columns} FROM {source}").fetchnumpy()  # noqa: S608
+        except duckdb.Error as exc:
+            raise PrivateDataError(f"{path.name} cannot be read: {exc}") from exc
+    coded = [_codes(a, raw[f"c{i}"]) for i, a in enumerate(domain.attributes)]
+    kept = np.logical_and.reduce([c >= 0 for c in coded])
+    table = table_from_columns({i: c[kept] for i, c in enumerate(coded)}, domain.sizes)
+    return Snapshot(table, _fingerprint(table, domain, key))
+
+
+def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+    if not path.is_file():
+        raise PrivateDataError(f"{path} is not a file.")
+    connection = duckdb.connect(":memory:", config={"threads": 2})
+    # Only this one file can be opened, and nothing can be loaded or fetched.
+    connection.execute(f"SET allowed_paths = [{_quoted(str(path.resolve()))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET preserve_insertion_order = true")
+    return connection
+
+
+def _source(path: Path) -> str:
+    suffixes = [s.lower() for s in path.suffixes if s.lower() not in (".gz", ".zst")]
+    reader = _READERS.get(suffixes[-1] if suffixes else "")
+    if reader is None:
+        raise PrivateDataError(f"{path.name} must end in .csv, .tsv or .parquet (CSV also .gz).")
+    return reader.format(path=_quoted(str(path.resolve())))
+
+
+def column_names(connection: duckdb.DuckDBPyConnection, source: str) -> list[str]:
+    """Names of the file's columns."""
+    try:
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608
+    except duckdb.Error as exc:
+        raise PrivateDataError(f"The file cannot be read: {exc}") from exc
+    return [str(row[0]) for row in rows]
+
+
+def _check_columns(connection: duckdb.DuckDBPyConnection, source: str, domain: Domain) -> None:
+    found = set(column_names(connection, source))
+    lacking = [name for name in domain.names if name not in found]
+    if lacking:
+        raise PrivateDataError(
+            f"The file must have a column for every attribute; it lacks {', '.join(lacking)}."
+        )
+
+
+def _make_enums(connection: duckdb.DuckDBPyConnection, domain: Domain) -> None:
+    for i, attribute in enumerate(domain.attributes):
+        if attribute.kind == "labels":
+            labels = ", ".join(map(_quoted, attribute.labels))
+            connection.execute(f"CREATE TYPE e{i} AS ENUM ({labels})")
+
+
+def _code_sql(attribute: Attribute, i: int) -> str:
+    """SQL that gives a label's code or a number, `_MISSING` or NULL; it cannot fail on a value."""
+    text = f"trim(CAST({_identifier(attribute.name)} AS VARCHAR))"
+    markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
+    missing = f"{text} IS NULL OR {text} IN ({markers})"
+    if attribute.kind == "labels":
+        code = f"coalesce(CAST(enum_code(TRY_CAST({text} AS e{i})) AS BIGINT), {_OUTSIDE})"
+        return f"CASE WHEN {missing} THEN {_MISSING} ELSE {code} END"
+    return f"CASE WHEN {missing} THEN NULL ELSE TRY_CAST({text} AS DOUBLE) END"
+
+
+def _codes(attribute: Attribute, raw: Any) -> NDArray[np.int64]:
+    """Codes of one attribute by its rules; -1 where the record is to be dropped."""
+    if attribute.kind == "labels":
+        codes = np.asarray(raw, dtype=np.int64).copy()
+    else:
+        codes = _bins(attribute, np.ma.filled(raw.astype(np.float64), np.nan))
+    other = attribute.size - 1
+    codes[codes == _OUTSIDE] = other if attribute.outside == "other" else _MISSING - 2
+    codes[codes == _MISSING] = other if attribute.missing == "other" else _MISSING - 2
+    return codes
+
+
+def _bins(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    edges = np.array([float(e) for e in attribute.edges])
+    codes = np.searchsorted(edges, values, side="right").astype(np.int64) - 1
+    outside = (codes < 0) | (codes >= attribute.n_regular)
+    if attribute.outside == "clamp":
+        codes = np.clip(codes, 0, attribute.n_regular - 1)
+    else:
+        codes[outside] = _OUTSIDE
+    codes[np.isnan(values)] = _MISSING
+    return codes
+
+
+def _fingerprint(table: Table, domain: Domain, key: bytes) -> str:
+    digest = hashlib.blake2b(key=key, digest_size=32)
+    digest.update(json.dumps(domain_to_document(domain), sort_keys=True).encode())
+    for codes in table.codes:
+        digest.update(len(codes).to_bytes(8, "big"))
+        digest.update(codes.tobytes())
+    return digest.hexdigest()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def infer_domain_document(path: Path, columns: Sequence[str] | None = None) -> dict[str, object]:
+    """A domain document from the private file itself. This reveals data; see `attach --help`.
+
+    Every distinct value of every column becomes a label, so rare values become public.
+    """
+    with _connect(path) as connection:
+        source = _source(path)
+        names = list(columns) if columns else column_names(connection, source)
+        attributes = []
+        for name in names:
+            text = f"trim(CAST({_identifier(name)} AS VARCHAR))"
+            sql = f"SELECT DISTINCT {text} AS v FROM {source} WHERE {text} <> '' ORDER BY v"  # noqa: S608
+            try:
+                values = [str(row[0]) for row in connection.execute(sql).fetchall()]
+            except duckdb.Error as exc:
+                raise PrivateDataError(f"Column {name} cannot be read: {exc}") from exc
+            attributes.append({"name": name, "kind": "labels", "labels": values or ["none"]})
+    return {"attributes": attributes}

@@ -1,0 +1,116 @@
+"""The private data: integer codes in memory, counted by full scans.
+
+After `Table` is built no data value can make anything fail: codes lie inside the public domain by
+construction, absent groups count zero, and weights are applied in Python integers. A scan touches
+every record whatever the question's weights are, and prunes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import MeasurementError
+from qserver.grid import ClassGrid, IntegerGrid, class_grid
+from qserver.query import LinearQuery, Term
+
+MAX_COUNT_GRID = 1 << 20
+_CHUNK = 1 << 16
+# Up to 2^40 records, sums of values this small fit 63 bits.
+_SMALL_VALUE = 1 << 22
+
+Codes = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
+
+
+class Tables(Protocol):
+    """Anything that can answer a query exactly; each engine of private data is one."""
+
+    def answer(self, query: LinearQuery) -> Fraction:
+        """The exact true answer. It must never leave the worker's memory without noise."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Integer codes of one snapshot.
+
+    Args:
+        codes: per attribute, the index of each record's value, all of the same length.
+        sizes: number of values per attribute.
+    """
+
+    codes: tuple[Codes, ...]
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.codes) != len(self.sizes) or len({len(c) for c in self.codes}) > 1:
+            raise MeasurementError
+        for codes, size in zip(self.codes, self.sizes, strict=True):
+            if len(codes) and int(codes.max()) >= size:
+                raise MeasurementError
+
+    def answer(self, query: LinearQuery) -> Fraction:
+        """The exact true answer of `query` on these records."""
+        grid = class_grid(query)
+        if grid.n_cells <= MAX_COUNT_GRID:
+            return self._by_classes(query, grid)
+        return sum((self._by_records(t) for t in query.terms), Fraction(0))
+
+    def _by_classes(self, query: LinearQuery, grid: ClassGrid) -> Fraction:
+        """Count the records of every class cell, then weigh the counts in Python integers."""
+        counts = np.zeros(grid.n_cells, dtype=np.int64)
+        lookup = [(self.codes[a.axis], a.dense.astype(np.int32), a.n) for a in grid.axes]
+        n = len(self.codes[0])
+        for start in range(0, max(n, 1), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            cell = np.zeros(len(self.codes[0][part]), dtype=np.int32)
+            for codes, classes, n_classes in lookup:
+                cell *= n_classes
+                cell += classes[codes[part]]
+            counts += np.bincount(cell, minlength=grid.n_cells)
+        return Fraction(_weigh(grid.values(query).ravel(), counts), query.denominator)
+
+    def _by_records(self, term: Term) -> Fraction:
+        """Sum a term over the records, for queries whose class grid is too large to write down."""
+        largest = 1
+        for factor in term.factors:
+            largest *= max(map(abs, factor.weights.values))
+        dtype = np.int64 if largest * _CHUNK < 1 << 62 else object
+        total = 0
+        for start in range(0, len(self.codes[0]), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            product = np.ones(len(self.codes[0][part]), dtype=dtype)
+            for factor in term.factors:
+                product = (
+                    product * factor.weights.dense.astype(dtype)[self.codes[factor.axis][part]]
+                )
+            total += int(product.sum())
+        return term.coefficient * total
+
+
+def _weigh(values: IntegerGrid, counts: NDArray[np.int64]) -> int:
+    """Sum of value times count, exactly. The route depends on the public values alone."""
+    if values.dtype == np.int64 and int(np.abs(values).max()) < _SMALL_VALUE:
+        return int(values.astype(np.int64) @ counts)
+    return sum(int(v) * int(c) for v, c in zip(values, counts, strict=True))
+
+
+def code_dtype(size: int) -> type[np.uint8] | type[np.uint16] | type[np.uint32]:
+    """The smallest unsigned type that holds the codes of `size` values."""
+    if size <= 1 << 8:
+        return np.uint8
+    return np.uint16 if size <= 1 << 16 else np.uint32
+
+
+def table_from_columns(columns: Mapping[int, NDArray[np.generic]], sizes: Sequence[int]) -> Table:
+    """A table from one array of codes per axis, each narrowed to its smallest type."""
+    codes: tuple[Any, ...] = tuple(
+        np.ascontiguousarray(columns[axis], dtype=code_dtype(size))
+        for axis, size in enumerate(sizes)
+    )
+    return Table(codes, tuple(sizes))
