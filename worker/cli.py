@@ -1,0 +1,184 @@
+"""The worker's command line: attach, run, doctor, detach. The trusted side's only door."""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy loads: several BLAS threads cost more than they give on small matrices.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import json
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import qserver
+from qserver.config import Settings
+from qserver.domain import Domain
+from qserver.domain_file import domain_from_document, load_domain
+from qserver.errors import ConfigError, QServerError
+from worker.attach import AttachRequest, attach, detach, parse_limit
+from worker.doctor import examine
+from worker.loop import Loop, load
+from worker.reading import infer_domain_document
+from worker.registry import Registry
+
+_INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
+value of every column becomes public, with no noise and outside the ledger. Use it for data whose
+values are public anyway."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 on success, 1 on failure, 2 on wrong usage."""
+    arguments = _parser().parse_args(argv)
+    try:
+        settings = Settings.from_environment(
+            redis_url=arguments.redis_url, state_dir=arguments.state
+        )
+        return int(arguments.run(arguments, settings))
+    except QServerError as exc:
+        _say(f"{exc.code}: {exc}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
+    request = AttachRequest(
+        name=arguments.name,
+        data=arguments.data,
+        domain=_domain(arguments),
+        limit=parse_limit(arguments.limit),
+        relation=arguments.neighbours,
+        population=arguments.population or arguments.name,
+        records_per_person=arguments.records_per_person,
+    )
+    meta = attach(request, settings=settings, registry=Registry(settings.state_dir), progress=_say)
+    if arguments.json:
+        sys.stdout.write(meta.to_json() + "\n")
+    else:
+        sys.stdout.write(
+            f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
+            f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
+            f"{meta.relation}, limit {arguments.limit} epsilon.\n"
+            f"Records per person: {meta.records_per_person}, as declared; not verified.\n"
+        )
+    return 0
+
+
+def _domain(arguments: argparse.Namespace) -> Domain:
+    if arguments.infer_domain == (arguments.domain is not None):
+        raise ConfigError("domain", "be given, or else the flag --infer-domain")
+    if arguments.domain is not None:
+        return load_domain(arguments.domain)
+    _say("warning: --infer-domain makes every distinct value of every column public")
+    return domain_from_document(infer_domain_document(arguments.data))
+
+
+def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
+    registry = Registry(settings.state_dir)
+    log = _log(registry)
+    if not registry.entries():
+        raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
+    loaded = load(registry, log=log)
+    for name in loaded.refused:
+        _say(f"dataset {name} is refused: its file is missing, unreadable or was changed")
+    if len(loaded.refused) == len(registry.entries()):
+        return 1
+    loop = Loop(settings=settings, trusted=loaded.trusted, log=log)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: loop.stop())
+    _say(f"worker ready: {', '.join(sorted(registry.entries()))}")
+    loop.run()
+    _say("worker stopped")
+    return 0
+
+
+def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
+    findings = examine(Registry(settings.state_dir), settings)
+    if arguments.json:
+        plain = [{"check": f.check, "ok": f.ok, "text": f.text} for f in findings]
+        sys.stdout.write(json.dumps(plain) + "\n")
+    else:
+        for finding in findings:
+            mark = "ok  " if finding.ok else "FAIL"
+            sys.stdout.write(f"{mark} {finding.check}: {finding.text}\n")
+    return 0 if all(f.ok for f in findings) else 1
+
+
+def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
+    detach(arguments.name, settings=settings, registry=Registry(settings.state_dir))
+    sys.stdout.write(f"Detached {arguments.name}. What was spent stays spent.\n")
+    return 0
+
+
+def _log(registry: Registry) -> logging.Logger:
+    """The worker's own log: a private file, never the terminal, never the store."""
+    log = logging.getLogger("qserver.worker")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    descriptor = os.open(registry.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    handler = logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.handlers = [handler]
+    return log
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qserver-worker",
+        description="The trusted side of qserver: the only program that sees private rows.",
+        epilog="Exit codes: 0 success, 1 failure (the message says why), 2 wrong usage.",
+    )
+    parser.add_argument("--version", action="version", version=qserver.__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--redis-url", help="address of the store (default: QSERVER_REDIS_URL)")
+    common.add_argument(
+        "--state", type=Path, help="folder of the worker's private files (QSERVER_STATE_DIR)"
+    )
+    common.add_argument("--json", action="store_true", help="print JSON")
+    _add_attach(commands.add_parser("attach", parents=[common], help="attach a dataset"))
+    run = commands.add_parser("run", parents=[common], help="answer questions until stopped")
+    run.set_defaults(run=_run)
+    doctor = commands.add_parser("doctor", parents=[common], help="check data, journal and store")
+    doctor.set_defaults(run=_doctor)
+    gone = commands.add_parser("detach", parents=[common], help="take a dataset off the list")
+    gone.add_argument("name", help="the dataset's name")
+    gone.set_defaults(run=_detach)
+    return parser
+
+
+def _add_attach(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="public name of the dataset")
+    parser.add_argument("--data", type=Path, required=True, help=".csv, .tsv (also .gz), .parquet")
+    parser.add_argument("--domain", type=Path, help="domain file, .json or .toml")
+    parser.add_argument("--infer-domain", action="store_true", help=_INFER_HELP)
+    parser.add_argument("--limit", required=True, help="the population's epsilon, for ever")
+    parser.add_argument(
+        "--neighbours",
+        choices=("add-remove", "replace-one"),
+        default="add-remove",
+        help="what the guarantee compares: one record more or less, or one replaced",
+    )
+    parser.add_argument(
+        "--population",
+        help="the people behind the data (default: the dataset's name); datasets about the same "
+        "people must share it, so that they share the limit",
+    )
+    parser.add_argument(
+        "--records-per-person",
+        type=int,
+        default=1,
+        help="most records one person owns, as you declare (default 1)",
+    )
+    parser.set_defaults(run=_attach)

@@ -1,0 +1,293 @@
+"""The worker's own memory of one population: append-only, fsynced, chained by digests.
+
+It outlives the store: what it says was charged was charged, and what it says was released is
+published again and never drawn again. One file serves every worker process of a host; each takes
+an exclusive lock for a section, reads what the others appended since, and may then append.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from qserver.errors import JournalError
+from worker.journal_records import (
+    GENESIS,
+    SCHEMA_VERSION,
+    Attached,
+    Line,
+    Opened,
+    Record,
+    Released,
+    Reserved,
+    read_line,
+    write_line,
+)
+from worker.journal_state import JournalState
+
+_CHUNK = 1 << 20
+_UNWRITTEN = b"\0"
+
+
+class Journal:
+    """One population's journal; make it with `Journal.open`.
+
+    Queries tell what was known at the end of the last section, or within the current one. An
+    object may be used by several threads and after a fork: no descriptor outlives a section.
+    """
+
+    def __init__(self, path: Path, *, fsync: Callable[[int], None]) -> None:
+        self._path = path
+        self._fsync = fsync
+        self._state = JournalState()
+        self._digest = GENESIS
+        self._n_records = 0
+        self._n_bytes = 0
+        self._identity: tuple[int, int] | None = None
+        self._section = threading.RLock()
+        self._descriptor: int | None = None
+        self._failed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        population: str,
+        create: bool,
+        fsync: Callable[[int], None] = os.fsync,
+    ) -> Journal:
+        """The journal at `path`, read and checked to its end.
+
+        Args:
+            path: the file; its folder must exist.
+            population: whose journal it must be.
+            create: begin one (mode 0600) if there is none. False refuses a missing or empty file,
+                so a lost journal is noticed.
+            fsync: makes a descriptor's writes durable before it returns.
+
+        Raises:
+            JournalError: the file is missing, damaged, another population's, of a newer version,
+                or readable by others.
+        """
+        journal = cls(path, fsync=fsync)
+        if create:
+            journal._touch()
+        with journal.exclusive():
+            if journal._state.population is None:
+                if not create:
+                    raise JournalError("The journal is empty. Restore it, or attach anew.")
+                # The folder first: a file that has its first line is then sure to be found again.
+                journal._sync_folder()
+                journal.append(Opened(population=population, schema_version=SCHEMA_VERSION))
+            if journal._state.population != population:
+                raise JournalError("The journal belongs to another population.")
+        return journal
+
+    @contextmanager
+    def exclusive(self, *, wait: bool = True) -> Iterator[Journal]:
+        """A section in which no other process or thread holds this journal.
+
+        On entry it reads what others appended, makes that durable, and cuts off a torn tail.
+
+        Args:
+            wait: wait for another holder; if False, refuse at once.
+
+        Raises:
+            JournalError: held elsewhere (without `wait`), nested in itself, damaged, replaced,
+                shortened, or an earlier append of this object failed.
+        """
+        if not self._section.acquire(blocking=wait):
+            raise _locked()
+        try:
+            self._refuse_unusable()
+            descriptor = self._open_file()
+            try:
+                self._lock(descriptor, wait=wait)
+                self._catch_up(descriptor)
+                self._descriptor = descriptor
+                yield self
+            finally:
+                self._descriptor = None
+                os.close(descriptor)  # gives the lock back as well
+        finally:
+            self._section.release()
+
+    def append(self, record: Record) -> None:
+        """Write `record`; it is durable when this returns.
+
+        Raises:
+            JournalError: outside a section, against the rules of `JournalState` (nothing is
+                written), or the write failed: then this object refuses everything further, since
+                a failed fsync does not tell what reached the disk.
+        """
+        descriptor = self._held_descriptor()
+        self._state.check(record)
+        line = write_line(record, sequence=self._n_records, previous=self._digest)
+        with self._writing():
+            _write_all(descriptor, line.text)
+            self._fsync(descriptor)
+        self._take(line)
+
+    @property
+    def n_records(self) -> int:
+        """How many records were taken in."""
+        return self._n_records
+
+    @property
+    def last_ledger_version(self) -> int:
+        """The newest ledger version it knows, 0 before any charge; a store with less was lost."""
+        return self._state.ledger_version
+
+    @property
+    def last_reserved_job(self) -> str | None:
+        """The job of the newest reservation; a store that lacks it was lost or restored."""
+        return next(reversed(self._state.reserved), None)
+
+    @property
+    def spent_nano(self) -> int:
+        """What the population had spent at that version, in 1e-9 epsilon."""
+        return self._state.spent_nano
+
+    @property
+    def limit_nano(self) -> int | None:
+        """The population's limit in 1e-9 epsilon; None before anything is attached."""
+        return self._state.limit_nano
+
+    def attached(self, dataset: str) -> Attached | None:
+        """The newest snapshot of `dataset`, if any."""
+        return self._state.attached.get(dataset)
+
+    def reserved(self, job: str) -> Reserved | None:
+        """The reservation of `job`, if it was journalled; it stays after release or burning."""
+        return self._state.reserved.get(job)
+
+    def released(self, job: str) -> Released | None:
+        """The answers of `job`, if they were drawn."""
+        return self._state.released.get(job)
+
+    def is_burnt(self, job: str) -> bool:
+        """Whether `job` was burnt."""
+        return job in self._state.burnt
+
+    def open_jobs(self) -> tuple[str, ...]:
+        """Jobs reserved and neither released nor burnt, oldest first."""
+        return tuple(self._state.open_jobs)
+
+    def _touch(self) -> None:
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as exc:
+            raise JournalError("The journal cannot be created.") from exc
+
+    def _open_file(self) -> int:
+        try:
+            return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as exc:
+            raise JournalError("The journal is missing or cannot be opened.") from exc
+
+    def _lock(self, descriptor: int, *, wait: bool) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as exc:
+            raise _locked() from exc
+        except OSError as exc:
+            raise JournalError("The journal's file system cannot lock files.") from exc
+
+    def _refuse_unusable(self) -> None:
+        if self._descriptor is not None:
+            raise JournalError("A section of the journal must not be nested in another.")
+        if self._failed:
+            raise JournalError("An earlier append failed; open the journal anew.")
+
+    def _held_descriptor(self) -> int:
+        with self._section:  # another thread's section is not ours
+            if self._descriptor is None:
+                raise JournalError("A record must be appended within an exclusive section.")
+            if self._failed:
+                raise JournalError("An earlier append failed; open the journal anew.")
+            return self._descriptor
+
+    def _catch_up(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        identity = (status.st_dev, status.st_ino)
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            raise JournalError("The journal must be accessible to its owner only (mode 0600).")
+        if self._identity not in (None, identity) or status.st_size < self._n_bytes:
+            raise JournalError("The journal was replaced or shortened while in use.")
+        self._identity = identity
+        if status.st_size == self._n_bytes:
+            return
+        self._read_new(descriptor, n_bytes=status.st_size)
+        with self._writing():
+            if status.st_size > self._n_bytes:
+                os.ftruncate(descriptor, self._n_bytes)
+            # A holder that died before its fsync left lines that only the page cache knows.
+            self._fsync(descriptor)
+
+    def _read_new(self, descriptor: int, *, n_bytes: int) -> None:
+        """Take whole lines up to `n_bytes`; what a crash left of the last one is not taken.
+
+        A torn append ends without a newline, or holds blocks that were never written (zeros).
+        Any other fault is damage, in the last line as well: it may have been acknowledged.
+        """
+        for text in _lines(descriptor, start=self._n_bytes, end=n_bytes):
+            if not text.endswith(b"\n"):
+                return
+            is_last = self._n_bytes + len(text) == n_bytes
+            if is_last and _UNWRITTEN in text:
+                return
+            self._take(read_line(text, sequence=self._n_records, previous=self._digest))
+
+    def _take(self, line: Line) -> None:
+        self._state.apply(line.record)
+        self._digest = line.digest
+        self._n_records += 1
+        self._n_bytes += len(line.text)
+
+    def _sync_folder(self) -> None:
+        with self._writing():
+            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._fsync(folder)
+            finally:
+                os.close(folder)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Make this object unusable if what is inside fails or is interrupted."""
+        self._failed = True
+        try:
+            yield
+        except OSError as exc:
+            raise JournalError("The journal could not be written.") from exc
+        self._failed = False
+
+
+def _lines(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
+    """Lines with their newlines from `start` to `end`; the last may lack its newline."""
+    pending = b""
+    while start < end:
+        chunk = os.pread(descriptor, min(_CHUNK, end - start), start)
+        if not chunk:
+            break
+        start += len(chunk)
+        # Not splitlines: a damaged byte that happens to be a carriage return ends no line.
+        *whole, pending = (pending + chunk).split(b"\n")
+        yield from (text + b"\n" for text in whole)
+    if pending:
+        yield pending
+
+
+def _write_all(descriptor: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(descriptor, text) :]
+
+
+def _locked() -> JournalError:
+    return JournalError("The journal is held by another worker.")

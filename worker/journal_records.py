@@ -1,0 +1,294 @@
+"""What a journal's lines say, and how a line is written.
+
+A line is the canonical JSON (sorted keys, no spaces, ASCII, integers only) of its body and of
+SHA-256 over the digest of the line before and the body, so a line cannot be altered, moved,
+repeated or removed from the middle unseen. Records hold charges, limits and released answers:
+no truth, no noise, no row of the data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NoReturn
+
+from qserver.errors import JournalError
+
+SCHEMA_VERSION = 1
+GENESIS = bytes(32)
+"""The digest before the first line."""
+_HEX = re.compile(r"(?:[0-9a-f]{2})+")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The first line: whose journal this is. Its form is the same in every schema version."""
+
+    population: str
+    schema_version: int
+
+    def __post_init__(self) -> None:
+        _text("population", self.population)
+        _integer("schema_version", self.schema_version, least=1)
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A snapshot of a dataset was attached under the population's limit.
+
+    Args:
+        limit_nano: the population's limit, in 1e-9 epsilon.
+        neighbours: `add-remove` or `replace-one`.
+        fingerprint_hex: keyed hash of the content; it stays on the worker's machine.
+        details: further facts, text or whole numbers by name.
+    """
+
+    dataset: str
+    snapshot: str
+    limit_nano: int
+    neighbours: str
+    fingerprint_hex: str
+    details: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _text("dataset", self.dataset)
+        _text("snapshot", self.snapshot)
+        _integer("limit_nano", self.limit_nano, least=1)
+        if self.neighbours not in ("add-remove", "replace-one"):
+            _reject("neighbours", "be `add-remove` or `replace-one`")
+        _text("fingerprint_hex", self.fingerprint_hex)
+        if not _HEX.fullmatch(self.fingerprint_hex):
+            _reject("fingerprint_hex", "be whole bytes in lower-case hexadecimal")
+        if not isinstance(self.details, Mapping):
+            _reject("details", "be a mapping")
+        for name, value in self.details.items():
+            _text("details", name)
+            if type(value) not in (str, int):
+                _reject("details", "hold text and integers only")
+        object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
+
+
+@dataclass(frozen=True)
+class ChargeLine:
+    """One charge: the key of the row (or of the scope, when opaque) and its 1e-9 epsilon."""
+
+    scope: str
+    nano: int
+
+    def __post_init__(self) -> None:
+        _text("scope", self.scope)
+        _integer("nano", self.nano, least=1)
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """The store has charged a job; nothing is drawn yet.
+
+    Args:
+        ledger_version: the store's ledger version after this charge.
+        spent_nano_after: what the population has spent after it, in 1e-9 epsilon.
+        charges: every charge of the job.
+    """
+
+    job: str
+    ledger_version: int
+    spent_nano_after: int
+    charges: tuple[ChargeLine, ...]
+
+    def __post_init__(self) -> None:
+        _text("job", self.job)
+        _integer("ledger_version", self.ledger_version, least=1)
+        _integer("spent_nano_after", self.spent_nano_after, least=0)
+        _members("charges", self.charges, ChargeLine)
+
+
+@dataclass(frozen=True)
+class ReleasedRow:
+    """Released answers of one row (one index) or of one table (an index for each disjoint row).
+
+    Args:
+        row: the row's or the table's key.
+        indices: answers in lattice steps.
+    """
+
+    row: str
+    indices: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _text("row", self.row)
+        _members("indices", self.indices, int)
+
+
+@dataclass(frozen=True)
+class Released:
+    """All answers of a job, drawn once; on resume these are published, none is drawn again."""
+
+    job: str
+    rows: tuple[ReleasedRow, ...]
+
+    def __post_init__(self) -> None:
+        _text("job", self.job)
+        _members("rows", self.rows, ReleasedRow)
+
+
+@dataclass(frozen=True)
+class Burnt:
+    """A job whose charge is kept and whose answer will never be drawn."""
+
+    job: str
+
+    def __post_init__(self) -> None:
+        _text("job", self.job)
+
+
+@dataclass(frozen=True)
+class LimitRaised:
+    """A top-up: the population's limit before and after, in 1e-9 epsilon."""
+
+    old_limit_nano: int
+    new_limit_nano: int
+
+    def __post_init__(self) -> None:
+        _integer("old_limit_nano", self.old_limit_nano, least=1)
+        _integer("new_limit_nano", self.new_limit_nano, least=self.old_limit_nano + 1)
+
+
+Record = Opened | Attached | Reserved | Released | Burnt | LimitRaised
+_KINDS: Mapping[str, type[Record]] = MappingProxyType(
+    {
+        "opened": Opened,
+        "attached": Attached,
+        "reserved": Reserved,
+        "released": Released,
+        "burnt": Burnt,
+        "limit-raised": LimitRaised,
+    }
+)
+_NAMES = MappingProxyType({kind: name for name, kind in _KINDS.items()})
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line with its newline, and its digest, on which the next line builds."""
+
+    record: Record
+    digest: bytes
+    text: bytes
+
+
+def write_line(record: Record, *, sequence: int, previous: bytes) -> Line:
+    """The line of `record` at place `sequence`, after a line of digest `previous`."""
+    body = {
+        "fields": _plain(record),
+        "kind": _NAMES[type(record)],
+        "sequence": sequence,
+    }
+    digest = hashlib.sha256(previous + _canonical(body)).digest()
+    text = _canonical({"body": body, "digest": digest.hex()}) + b"\n"
+    return Line(record=record, digest=digest, text=text)
+
+
+def read_line(text: bytes, *, sequence: int, previous: bytes) -> Line:
+    """The line read back, if it is byte for byte what `write_line` makes at this place.
+
+    Args:
+        text: one line with its newline.
+        sequence: its place, from 0.
+        previous: digest of the line before.
+
+    Raises:
+        JournalError: the line is damaged, out of place, or of a newer version.
+    """
+    try:
+        body = json.loads(text)["body"]
+        record = _record(body["kind"], body["fields"])
+        line = write_line(record, sequence=sequence, previous=previous)
+    except (ValueError, TypeError, KeyError, RecursionError, JournalError) as exc:
+        raise _damaged(sequence) from exc
+    # One comparison covers digest, chain, place, field names and stray bytes.
+    if line.text != text:
+        raise _damaged(sequence)
+    if isinstance(record, Opened) and record.schema_version > SCHEMA_VERSION:
+        raise JournalError(
+            f"`schema_version` of the journal must be at most {SCHEMA_VERSION}, "
+            f"got {record.schema_version}. A newer qserver wrote it: run that one."
+        )
+    return line
+
+
+def _record(kind: str, fields: dict[str, object]) -> Record:
+    values = dict(fields)
+    if "charges" in values:
+        values["charges"] = tuple(_charge(entry) for entry in _objects(values["charges"]))
+    if "rows" in values:
+        values["rows"] = tuple(_released_row(entry) for entry in _objects(values["rows"]))
+    return _KINDS[kind](**values)  # type: ignore[arg-type]  # each class checks its fields
+
+
+def _charge(entry: dict[str, object]) -> ChargeLine:
+    return ChargeLine(**entry)  # type: ignore[arg-type]
+
+
+def _released_row(entry: dict[str, object]) -> ReleasedRow:
+    indices = entry["indices"]
+    if not isinstance(indices, list):
+        _reject("indices", "be a list")
+    return ReleasedRow(row=entry["row"], indices=tuple(indices))  # type: ignore[arg-type]
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    if not isinstance(value, list):
+        _reject("rows and charges", "be lists")
+    return value
+
+
+def _plain(record: Record) -> dict[str, object]:
+    names = [item.name for item in dataclasses.fields(record)]
+    return {name: _plain_value(getattr(record, name)) for name in names}
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain_value(member) for member in value]
+    if isinstance(value, ChargeLine | ReleasedRow):
+        names = [item.name for item in dataclasses.fields(value)]
+        return {name: _plain_value(getattr(value, name)) for name in names}
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _canonical(document: object) -> bytes:
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    ).encode("ascii")
+
+
+def _damaged(sequence: int) -> JournalError:
+    return JournalError(
+        f"The journal's record {sequence} is damaged or out of place. "
+        "Nothing is measured until the owner has restored or replaced the journal."
+    )
+
+
+def _text(name: str, value: object) -> None:
+    if type(value) is not str or not value:
+        _reject(name, "be a text of one character or more")
+
+
+def _integer(name: str, value: object, *, least: int) -> None:
+    # Exact type: a bool is an int to isinstance, and a float would be written with a point.
+    if type(value) is not int or value < least:
+        _reject(name, f"be an int >= {least}")
+
+
+def _members(name: str, value: object, kind: type) -> None:
+    if type(value) is not tuple or not value or any(type(member) is not kind for member in value):
+        _reject(name, f"be a tuple of one {kind.__name__} or more")
+
+
+def _reject(name: str, condition: str) -> NoReturn:
+    raise JournalError(f"`{name}` of a journal record must {condition}.")

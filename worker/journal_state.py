@@ -1,0 +1,106 @@
+"""What the records of a journal add up to, and which record may come next."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from qserver.errors import JournalError
+from worker.journal_records import (
+    Attached,
+    Burnt,
+    LimitRaised,
+    Opened,
+    Record,
+    Released,
+    Reserved,
+)
+
+
+class JournalState:
+    """The sum of the records taken so far; grows one record at a time.
+
+    The rules: `Opened` first and once; one limit, which only `LimitRaised` moves; ledger versions
+    rise and spending neither falls nor passes the limit; a job is reserved at most once, and then
+    released or burnt, never both.
+    """
+
+    def __init__(self) -> None:
+        self.population: str | None = None
+        self.limit_nano: int | None = None
+        self.spent_nano = 0
+        self.ledger_version = 0
+        self.attached: dict[str, Attached] = {}
+        self.reserved: dict[str, Reserved] = {}
+        self.released: dict[str, Released] = {}
+        self.burnt: set[str] = set()
+        self.open_jobs: dict[str, None] = {}  # a set that keeps the order of reservation
+        self._snapshots: set[str] = set()
+
+    def check(self, record: Record) -> None:
+        """Pass if `record` may come next.
+
+        Raises:
+            JournalError: a rule of this class would be broken.
+        """
+        if (self.population is None) != isinstance(record, Opened):
+            _refuse("`Opened` must be the first record, and only the first")
+        if isinstance(record, Attached):
+            self._check_attached(record)
+        elif isinstance(record, Reserved):
+            self._check_reserved(record)
+        elif isinstance(record, Released):
+            if record.job not in self.open_jobs:
+                _refuse("a released job must be reserved, and neither released nor burnt")
+        elif isinstance(record, Burnt):
+            if record.job in self.released or record.job in self.burnt:
+                _refuse("a burnt job must be neither released nor burnt before")
+        elif isinstance(record, LimitRaised) and record.old_limit_nano != self.limit_nano:
+            _refuse("`old_limit_nano` must equal the limit before")
+
+    def apply(self, record: Record) -> None:
+        """Take `record` in.
+
+        Raises:
+            JournalError: as `check`; the state is then as before.
+        """
+        self.check(record)
+        match record:
+            case Opened():
+                self.population = record.population
+            case Attached():
+                self.limit_nano = record.limit_nano
+                self.attached[record.dataset] = record
+                self._snapshots.add(record.snapshot)
+            case Reserved():
+                self.spent_nano = record.spent_nano_after
+                self.ledger_version = record.ledger_version
+                self.reserved[record.job] = record
+                self.open_jobs[record.job] = None
+            case Released():
+                self.released[record.job] = record
+                del self.open_jobs[record.job]
+            case Burnt():
+                self.burnt.add(record.job)
+                self.open_jobs.pop(record.job, None)
+            case LimitRaised():
+                self.limit_nano = record.new_limit_nano
+
+    def _check_attached(self, record: Attached) -> None:
+        if record.snapshot in self._snapshots:
+            _refuse("a snapshot must be attached once")
+        if self.limit_nano not in (None, record.limit_nano):
+            _refuse("`limit_nano` must equal the population's limit")
+
+    def _check_reserved(self, record: Reserved) -> None:
+        if record.job in self.reserved or record.job in self.burnt:
+            _refuse("a job must be reserved once, and never after it is burnt")
+        if record.ledger_version <= self.ledger_version:
+            _refuse("`ledger_version` must exceed the last one")
+        if record.spent_nano_after < self.spent_nano:
+            _refuse("`spent_nano_after` must not fall")
+        if self.limit_nano is None or record.spent_nano_after > self.limit_nano:
+            _refuse("`spent_nano_after` must be at most the limit")
+
+
+def _refuse(rule: str) -> NoReturn:
+    raise JournalError(f"The journal refuses the record: {rule}.")

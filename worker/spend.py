@@ -1,0 +1,377 @@
+"""One spend, from a taken job to its acknowledgement. Spend before reveal; fail closed.
+
+The journal is the arbiter between this worker and one that takes over: under its lock either the
+released answers are written first, and are then published by whoever holds the lease, or the
+reservation is burnt first, and nothing is ever drawn for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from qserver.answer import Answer
+from qserver.answering import answer_from, exact_answer, offer_from
+from qserver.charge import Charge
+from qserver.config import Settings
+from qserver.errors import (
+    BudgetExhaustedError,
+    InputError,
+    MeasurementError,
+    NotFoundError,
+    QServerError,
+    StoreBehindError,
+    StoreError,
+)
+from qserver.history import Estimator
+from qserver.plan import PlannedRow
+from qserver.planning.planner import Plan
+from qserver.primitive import Primitive, primitive
+from qserver.problems import problem_from_error
+from qserver.replica import Replica
+from qserver.storage.records import (
+    JobRecord,
+    Request,
+    Reservation,
+    answer_json,
+    charge_json,
+)
+from qserver.storage.spending import Lease, Outcome, SpendingStore, Taken
+from qserver.storage.store import Store
+from worker.journal import Journal
+from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
+from worker.mechanism import release
+from worker.randomness import Entropy
+from worker.tables import Tables
+
+FREE_JOB_KEEP_S = 7 * 86_400
+FAILED_JOB_KEEP_S = 7 * 86_400
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """What only the trusted side has: private tables by snapshot, journals by population."""
+
+    tables: Mapping[str, Tables]
+    journals: Mapping[str, Journal]
+    entropy: Entropy
+
+
+class Spender:
+    """Works jobs off, one at a time; for one thread.
+
+    Args:
+        reader: the store's read side.
+        writer: the store's spending side.
+        pause: sleeps for so many seconds; given to keep the publication slot.
+        clock: seconds, monotonic.
+        wall_clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: Store,
+        writer: SpendingStore,
+        trusted: Trusted,
+        settings: Settings,
+        log: logging.Logger,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._trusted = trusted
+        self._settings = settings
+        self._log = log
+        self._clock = clock
+        self._pause = pause
+        self._wall_clock = wall_clock
+        self._replicas: dict[str, Replica] = {}
+
+    def settle(self, lease: Lease) -> None:
+        """Finish or burn every open reservation; refuse a store that knows less than the journal.
+
+        Raises:
+            StoreBehindError: the store was lost or restored.
+            JournalError: the journal cannot be read.
+        """
+        population = lease.population
+        journal = self._trusted.journals[population]
+        with journal.exclusive():
+            version, last = journal.last_ledger_version, journal.last_reserved_job
+        behind = self._writer.ledger_version(population) < version
+        if behind or (last is not None and not self._writer.knows_reservation(population, last)):
+            raise StoreBehindError(
+                f"The store knows less than the journal of population {population}: it was lost "
+                "or restored. Nothing is measured until its owner restores it."
+            )
+        for job in self._writer.open_reservations(population):
+            self._settle_one(lease, job)
+
+    def work(self, lease: Lease, taken: Taken) -> None:
+        """Bring one job to its end, under the lease.
+
+        Raises:
+            StoreError: the store failed or the lease passed on; the job stays open and its
+                reservation, if any, is settled by the next holder of the lease.
+        """
+        try:
+            record = self._reader.job(taken.job)
+        except NotFoundError:
+            self._fail(taken, MeasurementError(), snapshot="", n_show=0)
+            return
+        if record.state in ("done", "failed"):
+            self._end(taken, Outcome("done", "", "", 0, 0))
+            return
+        self._writer.start(taken)
+        try:
+            self._answer(lease, taken, record)
+        except (StoreError, MemoryError):
+            raise
+        except QServerError as exc:
+            self._fail(taken, exc, snapshot="", n_show=0)
+        except Exception:  # noqa: BLE001
+            # Whatever went wrong may depend on data: the public text is constant.
+            self._log.exception("job %s failed", taken.job)
+            self._fail(taken, MeasurementError(), snapshot="", n_show=0)
+
+    def _answer(self, lease: Lease, taken: Taken, record: JobRecord) -> None:
+        reservation = self._writer.reservation(lease.population, taken.job)
+        if reservation is not None:
+            self._resume(lease, taken, reservation)
+            return
+        request = Request.from_json(record.request)
+        replica = self._replica(request)
+        stamp = replica.refresh(self._reader)
+        row = primitive(request.query)
+        remaining = stamp.budget.remaining_nano
+        if row.is_zero:
+            answer = exact_answer(
+                request.requirement, remaining_nano=remaining, version=stamp.n_shown
+            )
+            self._succeed(taken, request, answer, None, keep_s=FREE_JOB_KEEP_S)
+            return
+        plan = replica.plan(row, request.requirement)
+        if plan.kind == "free":
+            self._answer_free(taken, request, replica, row, plan)
+        elif plan.price_nano > remaining:
+            raise _exhausted(row, plan, request, remaining)
+        else:
+            self._spend(lease, taken, request, replica, plan)
+
+    def _answer_free(
+        self, taken: Taken, request: Request, replica: Replica, row: Primitive, plan: Plan
+    ) -> None:
+        estimate = plan.estimate
+        if estimate is None:
+            raise MeasurementError
+        answer = answer_from(
+            row,
+            request.requirement,
+            estimate,
+            source="history",
+            charged_nano=0,
+            remaining_nano=replica.present.budget.remaining_nano,
+            version=replica.engine.n_measurements,
+        )
+        kept = None if estimate.is_stored else Estimator(row.key, estimate.weights)
+        self._succeed(taken, request, answer, kept, keep_s=FREE_JOB_KEEP_S)
+
+    def _spend(
+        self, lease: Lease, taken: Taken, request: Request, replica: Replica, plan: Plan
+    ) -> None:
+        table = self._trusted.tables.get(request.snapshot)
+        if table is None:
+            # The private data are missing or were changed: refused before anything is charged.
+            raise MeasurementError
+        reservation = self._reserve(lease, taken, request, replica, plan)
+        started = self._clock()
+        try:
+            indices = self._measure(table, reservation.rows)
+        except Exception:  # noqa: BLE001
+            self._log.exception("measuring for job %s failed", taken.job)
+            self._burn(lease, taken.job)
+            raise MeasurementError from None
+        if not self._journal_release(lease, reservation, indices):
+            raise MeasurementError
+        self._keep_slot(started)
+        self._finish(lease, reservation, indices, entry=taken.entry)
+
+    def _reserve(
+        self, lease: Lease, taken: Taken, request: Request, replica: Replica, plan: Plan
+    ) -> Reservation:
+        budget = replica.present.budget
+        reservation = Reservation(
+            job=taken.job,
+            request=request,
+            rows=plan.rows,
+            spent_before_nano=budget.spent_nano,
+            spent_after_nano=replica.spent_after(plan),
+            n_history=replica.engine.n_measurements,
+        )
+        charges = [Charge(row.row, row.alpha_nano, taken.job) for row in plan.rows]
+        at = int(self._wall_clock())
+        version = self._writer.reserve(
+            lease,
+            reservation,
+            ledger_version=budget.version,
+            spent_snapshot_after_nano=plan.spent_after_nano,
+            charges=[charge_json(c, snapshot=request.snapshot, at=at) for c in charges],
+        )
+        self._writer.await_durable()
+        journal = self._trusted.journals[lease.population]
+        with journal.exclusive():
+            journal.append(
+                Reserved(
+                    job=taken.job,
+                    ledger_version=version,
+                    spent_nano_after=reservation.spent_after_nano,
+                    charges=tuple(ChargeLine(row.key, row.alpha_nano) for row in plan.rows),
+                )
+            )
+        return reservation
+
+    def _measure(self, table: Tables, rows: Sequence[PlannedRow]) -> list[int]:
+        """Released lattice indices; the truth and the noise live in this call only."""
+        return [
+            release(
+                table.answer(row.row),
+                step=row.step,
+                alpha_nano=row.alpha_nano,
+                entropy=self._trusted.entropy,
+            )
+            for row in rows
+        ]
+
+    def _journal_release(
+        self, lease: Lease, reservation: Reservation, indices: Sequence[int]
+    ) -> bool:
+        """Write the released answers down; False when the reservation was burnt meanwhile."""
+        journal = self._trusted.journals[lease.population]
+        rows = tuple(
+            ReleasedRow(row.key, (index,))
+            for row, index in zip(reservation.rows, indices, strict=True)
+        )
+        with journal.exclusive():
+            if journal.is_burnt(reservation.job):
+                return False
+            journal.append(Released(reservation.job, rows))
+        return True
+
+    def _keep_slot(self, started: float) -> None:
+        """Wait for the next multiple of the slot, so that the time taken tells nothing."""
+        slot = self._settings.slot_ms / 1000
+        if slot <= 0:
+            return
+        elapsed = self._clock() - started
+        self._pause(math.ceil(elapsed / slot) * slot - elapsed)
+
+    def _finish(
+        self, lease: Lease, reservation: Reservation, indices: Sequence[int], *, entry: str
+    ) -> None:
+        """Publish, wait until that is durable, then show and acknowledge. Idempotent by job."""
+        population, request = lease.population, reservation.request
+        n_history = self._writer.n_history(population, request.snapshot)
+        outcome = self._writer.publish(lease, reservation, indices, n_history=n_history)
+        if outcome == "burnt":
+            raise MeasurementError
+        # A repeated publish wrote nothing itself, so it must wait for everybody's writes.
+        self._writer.await_durable(own_writes=outcome == "published")
+        replica = self._replica(request)
+        replica.refresh(self._reader)
+        row = primitive(request.query)
+        estimate = replica.engine.estimate(row, confidence=request.requirement.confidence)
+        if estimate is None:
+            raise MeasurementError
+        limit = replica.present.budget.limit_nano
+        answer = answer_from(
+            row,
+            request.requirement,
+            estimate,
+            source="measured",
+            charged_nano=reservation.spent_after_nano - reservation.spent_before_nano,
+            remaining_nano=limit - reservation.spent_after_nano,
+            version=replica.engine.n_measurements,
+        )
+        taken = Taken(population, reservation.job, entry)
+        kept = Estimator(row.key, estimate.weights)
+        self._succeed(taken, request, answer, kept, keep_s=0)
+
+    def _settle_one(self, lease: Lease, job: str) -> None:
+        reservation = self._writer.reservation(lease.population, job)
+        if reservation is None:
+            raise StoreBehindError("An open reservation has no plan in the store.")
+        taken = Taken(lease.population, job, "")
+        try:
+            self._resume(lease, taken, reservation)
+        except MeasurementError as exc:
+            self._fail(taken, exc, snapshot="", n_show=0)
+
+    def _resume(self, lease: Lease, taken: Taken, reservation: Reservation) -> None:
+        """Finish a reservation from the journal, or burn it. Nothing is ever drawn again."""
+        journal = self._trusted.journals[lease.population]
+        with journal.exclusive():
+            released = journal.released(taken.job)
+            if released is None and not journal.is_burnt(taken.job):
+                journal.append(Burnt(taken.job))
+        if released is None:
+            self._writer.burn(lease, taken.job)
+            self._writer.await_durable()
+            raise MeasurementError
+        indices = [index for row in released.rows for index in row.indices]
+        self._finish(lease, reservation, indices, entry=taken.entry)
+
+    def _burn(self, lease: Lease, job: str) -> None:
+        journal = self._trusted.journals[lease.population]
+        with journal.exclusive():
+            if not journal.is_burnt(job):
+                journal.append(Burnt(job))
+        self._writer.burn(lease, job)
+        self._writer.await_durable()
+
+    def _replica(self, request: Request) -> Replica:
+        found = self._replicas.get(request.snapshot)
+        if found is None:
+            meta = self._reader.meta(request.dataset)
+            if meta.snapshot != request.snapshot:
+                raise NotFoundError("dataset", request.dataset)
+            found = Replica(meta, self._settings, shown_only=False)
+            self._replicas[request.snapshot] = found
+        if found.meta.domain.sizes != request.query.sizes:
+            raise InputError("query", "be on the dataset's domain")
+        return found
+
+    def _succeed(
+        self,
+        taken: Taken,
+        request: Request,
+        answer: Answer,
+        kept: Estimator | None,
+        *,
+        keep_s: int,
+    ) -> None:
+        n_show = self._writer.n_history(taken.population, request.snapshot)
+        text = answer_json(answer)
+        self._end(taken, Outcome("done", text, request.snapshot, n_show, keep_s, kept))
+
+    def _fail(self, taken: Taken, error: QServerError, *, snapshot: str, n_show: int) -> None:
+        text = problem_from_error(error).to_json()
+        self._end(taken, Outcome("failed", text, snapshot, n_show, FAILED_JOB_KEEP_S))
+
+    def _end(self, taken: Taken, outcome: Outcome) -> None:
+        self._writer.acknowledge(taken.population, taken.job, outcome, entry=taken.entry)
+
+
+def _exhausted(
+    row: Primitive, plan: Plan, request: Request, remaining_nano: int
+) -> BudgetExhaustedError:
+    error = BudgetExhaustedError(price_nano=plan.price_nano, remaining_nano=remaining_nano)
+    if plan.estimate is not None:
+        confidence = request.requirement.confidence
+        error.free = offer_from(row, plan.estimate, confidence=confidence)
+    return error
