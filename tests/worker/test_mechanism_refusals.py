@@ -10,8 +10,9 @@ from types import ModuleType
 
 import pytest
 
+from qserver import lattice
 from qserver.errors import MeasurementError
-from worker import lattice, mechanism, randomness
+from worker import mechanism, randomness
 from worker.mechanism import (
     bernoulli_exp,
     discrete_laplace,
