@@ -78,4 +78,9 @@ def _nearest(attribute: Attribute, inner: range, outer: range) -> str:
 def _shown(attribute: Attribute, bins: range) -> str:
     low, high = attribute.edges[bins.start], attribute.edges[bins.stop]
     end = high - 1 if attribute.kind == "integer" else high
-    return f'{{"between": [{decimal_text(low)}, {decimal_text(end)}]}}'
+    return f'{{"between": [{_json_text(low)}, {_json_text(end)}]}}'
+
+
+def _json_text(value: Fraction) -> str:
+    text = decimal_text(value)
+    return f'"{text}"' if "/" in text else text

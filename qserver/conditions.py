@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from qserver.bins import one_value, value_range
 from qserver.domain import Attribute, Domain
 from qserver.errors import QueryError
 from qserver.numbers import exact_number
 from qserver.query import MAX_TERMS, LinearQuery, linear_query
-from qserver.unions import disjoint_union
-from qserver.weights import ScaledWeights, scaled_weights
+from qserver.unions import check_mask_bits, disjoint_union
+from qserver.weights import ScaledWeights, from_points, from_runs, interval
 
 MAX_DEPTH = 32
 _FORMS = "`where`, `any` or `terms`"
@@ -40,7 +42,7 @@ def parse_query(document: object, domain: Domain, *, name: str = "query") -> Lin
         raise QueryError(name, f"be an object with exactly one of {_FORMS}", _keys(body))
     if "where" in body:
         weights = _where(body["where"], domain, f"{name}.where")
-        return linear_query(domain.sizes, [(1, weights)])
+        return _sum([(Fraction(1), weights)], domain, name)
     if "any" in body:
         return _any(body["any"], domain, f"{name}.any")
     return _terms(body["terms"], domain, f"{name}.terms")
@@ -55,28 +57,44 @@ def _terms(document: object, domain: Domain, name: str) -> LinearQuery:
             raise QueryError(place, "have only `coefficient` and `where`", _keys(body))
         coefficient = exact_number(body.get("coefficient", 1), f"{place}.coefficient")
         terms.append((coefficient, _where(body.get("where", {}), domain, f"{place}.where")))
-    return linear_query(domain.sizes, terms)
+    return _sum(terms, domain, name)
+
+
+def _sum(
+    terms: Sequence[tuple[Fraction, Mapping[int, ScaledWeights]]], domain: Domain, name: str
+) -> LinearQuery:
+    try:
+        return linear_query(domain.sizes, terms)
+    except QueryError as exc:
+        raise exc.under(name) from exc
 
 
 def _any(document: object, domain: Domain, name: str) -> LinearQuery:
     boxes = []
+    n_bits = 0
     for i, item in enumerate(_list(document, name)):
         box = {}
         for axis, scaled in _where(item, domain, f"{name}[{i}]").items():
             if not (scaled.weights.is_indicator and scaled.factor in (0, 1)):
                 raise QueryError(f"{name}[{i}]", "have no `weights`: a union is of sets of records")
-            chosen = scaled.weights.dense.nonzero()[0].tolist()
-            box[axis] = sum(1 << v for v in chosen)
+            n_bits += scaled.weights.size
+            check_mask_bits(n_bits)
+            bits = np.packbits(scaled.weights.dense.astype(np.uint8), bitorder="little")
+            box[axis] = int.from_bytes(bits.tobytes(), "little")
         boxes.append(box)
     disjoint = disjoint_union(boxes, domain.sizes)
-    return linear_query(domain.sizes, [(1, _box_weights(b, domain)) for b in disjoint])
+    return _sum([(Fraction(1), _box_weights(b, domain)) for b in disjoint], domain, name)
 
 
 def _box_weights(box: Mapping[int, int], domain: Domain) -> dict[int, ScaledWeights]:
-    return {
-        axis: scaled_weights([mask >> v & 1 for v in range(domain.sizes[axis])])
-        for axis, mask in box.items()
-    }
+    return {axis: _mask_weights(mask, domain.sizes[axis]) for axis, mask in box.items()}
+
+
+def _mask_weights(mask: int, size: int) -> ScaledWeights:
+    packed = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), dtype=np.uint8)
+    dense = np.unpackbits(packed, count=size, bitorder="little")
+    stops = np.append(np.flatnonzero(np.diff(dense)) + 1, size)
+    return from_runs(stops.tolist(), dense[stops - 1].tolist())
 
 
 def _where(document: object, domain: Domain, name: str) -> dict[int, ScaledWeights]:
@@ -85,50 +103,47 @@ def _where(document: object, domain: Domain, name: str) -> dict[int, ScaledWeigh
         axis = domain.axis(key)
         if axis is None:
             raise QueryError(
-                f"{name}.{key}"[:120],
+                f"{name}.{key}",
                 "name an attribute of the dataset",
                 hint="Attributes: " + _listed(domain.names) + ".",
             )
         attribute = domain.attributes[axis]
-        dense = condition_weights(condition, attribute, name=f"{name}.{key}")
-        weights[axis] = scaled_weights(dense)
+        weights[axis] = condition_weights(condition, attribute, name=f"{name}.{key}")
     return weights
 
 
 def condition_weights(
     condition: object, attribute: Attribute, *, name: str, depth: int = 0
-) -> list[Fraction | int]:
-    """Weight of each value of `attribute` under one condition; 0 or 1 but for `weights`."""
+) -> ScaledWeights:
+    """Weights of the values of `attribute` under one condition; 0 or 1 but for `weights`."""
     if depth > MAX_DEPTH:
-        raise QueryError(name[:120], f"be nested at most {MAX_DEPTH} deep")
+        raise QueryError(name, f"be nested at most {MAX_DEPTH} deep")
     if isinstance(condition, Mapping):
         return _operator(condition, attribute, name, depth)
     if isinstance(condition, list | tuple):
-        dense: list[Fraction | int] = [0] * attribute.size
-        for i, item in enumerate(condition):
-            if isinstance(item, list | tuple | Mapping):
-                raise QueryError(f"{name}[{i}]", "be a label or value", item)
-            dense[_index(item, attribute, f"{name}[{i}]")] = 1
-        return dense
-    return _ones(attribute, [_index(condition, attribute, name)])
+        chosen = (_index(item, attribute, f"{name}[{i}]") for i, item in enumerate(condition))
+        return from_points(attribute.size, dict.fromkeys(chosen, 1))
+    return from_points(attribute.size, {_index(condition, attribute, name): 1})
 
 
 def _operator(
     condition: Mapping[str, object], attribute: Attribute, name: str, depth: int
-) -> list[Fraction | int]:
-    if len(condition) != 1 or next(iter(condition)) not in _OPERATORS:
+) -> ScaledWeights:
+    if len(condition) != 1 or not set(condition) <= set(_OPERATORS):
         choices = ", ".join(f"`{o}`" for o in _OPERATORS)
         raise QueryError(name, f"be a value, a list, or an object with one of {choices}")
     operator, operand = next(iter(condition.items()))
     place = f"{name}.{operator}"
     if operator == "not":
         inner = condition_weights(operand, attribute, name=place, depth=depth + 1)
-        if not all(w in (0, 1) for w in inner):
+        values = [inner.factor * w for w in inner.weights.values]
+        if not set(values) <= {0, 1}:
             raise QueryError(place, "hold no `weights`")
-        return [1 - w for w in inner]
+        return from_runs(inner.weights.stops, [1 - v for v in values])
     if operator == "weights":
         return _weighted(operand, attribute, place)
-    return _ones(attribute, _range(operator, operand, attribute, place))
+    bins = _range(operator, operand, attribute, place)
+    return ScaledWeights(Fraction(1), interval(attribute.size, bins.start, bins.stop))
 
 
 def _range(operator: str, operand: object, attribute: Attribute, name: str) -> range:
@@ -151,19 +166,23 @@ def _range(operator: str, operand: object, attribute: Attribute, name: str) -> r
     return value_range(attribute, low, high, name=name, closed=closed)
 
 
-def _weighted(document: object, attribute: Attribute, name: str) -> list[Fraction | int]:
-    dense: list[Fraction | int] = [0] * attribute.size
+def _weighted(document: object, attribute: Attribute, name: str) -> ScaledWeights:
+    points: dict[int, Fraction | int] = {}
     for key, number in _mapping(document, name).items():
-        place = f"{name}.{key}"[:120]
-        dense[_index(key, attribute, place)] = exact_number(number, place)
-    return dense
+        place = f"{name}.{key}"
+        index = _index(key, attribute, place)
+        if index in points:
+            raise QueryError(place, "weigh a value that no other key weighs")
+        points[index] = exact_number(number, place)
+    try:
+        return from_points(attribute.size, points)
+    except QueryError as exc:
+        raise QueryError(name, exc.condition) from exc
 
 
 def _index(value: object, attribute: Attribute, name: str) -> int:
     if isinstance(value, str):
-        index = attribute.index_of_label(value)
-        if index is None and attribute.kind != "labels" and value in attribute.value_names:
-            index = attribute.value_names.index(value)
+        index = attribute.index_of_name(value)
         if index is not None:
             return index
     if attribute.kind == "labels":
@@ -176,16 +195,11 @@ def _index(value: object, attribute: Attribute, name: str) -> int:
     return one_value(attribute, exact_number(value, name), name=name)
 
 
-def _ones(attribute: Attribute, chosen: Sequence[int] | range) -> list[Fraction | int]:
-    dense: list[Fraction | int] = [0] * attribute.size
-    for i in chosen:
-        dense[i] = 1
-    return dense
-
-
 def _mapping(document: object, name: str) -> Mapping[str, object]:
     if not isinstance(document, Mapping):
         raise QueryError(name, "be an object", document)
+    if not all(isinstance(key, str) for key in document):
+        raise QueryError(name, "have texts as keys")
     return document
 
 
@@ -196,7 +210,7 @@ def _list(document: object, name: str) -> Sequence[object]:
 
 
 def _keys(body: Mapping[str, object]) -> str:
-    return _listed(sorted(map(str, body)))
+    return _listed(sorted(body))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import Literal
 
 from qserver.errors import DomainError
+from qserver.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
 Kind = Literal["labels", "integer", "real"]
 Outside = Literal["drop", "clamp", "other"]
@@ -60,6 +63,8 @@ class Attribute:
         _check_choice("kind", self.kind, ("labels", "integer", "real"))
         _check_choice("outside", self.outside, ("drop", "clamp", "other"))
         _check_choice("missing", self.missing, ("drop", "other"))
+        if not isinstance(self.other, str) or not self.other:
+            raise DomainError("other", "be a non-empty text", self.other)
         if self.kind == "labels":
             self._check_labels()
         else:
@@ -73,7 +78,7 @@ class Attribute:
         if not self.labels or not all(isinstance(x, str) and x for x in self.labels):
             raise DomainError("labels", "be a list of one or more non-empty texts")
         if len(set(self.labels)) < len(self.labels):
-            repeated = next(x for x in self.labels if self.labels.count(x) > 1)
+            repeated = Counter(self.labels).most_common(1)[0][0]
             raise DomainError("labels", "name each label once", repeated)
         if self.outside == "clamp":
             raise DomainError("outside", "be `drop` or `other` for kind `labels`", "clamp")
@@ -90,8 +95,17 @@ class Attribute:
             raise DomainError("labels", f"be absent for kind `{self.kind}`")
         if len(self.edges) < 2:
             raise DomainError("edges", "be two or more increasing numbers")
-        if any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):
+        if not all(isinstance(e, int | Fraction) for e in self.edges):
+            raise DomainError("edges", "be whole numbers or fractions")
+        if any(b <= a for a, b in pairwise(self.edges)):
             raise DomainError("edges", "increase strictly")
+        if max(-self.edges[0], self.edges[-1]) > MAX_MAGNITUDE:
+            raise DomainError("edges", f"be at most {MAX_MAGNITUDE:,} in size")
+        if any(e.denominator > MAX_DENOMINATOR for e in self.edges):
+            raise DomainError("edges", "have denominators up to 10^9")
+        if self.has_other and self.other[0] in "+-.[0123456789":
+            # It could be the name of a bin, or a number.
+            raise DomainError("other", "not begin like a number or a bin", self.other)
         if self.kind == "integer" and any(e.denominator != 1 for e in self.edges):
             raise DomainError("edges", "be whole numbers for kind `integer`")
 
@@ -121,8 +135,7 @@ class Attribute:
         if self.kind == "labels":
             names = list(self.labels)
         else:
-            pairs = zip(self.edges, self.edges[1:], strict=False)
-            names = [self._bin_name(low, high) for low, high in pairs]
+            names = [self._bin_name(low, high) for low, high in pairwise(self.edges)]
         return tuple(names + [self.other] * self.has_other)
 
     def _bin_name(self, low: Fraction, high: Fraction) -> str:
@@ -141,6 +154,14 @@ class Attribute:
         if self.has_other:
             index[self.other] = self.size - 1
         return index
+
+    def index_of_name(self, name: str) -> int | None:
+        """Index of the value of this name (a label, a bin's name, `other`), or None."""
+        return self._name_index.get(name)
+
+    @cached_property
+    def _name_index(self) -> dict[str, int]:
+        return {x: i for i, x in enumerate(self.value_names)}
 
     def bin_of(self, value: Fraction) -> int | None:
         """Index of the bin that holds `value`, or None where it lies outside the edges."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from qserver.domain import Attribute, Domain, decimal_text
+from qserver.domain import MAX_VALUES, Attribute, Domain, decimal_text
 from qserver.errors import DomainError
 from qserver.numbers import exact_number
 
@@ -39,7 +39,7 @@ def load_domain(path: Path) -> Domain:
         if path.stat().st_size > MAX_BYTES:
             raise DomainError(str(path), f"be at most {MAX_BYTES >> 20} MiB")
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
+    except (OSError, ValueError) as exc:  # not UTF-8, or a NUL in the path
         raise DomainError(str(path), f"be a readable UTF-8 file ({type(exc).__name__})") from exc
     return domain_from_document(_parse(path, text))
 
@@ -69,15 +69,19 @@ def _parse(path: Path, text: str) -> object:
             return tomllib.loads(text, parse_float=Decimal)
         if path.suffix == ".json":
             return json.loads(text, parse_float=Decimal)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as exc:
-        raise DomainError(str(path), f"be well-formed {path.suffix[1:].upper()} ({exc})") from exc
+    except (ValueError, ArithmeticError, RecursionError) as exc:
+        # Beside bad syntax: integers beyond Python's own limit, exponents beyond Decimal's.
+        reason = f"{path.suffix[1:].upper()} ({str(exc)[:200]})"
+        raise DomainError(str(path), f"be well-formed {reason}") from exc
     raise DomainError(str(path), "end in .json or .toml")
 
 
 def _attribute(item: object, place: str) -> Attribute:
     if not isinstance(item, Mapping):
         raise DomainError(place, "be an object", item)
-    unknown = set(map(str, item)) - _KEYS
+    if not all(isinstance(key, str) for key in item):
+        raise DomainError(place, "have texts as keys")
+    unknown = set(item) - _KEYS
     if unknown:
         allowed = ", ".join(sorted(_KEYS))
         raise DomainError(f"{place}.{min(unknown)}", f"be one of the keys {allowed}")
@@ -93,14 +97,14 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
     arguments["labels"] = tuple(_texts(item.get("labels", []), "labels"))
     if "range" in item and "edges" in item:
         raise DomainError("edges", "be absent where `range` is given")
+    if "width" in item and "range" not in item:
+        raise DomainError("width", "be absent where `range` is not given")
     arguments["edges"] = _from_range(item) if "range" in item else _edges(item)
     for key in ("outside", "missing", "other"):
         if key in item:
             arguments[key] = item[key]
     if "missing" not in item and item.get("outside") == "other":
         arguments["missing"] = "other"
-    if not isinstance(item.get("other", "other"), str) or not item.get("other", "other"):
-        raise DomainError("other", "be a non-empty text", item.get("other"))
     arguments["missing_markers"] = tuple(_texts(item.get("missing_markers", []), "missing_markers"))
     return arguments
 
@@ -126,8 +130,11 @@ def _from_range(item: Mapping[str, object]) -> tuple[Fraction, ...]:
     low, high = (exact_number(v, f"range[{i}]", DomainError) for i, v in enumerate(ends))
     width = exact_number(item.get("width", 1), "width", DomainError)
     stop = high + 1 if item.get("kind") == "integer" else high
-    if width <= 0 or stop <= low:
-        raise DomainError("range", "have low < high, and `width` > 0")
+    if width <= 0:
+        raise DomainError("width", "be > 0", decimal_text(width))
+    if stop <= low:
+        order = "low <= high" if item.get("kind") == "integer" else "low < high"
+        raise DomainError("range", f"have {order}")
     n_bins = (stop - low) / width
     if n_bins.denominator != 1:
         fits = low + -(-(stop - low) // width) * width - (stop - high)
@@ -137,8 +144,8 @@ def _from_range(item: Mapping[str, object]) -> tuple[Fraction, ...]:
             decimal_text(width),
             hint=f"A range up to {decimal_text(fits)} would fit, or give `edges`.",
         )
-    if n_bins > 1 << 20:
-        raise DomainError("width", f"give at most {1 << 20:,} bins", decimal_text(width))
+    if n_bins > MAX_VALUES:
+        raise DomainError("width", f"give at most {MAX_VALUES:,} bins", decimal_text(width))
     return tuple(low + i * width for i in range(int(n_bins) + 1))
 
 
@@ -152,7 +159,7 @@ def _attribute_document(attribute: Attribute) -> dict[str, object]:
     document["missing"] = attribute.missing
     if attribute.missing_markers:
         document["missing_markers"] = list(attribute.missing_markers)
-    if attribute.has_other:
+    if attribute.has_other or attribute.other != "other":
         document["other"] = attribute.other
     return document
 

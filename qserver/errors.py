@@ -1,4 +1,4 @@
-"""The exception tree; imports nothing.
+"""The exception tree; imports nothing of the project.
 
 QServerError
 ├── InputError                    the caller's input is wrong; names the field
@@ -32,6 +32,11 @@ shows a true count, a row, or anything computed from them.
 
 from __future__ import annotations
 
+import reprlib
+from typing import Any
+
+_MAX_NAME = 120
+
 
 class QServerError(Exception):
     """Base of every error that qserver raises on purpose."""
@@ -43,7 +48,8 @@ class InputError(QServerError):
     """Input that does not meet its condition: "`name` must CONDITION, got VALUE."
 
     Args:
-        name: the field, or the place in the document, such as ``query.where.age``.
+        name: the field, or the place in the document, such as ``query.where.age``; shown, and
+            kept, up to 120 printable characters.
         condition: what was tested, as a verb phrase ("be a finite number > 0").
         value: what came instead; leave out when it is private, huge or absent.
         hint: one more sentence that says how to mend it.
@@ -52,16 +58,16 @@ class InputError(QServerError):
     code = "invalid_input"
 
     def __init__(self, name: str, condition: str, value: object = ..., *, hint: str = "") -> None:
-        self.name = name
+        self.name = _printable(name)
         self.condition = condition
         self.hint = hint
         shown = "" if value is ... else f", got {_short(value)}"
-        super().__init__(f"`{name}` must {condition}{shown}." + (f" {hint}" if hint else ""))
+        super().__init__(f"`{self.name}` must {condition}{shown}." + (f" {hint}" if hint else ""))
 
     def under(self, prefix: str) -> InputError:
         """The same error, its field placed below `prefix`."""
         moved = type(self).__new__(type(self))
-        moved.name = f"{prefix}.{self.name}" if self.name else prefix
+        moved.name = _printable(f"{prefix}.{self.name}" if self.name else prefix)
         moved.condition = self.condition
         moved.hint = self.hint
         text = str(self).replace(f"`{self.name}`", f"`{moved.name}`", 1)
@@ -128,6 +134,8 @@ class BudgetExhaustedError(QServerError):
     def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
         self.price_nano = price_nano
         self.remaining_nano = remaining_nano
+        # The best interval available for nothing, where history gives one.
+        self.free: Any = None
         super().__init__(
             f"The answer costs {price_nano / 1e9:.9f} epsilon and "
             f"{remaining_nano / 1e9:.9f} remain. Ask for a longer interval or less confidence."
@@ -236,6 +244,40 @@ class CapacityError(QServerError):
     code = "too_large"
 
 
+class _Shortener(reprlib.Repr):
+    """`repr` of what a stranger sent: bounded in depth, in items and in digits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict = 3, 8, 8, 8
+        self.maxstring = self.maxlong = self.maxother = 80
+
+    def repr_int(self, x: int, level: int) -> str:
+        """The digits of `x`, unless Python would refuse to write so many."""
+        if x.bit_length() > 4096:
+            return f"a whole number of {x.bit_length():,} bits"
+        return super().repr_int(x, level)
+
+    repr_long = repr_int
+
+    def repr_instance(self, x: object, level: int) -> str:  # noqa: ARG002 - the base's signature
+        """`repr(x)`, or its type alone where that fails."""
+        try:
+            text = repr(x)
+        except (ValueError, RecursionError):
+            return f"a {type(x).__name__}"
+        return text if len(text) <= self.maxother else text[: self.maxother - 3] + "..."
+
+
+_SHORTENER = _Shortener()
+
+
 def _short(value: object) -> str:
-    text = repr(value)
+    text = _SHORTENER.repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _printable(name: str) -> str:
+    """`name` on one line, without characters that a log or an encoder would trip over."""
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in name[:_MAX_NAME])
+    return shown if len(name) <= _MAX_NAME else shown[: _MAX_NAME - 3] + "..."

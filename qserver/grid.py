@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.errors import CapacityError
 from qserver.query import LinearQuery, Term
 from qserver.weights import Weights
 
 # Exact integers: int64 where a bound shows that they fit, Python integers otherwise.
 IntegerGrid: TypeAlias = NDArray[np.int64] | NDArray[np.object_]
 _INT64_SAFE = 1 << 62
+# Runs times weight vectors of one attribute: some seconds of work.
+MAX_SIGNATURES = 1 << 26
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,13 @@ class AxisClasses:
     def on_classes(self, weights: Weights) -> NDArray[np.int64]:
         """`weights` by class, shape (n,); they must be constant on each class."""
         out = np.zeros(self.n, dtype=np.int64)
-        starts = np.array((0, *self.stops[:-1]))
-        out[np.array(self.ids)] = weights.dense[starts]
+        stops, ids = self._runs
+        out[ids] = _on_runs(weights, stops)
         return out
+
+    @cached_property
+    def _runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.array(self.stops, dtype=np.int64), np.array(self.ids, dtype=np.int64)
 
     @property
     def dense(self) -> NDArray[np.intp]:
@@ -84,11 +93,7 @@ class ClassGrid:
     def values(self, query: LinearQuery) -> IntegerGrid:
         """Exact integers: cell values times `query.denominator`, of shape `shape`."""
         scale = query.denominator
-        bound = sum(
-            abs(t.coefficient * scale) * prod(max(map(abs, f.weights.values)) for f in t.factors)
-            for t in query.terms
-        )
-        dtype: np.dtype[Any] = np.dtype(np.int64 if bound < _INT64_SAFE else object)
+        dtype: np.dtype[Any] = np.dtype(np.int64 if fits_int64(query) else object)
         total: NDArray[Any] = np.zeros(self.shape, dtype=dtype)
         for term in query.terms:
             total += self.term_values(term, int(term.coefficient * scale), dtype)
@@ -112,7 +117,7 @@ class ClassGrid:
             slices: dict[tuple[object, ...], int] = {}
             moved = np.moveaxis(values, i, 0).reshape(classes.n, -1)
             merged = [slices.setdefault(tuple(row.tolist()), len(slices)) for row in moved]
-            first = [merged.index(c) for c in range(len(slices))]
+            first = np.unique(merged, return_index=True)[1]
             values = cast("IntegerGrid", np.take(values, first, axis=i))
             kept.append(_merge(classes, merged))
         idle = tuple(i for i, classes in enumerate(kept) if classes.n == 1)
@@ -133,13 +138,33 @@ def class_grid(*queries: LinearQuery) -> ClassGrid:
 def axis_classes(axis: int, vectors: Sequence[Weights]) -> AxisClasses:
     """Classes of one attribute's values under these vectors (at least one)."""
     stops = np.unique(np.concatenate([np.array(v.stops) for v in vectors]))
-    signatures = np.empty((len(stops), len(vectors)), dtype=np.int64)
-    for j, vector in enumerate(vectors):
-        runs = np.searchsorted(np.array(vector.stops), stops, side="left")
-        signatures[:, j] = np.array(vector.values, dtype=np.int64)[runs]
-    seen: dict[bytes, int] = {}
-    ids = [seen.setdefault(row.tobytes(), len(seen)) for row in signatures]
-    return AxisClasses(axis, tuple(map(int, stops)), tuple(ids), len(seen))
+    if len(stops) * len(vectors) > MAX_SIGNATURES:
+        raise CapacityError("A query tells too many values of one attribute apart. Ask its parts.")
+    ids, n = [0] * len(stops), 1
+    per_chunk = max(1, _CHUNK // len(stops))
+    for start in range(0, len(vectors), per_chunk):
+        # The first column refines the classes of the chunks before.
+        columns = [np.array(ids), *(_on_runs(v, stops) for v in vectors[start : start + per_chunk])]
+        seen: dict[bytes, int] = {}
+        rows = np.stack(columns, axis=1, dtype=np.int64)
+        ids, n = [seen.setdefault(row.tobytes(), len(seen)) for row in rows], len(seen)
+    return AxisClasses(axis, tuple(map(int, stops)), tuple(ids), n)
+
+
+def fits_int64(query: LinearQuery) -> bool:
+    """Whether cell values times `query.denominator`, and all partial sums, fit 64 bits."""
+    bound = sum(
+        abs(t.coefficient * query.denominator)
+        * prod(max(map(abs, f.weights.values)) for f in t.factors)
+        for t in query.terms
+    )
+    return bound < _INT64_SAFE
+
+
+def _on_runs(weights: Weights, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`weights` by run, for runs on which they are constant."""
+    own = np.searchsorted(np.array(weights.stops, dtype=np.int64), stops, side="left")
+    return np.array(weights.values, dtype=np.int64)[own]
 
 
 def bounded_extremes(query: LinearQuery, *, max_grid: int) -> Extremes:
@@ -156,13 +181,16 @@ def bounded_extremes(query: LinearQuery, *, max_grid: int) -> Extremes:
             kept.append(classes)
     part = ClassGrid(tuple(sorted(kept, key=lambda a: a.axis)))
     inside = {a.axis for a in kept}
-    low = np.zeros(part.shape, dtype=object)
-    high = np.zeros(part.shape, dtype=object)
+    low: NDArray[np.object_] = np.zeros(part.shape, dtype=object)
+    high: NDArray[np.object_] = np.zeros(part.shape, dtype=object)
     for term in query.terms:
         rest = _product_extremes(w for a, w in term.by_axis.items() if a not in inside)
         shape = part.term_values(term, int(term.coefficient * query.denominator), np.dtype(object))
-        ends = (shape * int(rest.low), shape * int(rest.high))
-        low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+        # In place, and typed: arrays without axes would turn into Python's or NumPy's numbers,
+        # and NumPy compares some pairs of integers as floats.
+        ends = [np.asarray(shape * int(end), dtype=object) for end in (rest.low, rest.high)]
+        low += np.minimum(*ends, dtype=object)
+        high += np.maximum(*ends, dtype=object)
     scale = query.denominator
     return Extremes(Fraction(int(low.min()), scale), Fraction(int(high.max()), scale))
 

@@ -11,14 +11,19 @@ import json
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import gcd
 
 import numpy as np
 
-from qserver.grid import ClassGrid, IntegerGrid, bounded_extremes, class_grid
+from qserver.grid import ClassGrid, IntegerGrid, bounded_extremes, class_grid, fits_int64
 from qserver.query import LinearQuery
 
 MAX_GRID = 1 << 22
 MAX_KEY_GRID = 1 << 16
+# Grid cells times terms: a few seconds. A step on Python's integers costs some 2^5 of the others.
+MAX_WORK = 1 << 30
+_OBJECT_WORK = MAX_WORK >> 5
+_CACHED_RUNS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -56,11 +61,23 @@ class Primitive:
         return Fraction(1, self.row.denominator)
 
 
-@lru_cache(maxsize=4096)
 def primitive(query: LinearQuery) -> Primitive:
-    """The primitive form of `query`; exact while its class grid has at most 2^22 cells."""
+    """The primitive form of `query`.
+
+    Exact while its class grid has at most 2^22 cells, and 2^30 cells times terms.
+
+    Raises:
+        QueryError: a coefficient of the row has a numerator or denominator above 2^256.
+        CapacityError: the query tells too many values of one attribute apart.
+    """
+    # Forms of large queries are not kept: thousands of them would fill the memory.
+    return _cached(query) if query.n_runs <= _CACHED_RUNS else _primitive(query)
+
+
+def _primitive(query: LinearQuery) -> Primitive:
     grid = class_grid(query)
-    if grid.n_cells > MAX_GRID:
+    work = MAX_WORK if fits_int64(query) else _OBJECT_WORK
+    if grid.n_cells > min(MAX_GRID, work // max(1, len(query.terms))):
         return _bounded(query)
     values = grid.values(query)
     low, high = int(values.min()), int(values.max())
@@ -75,8 +92,12 @@ def primitive(query: LinearQuery) -> Primitive:
     return Primitive(row, multiplier, key, ends[0], ends[1], exact=True)
 
 
+_cached = lru_cache(maxsize=4096)(_primitive)
+
+
 def _bounded(query: LinearQuery) -> Primitive:
-    bounds = bounded_extremes(query, max_grid=MAX_GRID >> 4)
+    budget = _OBJECT_WORK // max(1, len(query.terms))
+    bounds = bounded_extremes(query, max_grid=min(MAX_GRID >> 4, budget))
     size = max(abs(bounds.low), abs(bounds.high))
     if size == 0:
         return _zero(query)
@@ -95,7 +116,7 @@ def _grid_key(grid: ClassGrid, values: IntegerGrid) -> str:
     """Digest of the exact vector: equal functions of the cell agree, however they were written."""
     reduced = grid.reduced(values)
     flat = [int(v) for v in reduced.values.flat]
-    divisor = int(np.gcd.reduce(np.array(flat, dtype=object)))
+    divisor = gcd(*flat)
     sign = 1 if next(v for v in flat if v) > 0 else -1
     axes = [[a.axis, list(a.stops), list(a.ids)] for a in reduced.axes]
     return _digest(json.dumps([axes, [sign * v // divisor for v in flat]]))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import lcm
 
 from qserver.errors import CapacityError, QueryError
 from qserver.weights import ScaledWeights, Weights, common_denominator, from_runs
@@ -18,6 +19,7 @@ from qserver.weights import ScaledWeights, Weights, common_denominator, from_run
 MAX_TERMS = 4096
 MAX_RUNS = 1 << 21
 MAX_COEFFICIENT_BITS = 256
+MAX_DENOMINATOR_BITS = 512
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class LinearQuery:
         """A common denominator of all cell values."""
         return common_denominator(t.coefficient for t in self.terms)
 
+    @property
+    def n_runs(self) -> int:
+        """Number of runs of weights in all: the size of the query in memory."""
+        return _n_runs(self.terms)
+
     def scaled(self, factor: Fraction | int) -> LinearQuery:
         """The query times `factor`."""
         return _collect(self.sizes, [Term(t.coefficient * factor, t.factors) for t in self.terms])
@@ -85,7 +92,7 @@ class LinearQuery:
         for term in self.terms:
             product = term.coefficient
             for factor in term.factors:
-                product *= int(factor.weights.dense[cell[factor.axis]])
+                product *= factor.weights.at(cell[factor.axis])
             total += product
         return total
 
@@ -158,12 +165,22 @@ def _collect(sizes: tuple[int, ...], terms: Sequence[Term]) -> LinearQuery:
     return LinearQuery(sizes, tuple(kept))
 
 
+def _n_runs(terms: Sequence[Term]) -> int:
+    return sum(len(f.weights.stops) for t in terms for f in t.factors)
+
+
 def _check_size(terms: Sequence[Term]) -> None:
     if len(terms) > MAX_TERMS:
         raise CapacityError(f"A query has at most {MAX_TERMS:,} terms, this one {len(terms):,}.")
-    if sum(len(f.weights.stops) for t in terms for f in t.factors) > MAX_RUNS:
+    if _n_runs(terms) > MAX_RUNS:
         raise CapacityError(f"A query has at most {MAX_RUNS:,} runs of weights in all.")
     for term in terms:
         c = term.coefficient
         if max(abs(c.numerator), c.denominator).bit_length() > MAX_COEFFICIENT_BITS:
             raise QueryError("coefficient", "have a numerator and denominator below 2^256")
+    # Cell values are written as integers over it, and the noise's lattice is at least as fine.
+    common = 1
+    for term in terms:
+        common = lcm(common, term.coefficient.denominator)
+        if common.bit_length() > MAX_DENOMINATOR_BITS:
+            raise QueryError("coefficient", "have a common denominator with the others below 2^512")

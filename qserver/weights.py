@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import gcd, lcm
 
 import numpy as np
@@ -23,10 +25,23 @@ class Weights:
 
     Always primitive: integers without a common divisor, the first non-zero one positive. So two
     vectors that are multiples of one another are equal here.
+
+    Raises:
+        QueryError: the runs are not increasing, not joined, or their values not primitive.
     """
 
     stops: tuple[int, ...]
     values: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.stops or len(self.stops) != len(self.values):
+            raise QueryError("weights", "have one stop per run, and at least one run")
+        if any(b <= a for a, b in pairwise((0, *self.stops))):
+            raise QueryError("weights", "have increasing stops above 0")
+        if any(a == b for a, b in pairwise(self.values)):
+            raise QueryError("weights", "have no two neighbouring runs of one value")
+        if self.values != (0,) and common_factor(self.values) != 1:
+            raise QueryError("weights", "be primitive: no common divisor, the first one positive")
 
     @property
     def size(self) -> int:
@@ -55,6 +70,10 @@ class Weights:
         array = np.repeat(np.array(self.values, dtype=np.int64), lengths)
         array.setflags(write=False)
         return array
+
+    def at(self, index: int) -> int:
+        """The weight of one value, 0 <= index < size, without writing the others down."""
+        return self.values[bisect_right(self.stops, index)]
 
     def __hash__(self) -> int:
         return self._hash
@@ -85,8 +104,28 @@ def scaled_weights(dense: Sequence[Fraction | int]) -> ScaledWeights:
     return from_runs(stops, values)
 
 
+def from_points(size: int, points: Mapping[int, Fraction | int]) -> ScaledWeights:
+    """The vector of length `size` with these values by index, 0 elsewhere, split as above."""
+    stops: list[int] = []
+    values: list[Fraction | int] = []
+    for i, value in sorted(points.items()):
+        if i > (stops[-1] if stops else 0):
+            stops.append(i)
+            values.append(0)
+        stops.append(i + 1)
+        values.append(value)
+    if not stops or stops[-1] < size:
+        stops.append(size)
+        values.append(0)
+    return from_runs(stops, values)
+
+
 def from_runs(stops: Sequence[int], values: Sequence[Fraction | int]) -> ScaledWeights:
-    """The vector with these runs (neighbouring runs may be equal), split as above."""
+    """The vector with these runs (neighbouring runs may be equal), split as above.
+
+    Raises:
+        QueryError: a weight passes 2^40 times the common divisor of all.
+    """
     merged_stops: list[int] = []
     merged: list[Fraction | int] = []
     for stop, value in zip(stops, values, strict=True):
@@ -99,21 +138,16 @@ def from_runs(stops: Sequence[int], values: Sequence[Fraction | int]) -> ScaledW
     if factor == 0:
         return ScaledWeights(Fraction(0), Weights((merged_stops[-1],), (0,)))
     integers = tuple(int(v / factor) for v in merged)
-    if max(map(abs, integers)) > MAX_WEIGHT:
-        raise QueryError("weights", "be within a factor of 2^40 of their common divisor")
     return ScaledWeights(factor, Weights(tuple(merged_stops), integers))
 
 
 def indicator(size: int, chosen: Iterable[int]) -> Weights:
     """Weights 1 at the indices in `chosen`, 0 elsewhere."""
-    dense = [0] * size
-    for i in chosen:
-        dense[i] = 1
-    return scaled_weights(dense).weights
+    return from_points(size, dict.fromkeys(chosen, 1)).weights
 
 
 def interval(size: int, start: int, stop: int) -> Weights:
-    """Weights 1 on start <= i < stop, 0 elsewhere."""
+    """Weights 1 on start <= i < stop, 0 elsewhere; 0 <= start, stop <= size."""
     runs = [(start, 0), (stop, 1), (size, 0)]
     kept, last = [], 0
     for end, value in runs:
@@ -127,15 +161,23 @@ def common_factor(values: Iterable[Fraction | int]) -> Fraction:
     """The largest rational whose multiples all values are, signed like the first non-zero one.
 
     Zero when every value is zero.
+
+    Raises:
+        QueryError: a value passes 2^40 times the factor. Noticed at once: the factor of many
+            unrelated fractions would grow to millions of digits.
     """
     over, under, sign = 0, 1, 0
+    greatest: Fraction | int = 0
     for value in values:
+        greatest = max(greatest, value, -value)
         if value and not sign:
             sign = 1 if value > 0 else -1
         over = gcd(over * (value.denominator), value.numerator * under)
         under = under * value.denominator
         shared = gcd(over, under) or 1
         over, under = over // shared, under // shared
+        if greatest.numerator * under > MAX_WEIGHT * over * greatest.denominator:
+            raise QueryError("weights", "be within a factor of 2^40 of their common divisor")
     return Fraction(sign * over, under)
 
 

@@ -177,9 +177,10 @@ class Spender:
             source="history",
             charged_nano=0,
             remaining_nano=replica.present.budget.remaining_nano,
-            version=replica.engine.n_measurements,
+            version=len(replica.measurements),
         )
-        kept = None if estimate.is_stored else Estimator(row.key, estimate.weights)
+        known = estimate.method in ("direct", "stored")
+        kept = None if known else Estimator(row.key, estimate.weights)
         self._succeed(taken, request, answer, kept, keep_s=FREE_JOB_KEEP_S)
 
     def _spend(
@@ -212,7 +213,7 @@ class Spender:
             rows=plan.rows,
             spent_before_nano=budget.spent_nano,
             spent_after_nano=replica.spent_after(plan),
-            n_history=replica.engine.n_measurements,
+            n_history=len(replica.measurements),
         )
         charges = [Charge(row.row, row.alpha_nano, taken.job) for row in plan.rows]
         at = int(self._wall_clock())
@@ -296,7 +297,7 @@ class Spender:
             source="measured",
             charged_nano=reservation.spent_after_nano - reservation.spent_before_nano,
             remaining_nano=limit - reservation.spent_after_nano,
-            version=replica.engine.n_measurements,
+            version=len(replica.measurements),
         )
         taken = Taken(population, reservation.job, entry)
         kept = Estimator(row.key, estimate.weights)

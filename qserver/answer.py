@@ -1,0 +1,184 @@
+"""What the server says: answers, offers, explanations, states. Frozen and public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Source = Literal["history", "measured", "exact"]
+JobState = Literal["queued", "running", "done", "failed"]
+PlanKind = Literal["free", "exact", "fresh", "combined"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An estimate with its credible interval.
+
+    Args:
+        estimate: best linear unbiased estimate, in the query's units.
+        low, high: ends of the interval at the asked confidence, rounded outward.
+        confidence: as asked.
+        confidence_attained: certified confidence of an interval of the asked length.
+        source: `history` (nothing was spent), `measured`, or `exact` (public, no noise).
+        charged_nano: what this question cost, in nano-epsilon.
+        remaining_nano: what is left of the population's limit.
+        evidence: ids of the history rows used.
+        method: how the error's distribution was evaluated.
+        version: version of the history that the answer stands on.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    confidence_attained: float
+    source: Source
+    charged_nano: int
+    remaining_nano: int
+    evidence: tuple[int, ...]
+    method: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The best interval available for nothing at a confidence."""
+
+    low: float
+    high: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """A row that a plan measures: its terms, 1/b in nano-epsilon, and its key."""
+
+    terms: list[list[object]]
+    alpha_nano: int
+    key: str
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The price of an answer with an interval of `length` (None: out of reach)."""
+
+    length: float
+    price_nano: int | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What an answer would cost and how it would be found; nothing was spent.
+
+    Args:
+        kind: `free`, `exact`, `fresh` or `combined`.
+        price_nano: rise of the ledger, in nano-epsilon.
+        remaining_nano: what is left now.
+        affordable: whether the price fits into what is left.
+        rows: what would be measured.
+        free: the best interval available for nothing, or None.
+        curve: prices of shorter and longer intervals at the same confidence.
+        sensitivity: S of the query, and whether it is exact.
+    """
+
+    kind: PlanKind
+    price_nano: int
+    remaining_nano: int
+    affordable: bool
+    rows: tuple[PlanRow, ...]
+    free: Offer | None
+    curve: tuple[CurvePoint, ...]
+    sensitivity: float
+    sensitivity_exact: bool
+    version: int
+
+
+@dataclass(frozen=True)
+class Probability:
+    """A posterior probability from history alone, and the history's version."""
+
+    probability: float
+    version: int
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """The state of a job; `result` when done, `problem` (code, message, facts) when failed."""
+
+    id: str
+    state: JobState
+    dataset: str
+    result: Answer | None = None
+    problem: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class DatasetStatus:
+    """The public face of a dataset: schema, guarantee and budget.
+
+    Args:
+        relation: `add-remove` or `replace-one`.
+        records_per_person: k; `records_verified` tells whether attach enforced it.
+        limit_nano, spent_nano: of the population, in nano-epsilon.
+        version: of the history.
+        worker_alive: whether a worker can measure now.
+    """
+
+    name: str
+    population: str
+    snapshot: str
+    domain: Mapping[str, Any]
+    n_cells: int
+    relation: str
+    records_per_person: int
+    records_verified: bool
+    limit_nano: int
+    spent_nano: int
+    version: int
+    worker_alive: bool
+
+    @property
+    def remaining_nano(self) -> int:
+        """What is left of the limit."""
+        return self.limit_nano - self.spent_nano
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """A released row: what was measured, its noisy answer, its noise scale."""
+
+    id: int
+    terms: list[list[object]]
+    key: str
+    value: float
+    scale: float
+    alpha_nano: int
+    step: str
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """Released rows after a given id, in order; `next_after` is None on the last page."""
+
+    rows: tuple[HistoryRow, ...]
+    version: int
+    next_after: int | None
+
+
+@dataclass(frozen=True)
+class LedgerReport:
+    """Where the budget went.
+
+    Args:
+        loss_nano: the largest loss of a cell in the asked set (a sound upper bound).
+        by_value: for the asked attribute, the largest loss over the cells of each value.
+        n_charges: number of charges so far.
+    """
+
+    limit_nano: int
+    spent_nano: int
+    relation: str
+    n_charges: int
+    loss_nano: int
+    by_value: Mapping[str, int] | None = None

@@ -1,0 +1,65 @@
+"""From a row's estimate to the answer of the query that was asked."""
+
+from __future__ import annotations
+
+import math
+
+from qserver.answer import Answer, Offer, Source
+from qserver.inference.engine import RowEstimate
+from qserver.planning.planner import row_half_width
+from qserver.primitive import Primitive
+from qserver.requirement import Requirement
+
+
+def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int) -> Answer:
+    """The answer of a query that vanishes on every cell: zero, for nothing."""
+    return Answer(
+        estimate=0.0,
+        low=0.0,
+        high=0.0,
+        confidence=requirement.confidence,
+        confidence_attained=1.0,
+        source="exact",
+        charged_nano=0,
+        remaining_nano=remaining_nano,
+        evidence=(),
+        method="exact",
+        version=version,
+    )
+
+
+def answer_from(
+    query: Primitive,
+    requirement: Requirement,
+    estimate: RowEstimate,
+    *,
+    source: Source,
+    charged_nano: int,
+    remaining_nano: int,
+    version: int,
+) -> Answer:
+    """The query's answer from its row's estimate; the interval's ends are rounded outward."""
+    posterior = estimate.posterior.scaled(query.multiplier)
+    interval = posterior.interval(requirement.confidence)
+    attained = estimate.posterior.confidence_of(row_half_width(query, requirement))
+    return Answer(
+        estimate=posterior.estimate,
+        low=interval.low,
+        high=interval.high,
+        confidence=requirement.confidence,
+        confidence_attained=attained,
+        source=source,
+        charged_nano=charged_nano,
+        remaining_nano=remaining_nano,
+        evidence=tuple(i for i, _ in estimate.weights),
+        method=estimate.method,
+        version=version,
+    )
+
+
+def offer_from(query: Primitive, estimate: RowEstimate, *, confidence: float) -> Offer | None:
+    """The best interval that history gives for nothing at `confidence`, if it is finite."""
+    interval = estimate.posterior.scaled(query.multiplier).interval(confidence)
+    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+        return None
+    return Offer(interval.low, interval.high, confidence)

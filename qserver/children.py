@@ -1,0 +1,175 @@
+"""The children of a server on one machine: how each is run, and the socket they share.
+
+Children live in sessions of their own, so an interrupt at the terminal reaches only us and we stop
+them one after another. The kernel ends them when we end in any other way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qserver.config import Settings
+from qserver.errors import ConfigError, QServerError
+from qserver.storage.embedded import end_with_parent
+
+LOOPBACK = "127.0.0.1"
+_BACKLOG = 512
+_GRACE_S = 20.0
+
+
+class PortInUseError(QServerError):
+    """Another program listens on the port."""
+
+    code = "port_in_use"
+
+
+class ChildFailedError(QServerError):
+    """A child ended before it was of use."""
+
+    code = "child_failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildSpec:
+    """How to run one child.
+
+    Args:
+        name: for messages.
+        command: the program and its arguments.
+        environment: all of its environment.
+        log: file that gets its output, or None for our standard error.
+        pass_fds: descriptors that it inherits.
+        stop_timeout_s: how long it may take after SIGTERM until SIGKILL, in seconds.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    log: Path | None
+    pass_fds: tuple[int, ...] = ()
+    stop_timeout_s: float = 20.0
+
+    @property
+    def advice(self) -> str:
+        """Where to read why it failed; its output itself may be private and is never shown."""
+        return f"{self.log} says why." if self.log else "Its output above says why."
+
+
+class Child:
+    """A running child. Start it from the main thread: it ends with the thread that started it."""
+
+    def __init__(self, spec: ChildSpec) -> None:
+        self.spec = spec
+        with _log_file(spec.log) as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own programs, no shell
+                spec.command,
+                cwd="/",  # so that no package of the folder we stand in takes the place of ours
+                env=dict(spec.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=spec.pass_fds,
+                preexec_fn=functools.partial(end_with_parent, os.getpid()),
+            )
+        self.pid = self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """Exit status once it ended, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """SIGTERM, time to finish, then SIGKILL to its whole session; returns when it is gone."""
+        if self.status is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=self.spec.stop_timeout_s)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Held before anything else is started.
+
+    Raises:
+        ConfigError: the host is not 127.0.0.1: there are no accounts yet, so whoever can reach
+            the port can spend the budget.
+        PortInUseError: another program listens there.
+    """
+    if host != LOOPBACK:
+        raise ConfigError(
+            "host",
+            f"be {LOOPBACK}",
+            host,
+            hint="There are no accounts yet: whoever reaches the port can spend the budget.",
+        )
+    if not 0 <= port <= 65535:
+        raise ConfigError("port", "be from 0 to 65535", port)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+    except OSError as exc:
+        sock.close()
+        if exc.errno == errno.EADDRINUSE:
+            raise PortInUseError(
+                f"Port {port} of {host} is taken by another program. Choose another with --port."
+            ) from exc
+        raise ConfigError("port", f"be open to us ({exc.strerror})", port) from exc
+    return sock
+
+
+def http_spec(
+    settings: Settings, *, listener: socket.socket, log: Path | None, environ: Mapping[str, str]
+) -> ChildSpec:
+    """The HTTP server: gunicorn on a socket that already listens."""
+    fd = listener.fileno()
+    command = ("-m", "gunicorn", "--config", "python:qserver.api.gunicorn", "--bind", f"fd://{fd}")
+    return ChildSpec(
+        name="HTTP server",
+        command=python_command(*command, "qserver.api.wsgi:app"),
+        environment=child_environment(settings, environ),
+        log=log,
+        pass_fds=(fd,),
+        # gunicorn lets the questions at hand finish, and kills what then still runs.
+        stop_timeout_s=settings.wait_s + _GRACE_S,
+    )
+
+
+def python_command(*arguments: str) -> tuple[str, ...]:
+    """Our own interpreter; -P keeps the current folder out of its module path."""
+    return (sys.executable, "-P", *arguments)
+
+
+def child_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child: ours, the settings, and one BLAS thread for each process."""
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return {**environ, **settings.to_environment(), **one_thread}
+
+
+@contextlib.contextmanager
+def _log_file(path: Path | None) -> Iterator[int]:
+    if path is None:
+        yield sys.stderr.fileno()
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,0 +1,68 @@
+"""The command line `qserver`: options, errors and exit codes; the commands are in `commands`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from qserver import __version__
+from qserver.commands import datasets, local, questions
+from qserver.commands.console import Console
+from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
+from qserver.errors import QServerError
+from qserver.http_client import ServerProblemError
+
+_DESCRIPTION = """\
+Linear counting queries over private data, answered with a credible interval as short as you ask, at
+the confidence you ask. Budget is spent only where the answers released before cannot give that.
+"""
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+
+
+def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None = None) -> int:
+    """The exit code of one call of the command line.
+
+    Args:
+        argv: the arguments; the process's own by default.
+        environ: the environment; the process's own by default.
+    """
+    console = Console(out=sys.stdout, err=sys.stderr)
+    runtime = Runtime(console=console, environ=os.environ if environ is None else environ)
+    args = build_parser(runtime).parse_args(argv)
+    try:
+        code: ExitCode = args.run(args, runtime)
+    except QServerError as exc:
+        console.note(f"{exc.code}: {exc}")
+        if isinstance(exc, ServerProblemError):
+            questions.show_problem(console, exc)
+        return exit_code_of(exc)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left; a second failure at exit is kept quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    return code
+
+
+def build_parser(runtime: Runtime) -> argparse.ArgumentParser:
+    """The parser of all commands; each sets `run(args, runtime) -> ExitCode`."""
+    parser = argparse.ArgumentParser(
+        prog="qserver",
+        description=_DESCRIPTION,
+        epilog=EXIT_CODES_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"qserver {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    local.register(commands, runtime)
+    datasets.register(commands, runtime)
+    questions.register(commands, runtime)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

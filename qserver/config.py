@@ -1,0 +1,117 @@
+"""Settings; the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from qserver.errors import ConfigError
+
+_PREFIX = "QSERVER_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a process of qserver runs; each field is read from QSERVER_<NAME>.
+
+    Args:
+        redis_url: unix://, redis:// or rediss:// address of the store.
+        state_dir: folder of the embedded store and of the worker's private files.
+        host, port: where HTTP listens. Loopback only, as long as there are no accounts.
+        http_workers, http_threads: gunicorn's processes, and threads in each.
+        wait_s: how long a question waits for its answer before it becomes a job, in seconds.
+        max_body_bytes: size limit of a request's body.
+        max_queue: questions that may wait for a worker in one population.
+        slot_ms: a measured answer is published on the next multiple of this many milliseconds
+            after its reservation, so that its time tells nothing about the data.
+        lease_ms: how long a worker may hold a population without renewing.
+        replicas: replicas that must hold a charge before a draw, and an answer before it is shown.
+        durable_timeout_ms: how long a write may take to become durable.
+        allow_volatile: spend on a store that forgets when it ends. For toys only.
+        max_rows: measurements that take part in one inference.
+    """
+
+    redis_url: str = "unix:///tmp/qserver.sock"
+    state_dir: Path = Path("qserver-state")
+    host: str = "127.0.0.1"
+    port: int = 8000
+    http_workers: int = 2
+    http_threads: int = 8
+    wait_s: float = 10.0
+    max_body_bytes: int = 1 << 20
+    max_queue: int = 1000
+    slot_ms: int = 10
+    lease_ms: int = 10_000
+    replicas: int = 0
+    durable_timeout_ms: int = 2000
+    allow_volatile: bool = False
+    max_rows: int = 5000
+
+    def __post_init__(self) -> None:
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ConfigError(name, f"be from {least:,} to {most:,}", value)
+
+    @classmethod
+    def from_environment(
+        cls, environ: Mapping[str, str] | None = None, **overrides: Any
+    ) -> Settings:
+        """Settings from the environment; `overrides` that are not None win.
+
+        Raises:
+            ConfigError: a value cannot be read or is out of range; names the variable.
+        """
+        source = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        for item in fields(cls):
+            text = source.get(_PREFIX + item.name.upper())
+            if text is not None:
+                values[item.name] = _read(item.name, text, str(item.type))
+        values.update({k: v for k, v in overrides.items() if v is not None})
+        return cls(**values)
+
+    def to_environment(self) -> dict[str, str]:
+        """The variables that make another process read the same settings."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {
+            _PREFIX + name.upper(): str(int(v) if isinstance(v, bool) else v)
+            for name, v in values.items()
+        }
+
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("port", 1, 65535),
+    ("http_workers", 1, 64),
+    ("http_threads", 1, 256),
+    ("wait_s", 0, 300),
+    ("max_body_bytes", 1024, 1 << 28),
+    ("max_queue", 1, 1_000_000),
+    ("slot_ms", 0, 60_000),
+    ("lease_ms", 1000, 600_000),
+    ("replicas", 0, 16),
+    ("durable_timeout_ms", 1, 60_000),
+    ("max_rows", 1, 20_000),
+)
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "Path": Path,
+    "int": int,
+    "float": float,
+}
+
+
+def _read(name: str, text: str, kind: str) -> Any:
+    variable = _PREFIX + name.upper()
+    if kind == "bool":
+        if text.lower() not in ("0", "1", "true", "false", "yes", "no"):
+            raise ConfigError(variable, "be 0 or 1", text)
+        return text.lower() in ("1", "true", "yes")
+    try:
+        return _READERS[kind](text)
+    except ValueError as exc:
+        raise ConfigError(variable, f"be a number of type {kind}", text) from exc

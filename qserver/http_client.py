@@ -1,0 +1,151 @@
+"""A small HTTP client of a qserver, on the standard library; the command line talks through it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from qserver.errors import ConfigError, QServerError
+
+MAX_REPLY_BYTES = 64 << 20
+_FIRST_ERROR_STATUS = 400
+_PROBLEM_MEMBERS = ("type", "title", "status", "detail", "code", "instance")
+
+
+class ServerProblemError(QServerError):
+    """The server refused, and said so as a problem document.
+
+    Args:
+        code: the server's stable code, or `bad_reply` when it was no problem document.
+        detail: the server's sentence.
+        facts: the problem's other members, such as `price` and `remaining`.
+    """
+
+    def __init__(self, *, code: str, detail: str, facts: Mapping[str, Any] | None = None) -> None:
+        self.code = code
+        self.detail = detail
+        self.facts = dict(facts or {})
+        super().__init__(detail)
+
+
+class ServerUnreachableError(QServerError):
+    """No qserver answered at the URL."""
+
+    code = "unreachable"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A successful answer: its JSON text as sent, and the same parsed to an object."""
+
+    text: str
+    document: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class HttpClient:
+    """Calls of one server; every call opens a connection of its own.
+
+    Args:
+        url: `http://host[:port][/prefix]`, or https. No user, query or fragment.
+        timeout_s: limit for connecting and for each wait on the server, in seconds.
+
+    Raises:
+        ConfigError: the URL or the time is malformed.
+    """
+
+    url: str
+    timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        try:
+            well_formed = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            well_formed = False
+        if not well_formed or "@" in parts.netloc or parts.query or parts.fragment:
+            raise ConfigError("url", "be http://HOST:PORT or https://HOST:PORT")
+        if not 0 < self.timeout_s <= 86_400:
+            raise ConfigError("timeout", "be > 0 and <= 86,400 seconds", self.timeout_s)
+
+    def get(self, *segments: str, query: Mapping[str, str] | None = None) -> Reply:
+        """The answer to GET on the path made of `segments`.
+
+        Raises:
+            ServerProblemError: the server refused.
+            ServerUnreachableError: nobody answered.
+        """
+        suffix = "?" + urlencode(query) if query else ""
+        return self._call("GET", _path(segments) + suffix, body=None)
+
+    def post(self, *segments: str, document: Mapping[str, Any]) -> Reply:
+        """The answer to POST of `document`. Raises as `get` does."""
+        body = json.dumps(document, allow_nan=False).encode()
+        return self._call("POST", _path(segments), body=body)
+
+    def _call(self, method: str, path: str, *, body: bytes | None) -> Reply:
+        connection = self._connection()
+        headers = {"Accept": "application/json, application/problem+json"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, self._prefix + path, body=body, headers=headers)
+            response = connection.getresponse()
+            status, content = response.status, response.read(MAX_REPLY_BYTES + 1)
+        except TimeoutError as exc:
+            raise ServerUnreachableError(
+                f"{self.url} did not answer within {self.timeout_s:g} s."
+            ) from exc
+        except (OSError, http.client.HTTPException) as exc:
+            reason = getattr(exc, "strerror", None) or type(exc).__name__
+            raise ServerUnreachableError(
+                f"No qserver answers at {self.url} ({reason}). Start one with `qserver demo`, "
+                "or give its address with --url."
+            ) from exc
+        finally:
+            connection.close()
+        return _read_reply(status, content)
+
+    @property
+    def _prefix(self) -> str:
+        return urlsplit(self.url).path.rstrip("/")
+
+    def _connection(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        return kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
+
+
+def _path(segments: tuple[str, ...]) -> str:
+    return "".join("/" + quote(segment, safe="") for segment in segments)
+
+
+def _read_reply(status: int, content: bytes) -> Reply:
+    document = None
+    with contextlib.suppress(ValueError, RecursionError):
+        text = content.decode()
+        document = json.loads(text)
+    if not isinstance(document, dict) or len(content) > MAX_REPLY_BYTES:
+        raise ServerProblemError(
+            code="bad_reply", detail=f"The reply (status {status}) is not qserver's. Check --url."
+        )
+    if status >= _FIRST_ERROR_STATUS:
+        raise problem_of(document, status=status)
+    return Reply(text=text, document=document)
+
+
+def problem_of(document: Mapping[str, Any], *, status: int | None = None) -> ServerProblemError:
+    """The error that a problem document (of a response, or of a failed job) tells of."""
+    fallback = f"The server refused{f' (status {status})' if status else ''}."
+    detail = document.get("detail") or document.get("message") or document.get("title") or fallback
+    facts = {k: v for k, v in document.items() if k not in (*_PROBLEM_MEMBERS, "message")}
+    return ServerProblemError(
+        code=str(document.get("code", "bad_reply")), detail=str(detail), facts=facts
+    )

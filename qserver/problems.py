@@ -1,0 +1,54 @@
+"""Errors as the store keeps them in a failed job, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qserver.answer import Offer
+from qserver.errors import (
+    BudgetExhaustedError,
+    CapacityError,
+    InputError,
+    MeasurementError,
+    NotFoundError,
+    QServerError,
+    StoreNotDurableError,
+    StoreUnavailableError,
+)
+from qserver.storage.records import Problem
+
+
+def problem_from_error(error: QServerError) -> Problem:
+    """What may be told of an error that ended a job; anything unforeseen becomes constant text."""
+    if isinstance(error, BudgetExhaustedError):
+        free = error.free
+        facts: dict[str, Any] = {
+            "price_nano": error.price_nano,
+            "remaining_nano": error.remaining_nano,
+            "free": None if free is None else [free.low, free.high, free.confidence],
+        }
+        return Problem(error.code, str(error), facts)
+    if isinstance(error, InputError):
+        return Problem(error.code, str(error), {"name": error.name, "condition": error.condition})
+    if isinstance(error, CapacityError | NotFoundError):
+        return Problem(error.code, str(error), {})
+    constant = MeasurementError()
+    return Problem(constant.code, str(constant), {})
+
+
+def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
+    """The error that `problem_from_error` wrote down."""
+    code, facts = problem.get("code"), problem.get("facts") or {}
+    if code == BudgetExhaustedError.code:
+        error = BudgetExhaustedError(
+            price_nano=facts["price_nano"], remaining_nano=facts["remaining_nano"]
+        )
+        error.free = None if facts["free"] is None else Offer(*facts["free"])
+        return error
+    for kind in (CapacityError, StoreNotDurableError, StoreUnavailableError):
+        if code == kind.code:
+            return kind(problem["message"])
+    if "condition" in facts:
+        return InputError(facts["name"], facts["condition"])
+    return MeasurementError()

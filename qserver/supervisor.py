@@ -1,0 +1,211 @@
+"""The supervisor: keeps the children running, and stops them in order when it is asked to."""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Self
+
+from qserver.children import Child, ChildFailedError, ChildSpec
+from qserver.errors import StoreUnavailableError
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LONGEST_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backoff:
+    """How long to wait before a child is started again, in seconds."""
+
+    first_s: float = 0.5
+    most_s: float = 30.0
+    calm_s: float = 60.0
+
+    def delay_s(self, n_failures: int) -> float:
+        """first_s, doubled with each further failure in a row, at most `most_s`."""
+        return min(self.most_s, self.first_s * 2.0 ** min(n_failures - 1, 30))
+
+
+@dataclass
+class _Post:
+    """A place that a child fills: the child, or when the next one is due."""
+
+    spec: ChildSpec
+    child: Child
+    started_at: float
+    n_failures: int = 0
+    due_at: float | None = None
+
+
+class Supervisor:
+    """Keeps children running until asked to stop; a context manager that stops them at the end.
+
+    Args:
+        store_alive: whether our own store still runs; always true for one of somebody else.
+        report: takes one line for people.
+        clock: seconds, monotonic.
+        start_child: makes a child of a spec.
+    """
+
+    def __init__(
+        self,
+        *,
+        store_alive: Callable[[], bool],
+        report: Callable[[str], None],
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        start_child: Callable[[ChildSpec], Child] = Child,
+    ) -> None:
+        self._store_alive = store_alive
+        self._report = report
+        self._backoff = backoff or Backoff()
+        self._clock = clock
+        self._start_child = start_child
+        self._posts: list[_Post] = []
+
+    def start(self, spec: ChildSpec) -> None:
+        """Start one more child; it is stopped before those started earlier."""
+        child = self._start_child(spec)
+        self._posts.append(_Post(spec=spec, child=child, started_at=self._clock()))
+
+    def require_all(self) -> None:
+        """Return if everything runs; for the time before we promised that it works.
+
+        Raises:
+            ChildFailedError: a child ended.
+            StoreUnavailableError: the store ended.
+        """
+        self._require_store()
+        for post in self._posts:
+            status = post.child.status
+            if status is not None:
+                raise ChildFailedError(
+                    f"The {post.spec.name} ended with status {status} before it was ready. "
+                    f"{post.spec.advice}"
+                )
+
+    def check(self) -> float:
+        """Start again what ended and is due; returns when to look again, in seconds from now.
+
+        Raises:
+            StoreUnavailableError: the store ended, and nothing can be answered without it.
+        """
+        self._require_store()
+        waits = [self._check_post(post) for post in self._posts]
+        return min([_LONGEST_WAIT_S, *waits])
+
+    def run(self, signals: StopSignals) -> None:
+        """Check until a signal asks to stop. Raises as `check` does."""
+        while not signals.stop_requested:
+            signals.wait(self.check())
+
+    def stop(self) -> None:
+        """Stop the children, the last one first."""
+        while self._posts:
+            self._posts.pop().child.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _require_store(self) -> None:
+        if not self._store_alive():
+            raise StoreUnavailableError("The store ended unexpectedly, so everything is stopped.")
+
+    def _check_post(self, post: _Post) -> float:
+        status, now = post.child.status, self._clock()
+        if status is None:
+            return _LONGEST_WAIT_S
+        if post.due_at is None:
+            calm = now - post.started_at >= self._backoff.calm_s
+            post.n_failures = 1 if calm else post.n_failures + 1
+            delay_s = self._backoff.delay_s(post.n_failures)
+            post.due_at = now + delay_s
+            self._report(
+                f"The {post.spec.name} ended with status {status}; it starts again in "
+                f"{delay_s:g} s. {post.spec.advice}"
+            )
+        if now < post.due_at:
+            return post.due_at - now
+        post.child, post.started_at, post.due_at = self._start_child(post.spec), now, None
+        return _LONGEST_WAIT_S
+
+
+class StopSignals:
+    """Signals as requests to stop, for the main thread, within a `with` block.
+
+    The death of a child ends a wait as well. A hangup that was ignored (nohup) stays ignored.
+    """
+
+    def __init__(self) -> None:
+        self._requested = False
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether SIGINT, SIGTERM or SIGHUP arrived."""
+        return self._requested
+
+    def wait(self, timeout_s: float) -> None:
+        """Return after `timeout_s` seconds, or at once when a signal or a child's end came."""
+        if self._requested:
+            return
+        ready, _, _ = select.select([self._reader], [], [], timeout_s)
+        if ready:
+            self._reader.recv(4096)
+
+    def __enter__(self) -> Self:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        handled = [s for s in _STOP_SIGNALS if s != signal.SIGHUP or _is_heeded(s)]
+        self._old = {s: signal.signal(s, self._request) for s in handled}
+        self._old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_fd)
+        self._reader.close()
+        self._writer.close()
+
+    def _request(self, _number: int, _frame: FrameType | None) -> None:
+        self._requested = True
+
+
+def run_to_end(spec: ChildSpec, *, signals: StopSignals) -> None:
+    """Run a child that ends by itself; a request to stop ends it early and returns.
+
+    Raises:
+        ChildFailedError: it ended with another status than 0.
+    """
+    child = Child(spec)
+    try:
+        while child.status is None and not signals.stop_requested:
+            signals.wait(_LONGEST_WAIT_S)
+    finally:
+        child.stop()
+    if child.status and not signals.stop_requested:
+        raise ChildFailedError(f"The {spec.name} failed with status {child.status}. {spec.advice}")
+
+
+def _is_heeded(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is not signal.SIG_IGN

@@ -1,0 +1,147 @@
+"""A whole small deployment in one process: real store, real attach, real journal, real spends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from qserver.answer import Answer, JobStatus
+from qserver.config import Settings
+from qserver.domain import Attribute, Domain
+from qserver.requirement import Requirement
+from qserver.service import Service
+from qserver.storage.records import DatasetMeta
+from qserver.storage.spending import SpendingStore
+from qserver.storage.store import Store
+from worker.attach import AttachRequest, attach
+from worker.loop import load
+from worker.registry import Registry
+from worker.spend import Spender, Trusted
+
+Relation = Literal["add-remove", "replace-one"]
+LOG = logging.getLogger("qserver.tests")
+
+PEOPLE = Domain(
+    (
+        Attribute(
+            "age",
+            "integer",
+            edges=tuple(map(Fraction, range(20, 31))),
+            outside="clamp",
+            missing="other",
+        ),
+        Attribute("sex", "labels", ("Female", "Male"), outside="other", missing="other"),
+    )
+)
+ROWS = [(20 + i % 10, ("Female", "Male")[i % 3 == 0]) for i in range(500)]
+
+
+def write_people(path: Path, rows: Sequence[tuple[int, str]] = tuple(ROWS)) -> Path:
+    """A CSV file of these people."""
+    path.write_text("age,sex\n" + "".join(f"{age},{sex}\n" for age, sex in rows))
+    return path
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A store, a registry with one dataset, and what a process needs to use them."""
+
+    settings: Settings
+    registry: Registry
+    meta: DatasetMeta
+    data: Path
+
+    @classmethod
+    def make(
+        cls,
+        folder: Path,
+        store_url: str,
+        *,
+        limit: str = "1",
+        relation: Relation = "add-remove",
+        rows: Sequence[tuple[int, str]] = tuple(ROWS),
+    ) -> Deployment:
+        """Attach `people` under the given limit."""
+        settings = Settings(redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=5000)
+        registry = Registry(folder)
+        data = write_people(folder / "people.csv", rows)
+        request = AttachRequest(
+            name="people",
+            data=data,
+            domain=PEOPLE,
+            limit=Fraction(limit),
+            relation=relation,
+            population="town",
+            records_per_person=1,
+        )
+        meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
+        store = SpendingStore.open(settings)
+        store.beat(["town"], ttl_ms=600_000)
+        return cls(settings, registry, meta, data)
+
+    def service(self) -> Service:
+        """A fresh online side."""
+        return Service(Store.open(self.settings), self.settings)
+
+    def trusted(self) -> Trusted:
+        """The private side, loaded anew from disk."""
+        return load(self.registry, log=LOG).trusted
+
+    def writer(self) -> SpendingStore:
+        """A fresh spending side of the store."""
+        return SpendingStore.open(self.settings)
+
+    def spender(
+        self, *, writer: SpendingStore | None = None, trusted: Trusted | None = None
+    ) -> Spender:
+        """A fresh worker without its loop."""
+        return Spender(
+            reader=Store.open(self.settings),
+            writer=writer or self.writer(),
+            trusted=trusted or self.trusted(),
+            settings=self.settings,
+            log=LOG,
+        )
+
+    def work_off(self, spender: Spender | None = None) -> int:
+        """Work every waiting job off, also those that a dead worker took; how many there were."""
+        spender = spender or self.spender()
+        writer, done = self.writer(), 0
+        while True:
+            taken = writer.take(["town"], consumer="test", block_ms=1) or writer.take_over(
+                "town", consumer="test", idle_ms=0
+            )
+            lease = writer.acquire("town")
+            assert lease is not None
+            try:
+                spender.settle(lease)
+                if taken is None:
+                    return done
+                spender.work(lease, taken)
+                done += 1
+            finally:
+                writer.release(lease)
+
+    def submit(
+        self, where: dict[str, object], *, length: float = 40, confidence: float = 0.95
+    ) -> Answer | JobStatus:
+        """Ask a question without waiting for its answer."""
+        service = self.service()
+        query = service.parse("people", {"where": where})
+        return service.ask("people", query, Requirement(length, confidence), wait_s=0)
+
+    def ask(
+        self, where: dict[str, object], *, length: float = 40, confidence: float = 0.95
+    ) -> Answer:
+        """Ask a question and work it off; raises what the service raises."""
+        found = self.submit(where, length=length, confidence=confidence)
+        if isinstance(found, Answer):
+            return found
+        self.work_off()
+        status = self.service().job(found.id)
+        assert status.result is not None, status
+        return status.result
