@@ -1,0 +1,37 @@
+"""The app factory."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from qserver.api.datasets import DatasetViews
+from qserver.api.docs import docs_blueprint
+from qserver.api.errors import register_error_handlers
+from qserver.api.headers import finish_response
+from qserver.api.health import HealthViews
+from qserver.api.jobs import JobViews
+from qserver.api.port import QuestionService
+from qserver.api.questions import QuestionViews
+
+
+def create_app(service: QuestionService, *, wait_s: float, max_body_bytes: int) -> Flask:
+    """The HTTP interface to a service, as a WSGI app.
+
+    Args:
+        service: the use cases; thread-safe.
+        wait_s: how long a question waits for its answer before it becomes a job, in seconds.
+        max_body_bytes: larger request bodies are refused.
+    """
+    app = Flask("qserver.api", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = max_body_bytes
+    # A path is what it is: no redirects, whose bodies would be HTML, and no unasked-for OPTIONS.
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.url_map.merge_slashes = False
+    register_error_handlers(app)
+    app.after_request(finish_response)
+    app.register_blueprint(DatasetViews(service).blueprint())
+    app.register_blueprint(QuestionViews(service, wait_s=wait_s).blueprint())
+    app.register_blueprint(JobViews(service).blueprint())
+    app.register_blueprint(HealthViews(service).blueprint())
+    app.register_blueprint(docs_blueprint())
+    return app

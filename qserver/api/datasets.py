@@ -1,0 +1,124 @@
+"""Datasets: what is public of them, what was released, where the budget went."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from qserver.api.operation import operation
+from qserver.api.parameters import (
+    Parameter,
+    integer_parameter,
+    object_parameter,
+    read_parameters,
+)
+from qserver.api.port import QuestionService
+from qserver.api.replies import json_reply
+from qserver.api.schemas import (
+    DatasetBody,
+    DatasetsBody,
+    DatasetSummary,
+    HistoryBody,
+    LedgerBody,
+)
+from qserver.api.wire import SAFE_INTEGER
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1000
+
+_LIMIT = Parameter(
+    "limit",
+    "most items in one page",
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+)
+_AFTER_NAME = Parameter(
+    "after", "the page starts after the dataset of this name", {"type": "string"}
+)
+_AFTER_ID = Parameter(
+    "after",
+    "the page starts after the row with this id",
+    {"type": "integer", "minimum": -1, "default": -1},
+)
+_ATTRIBUTE = Parameter(
+    "attribute", "an attribute, to report the loss by its values", {"type": "string"}
+)
+_WHERE = Parameter(
+    "where",
+    "a `where` object as JSON text: only the cells that it keeps are looked at",
+    {"type": "string", "contentMediaType": "application/json"},
+)
+
+
+class DatasetViews:
+    """The views of datasets, on one service."""
+
+    def __init__(self, service: QuestionService) -> None:
+        self._service = service
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        routes = Blueprint("datasets", __name__, url_prefix="/v1/datasets")
+        routes.get("")(self.list_datasets)
+        routes.get("/<dataset>")(self.get_dataset)
+        routes.get("/<dataset>/history")(self.get_history)
+        routes.get("/<dataset>/ledger")(self.get_ledger)
+        return routes
+
+    @operation("datasets", {200: DatasetsBody}, "invalid_input", parameters=(_LIMIT, _AFTER_NAME))
+    def list_datasets(self) -> Response:
+        """List the datasets by name, with guarantee and budget.
+
+        Their attributes are left out; ask for one dataset to see them.
+        """
+        values = read_parameters(request, _LIMIT, _AFTER_NAME)
+        limit = _limit(values)
+        found = sorted(self._service.datasets(), key=lambda d: d.name)
+        rest = [d for d in found if d.name > values.get("after", "")]
+        page = [DatasetSummary.of(d) for d in rest[:limit]]
+        more = len(rest) > limit
+        return json_reply(DatasetsBody(datasets=page, next_after=page[-1].name if more else None))
+
+    @operation("datasets", {200: DatasetBody}, "invalid_input", "not_found")
+    def get_dataset(self, dataset: str) -> Response:
+        """Show a dataset's public schema, guarantee, budget and version."""
+        read_parameters(request)
+        return json_reply(DatasetBody.of(self._service.dataset(dataset)))
+
+    @operation(
+        "datasets",
+        {200: HistoryBody},
+        "invalid_input",
+        "not_found",
+        parameters=(_LIMIT, _AFTER_ID),
+    )
+    def get_history(self, dataset: str) -> Response:
+        """List the rows that were released, in the order of their release.
+
+        A row is a query with largest weight 1, its noisy answer, and the scale of its noise.
+        Anyone who may ask the dataset may read them: they are what the budget bought.
+        """
+        values = read_parameters(request, _LIMIT, _AFTER_ID)
+        after = integer_parameter(values, "after", default=-1, least=-1, most=SAFE_INTEGER)
+        page = self._service.history(dataset, after=after, limit=_limit(values))
+        return json_reply(HistoryBody.of(page))
+
+    @operation(
+        "datasets",
+        {200: LedgerBody},
+        "invalid_input",
+        "invalid_query",
+        "too_large",
+        "not_found",
+        parameters=(_ATTRIBUTE, _WHERE),
+    )
+    def get_ledger(self, dataset: str) -> Response:
+        """Show where the budget went: the largest loss of a set of cells, or by attribute."""
+        values = read_parameters(request, _ATTRIBUTE, _WHERE)
+        where = object_parameter(values, "where")
+        attribute = values.get("attribute")
+        return json_reply(
+            LedgerBody.of(self._service.ledger(dataset, where=where, attribute=attribute))
+        )
+
+
+def _limit(values: dict[str, str]) -> int:
+    return integer_parameter(values, "limit", default=DEFAULT_LIMIT, least=1, most=MAX_LIMIT)

@@ -1,0 +1,92 @@
+"""The OpenAPI document and a page that lists the routes and the problems; no script, no CDN."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from html import escape
+
+from flask import Blueprint, Flask, Response, current_app
+
+from qserver import __version__
+from qserver.api.openapi import Route, openapi_document, routes_of
+from qserver.api.operation import operation
+from qserver.api.problem_kinds import KINDS
+from qserver.api.replies import bytes_reply
+
+_STYLE = (
+    "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "code{font-size:.9em}td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0}"
+)
+_STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
+_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'"
+
+
+def docs_blueprint() -> Blueprint:
+    """The routes of the documentation."""
+    routes = Blueprint("docs", __name__)
+    routes.get("/openapi.json")(get_openapi)
+    routes.get("/docs")(get_docs)
+    return routes
+
+
+@operation("documentation", {200: "application/json"}, uses_store=False)
+def get_openapi() -> Response:
+    """Give the OpenAPI 3.1 document of this interface."""
+    return bytes_reply(_openapi_bytes(_app()))
+
+
+@operation("documentation", {200: "text/html"}, uses_store=False)
+def get_docs() -> Response:
+    """Show a page with the routes, and the problems by code."""
+    page = Response(_page(_app()), content_type="text/html; charset=utf-8")
+    page.headers["Content-Security-Policy"] = _POLICY
+    return page
+
+
+@cache
+def _openapi_bytes(app: Flask) -> bytes:
+    return json.dumps(openapi_document(app), indent=1).encode()
+
+
+@cache
+def _page(app: Flask) -> str:
+    routes = "".join(map(_route_html, routes_of(app)))
+    problems = "".join(
+        f'<tr id="{kind.code}"><td><code>{kind.code}</code></td><td>{kind.status}</td>'
+        f"<td>{escape(kind.title)}</td></tr>"
+        for kind in KINDS.values()
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>qserver {__version__}: HTTP</title><style>{_STYLE}</style></head><body>"
+        f"<h1>qserver {__version__}: HTTP</h1>"
+        '<p>For programs: <a href="/openapi.json">OpenAPI document</a>. Errors are '
+        "<code>application/problem+json</code> with a stable <code>code</code>.</p>"
+        f"<h2>Routes</h2>{routes}<h2>Problems</h2><table><tr><th>code</th><th>status</th>"
+        f"<th>meaning</th></tr>{problems}</table></body></html>"
+    )
+
+
+def _route_html(route: Route) -> str:
+    described = route.operation
+    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in route.text.split("\n\n"))
+    inputs = [(p.name, p.description) for p in described.parameters] + [*described.headers.items()]
+    items = "".join(f"<li><code>{escape(n)}</code>: {escape(d)}</li>" for n, d in inputs)
+    codes = ", ".join(
+        f'<a href="#{code}"><code>{code}</code></a>'
+        for codes in described.codes_by_status.values()
+        for code in codes
+    )
+    return (
+        f"<h3><code>{route.method} {escape(route.path)}</code></h3>{paragraphs}"
+        + (f"<ul>{items}</ul>" if items else "")
+        + f"<p>Problems: {codes}.</p>"
+    )
+
+
+def _app() -> Flask:
+    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    return app

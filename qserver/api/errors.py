@@ -1,0 +1,156 @@
+"""Errors as RFC 9457 problem details; the only place that turns an error into an HTTP status."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Flask, Response
+from pydantic import ValidationError
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from qserver.api.headers import request_id
+from qserver.api.problem_kinds import INTERNAL, ProblemKind, kind_of
+from qserver.api.wire import epsilon, offer_document
+from qserver.errors import BudgetExhaustedError, InputError, NotFoundError, QServerError
+from qserver.problems import error_from_problem
+
+PROBLEM_TYPE = "application/problem+json"
+MAX_SHOWN = 600
+
+_log = logging.getLogger("qserver.api")
+_HTTP_CODES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+}
+_CONDITIONS = {
+    "missing": "be given",
+    "dict_type": "be an object",
+    "tuple_type": "be a list of two numbers",
+    "too_long": "be a list of two numbers",
+}
+
+
+class RequestError(QServerError):
+    """A fault of the request itself, before any use case is reached.
+
+    Args:
+        code: a code of `qserver.api.problem_kinds`.
+        detail: what is wrong here.
+        facts: further members of the problem.
+    """
+
+    def __init__(self, code: str, detail: str, **facts: Any) -> None:
+        self.code = code
+        self.facts = facts
+        super().__init__(detail)
+
+
+def register_error_handlers(app: Flask) -> None:
+    """Let every error of every route leave as a problem."""
+    app.register_error_handler(QServerError, _on_known)
+    app.register_error_handler(HTTPException, _on_http)
+    app.register_error_handler(Exception, _on_unexpected)
+
+
+def problem_document(
+    kind: ProblemKind, detail: str = "", facts: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The members of a problem: RFC 9457's own, `code`, and the facts."""
+    return {
+        "type": f"/docs#{kind.code}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": _shown(kind.detail or detail),
+        "code": kind.code,
+        **(facts or {}),
+    }
+
+
+def fields_problem(exc: ValidationError, known: tuple[str, ...]) -> RequestError:
+    """The problem of a body whose fields are missing, unknown or of the wrong type."""
+    faults = []
+    for error in exc.errors(include_url=False, include_input=False, include_context=False):
+        name = _dotted(error["loc"])
+        condition = _CONDITIONS.get(error["type"], error["msg"])
+        if error["type"] == "extra_forbidden":
+            condition = "be left out: the fields are " + ", ".join(f"`{k}`" for k in known)
+        faults.append(_fault(name, f"`{name}` must {condition}."))
+    return RequestError("invalid_input", faults[0]["message"], errors=faults)
+
+
+def job_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """A failed job's stored problem as the problem details that its question would have got."""
+    error = error_from_problem(problem)
+    return problem_document(kind_of(error.code), str(error), _facts(error))
+
+
+def _on_known(exc: QServerError) -> Response:
+    kind = kind_of(exc.code)
+    if kind is INTERNAL:
+        return _on_unexpected(exc)
+    if kind.status >= 500:
+        _log.error("request %s: %s: %s", request_id(), exc.code, exc)
+    return _response(kind, str(exc), _facts(exc))
+
+
+def _on_http(exc: HTTPException) -> Response:
+    status = exc.code or 500
+    if status >= 500:
+        return _on_unexpected(exc)
+    kind = kind_of(_HTTP_CODES.get(status, "bad_request"))
+    facts = {"kind": "page"} if status == 404 else {}
+    response = _response(kind, exc.description or kind.title, facts)
+    if isinstance(exc, MethodNotAllowed) and exc.valid_methods:
+        response.headers["Allow"] = ", ".join(sorted(exc.valid_methods))
+    return response
+
+
+def _on_unexpected(exc: Exception) -> Response:
+    _log.error("request %s failed", request_id(), exc_info=exc)
+    return _response(INTERNAL, "", {"request_id": request_id()})
+
+
+def _facts(exc: QServerError) -> dict[str, Any]:
+    if isinstance(exc, RequestError):
+        return exc.facts
+    if isinstance(exc, InputError):
+        return {"errors": [_fault(exc.name, str(exc))]}
+    if isinstance(exc, NotFoundError):
+        return {"kind": exc.kind}
+    if isinstance(exc, BudgetExhaustedError):
+        free = exc.free
+        return {
+            "price": epsilon(exc.price_nano),
+            "remaining": epsilon(exc.remaining_nano),
+            "free": None if free is None else offer_document(free),
+        }
+    return {}
+
+
+def _fault(field: str, message: str) -> dict[str, str]:
+    return {"field": _shown(field), "message": _shown(message)}
+
+
+def _dotted(location: tuple[int | str, ...]) -> str:
+    name = ""
+    for part in location:
+        name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
+    return name
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def _response(kind: ProblemKind, detail: str, facts: Mapping[str, Any]) -> Response:
+    # Escaped to ASCII: a client's own text may come back here, whatever it holds.
+    body = json.dumps(problem_document(kind, detail, facts), allow_nan=False)
+    response = Response(body, status=kind.status, content_type=PROBLEM_TYPE)
+    if kind.retry_after_s is not None:
+        response.headers["Retry-After"] = str(kind.retry_after_s)
+    return response

@@ -1,0 +1,91 @@
+"""Headers that every response carries, and the request headers that mean something here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from uuid import uuid4
+
+from flask import Request, Response, request
+from werkzeug.http import parse_dict_header
+
+from qserver.errors import InputError
+from qserver.service import Idempotency
+
+REQUEST_ID = "X-Request-Id"
+CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
+
+_SECURITY = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Frame-Options", "DENY"),
+    ("Content-Security-Policy", CONTENT_POLICY),
+)
+_ENVIRON_KEY = "qserver.request_id"
+_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}\Z")
+_SECONDS = re.compile(r"[0-9]{1,6}\Z")
+
+
+def request_id() -> str:
+    """The request's id: the client's X-Request-Id where it is sane, else a new random one."""
+    environ = request.environ
+    known = environ.get(_ENVIRON_KEY)
+    if known is None:
+        given = environ.get("HTTP_X_REQUEST_ID", "")
+        known = environ[_ENVIRON_KEY] = given if _SANE_ID.match(given) else uuid4().hex
+    return str(known)
+
+
+def finish_response(response: Response) -> Response:
+    """The response with the security headers that its view did not set, and the request id."""
+    headers = response.headers
+    for name, value in _SECURITY:
+        headers.setdefault(name, value)
+    headers[REQUEST_ID] = request_id()
+    return response
+
+
+@dataclass(frozen=True)
+class Preference:
+    """What the Prefer header asks (RFC 7240).
+
+    Args:
+        is_async: `respond-async`: a job rather than a wait.
+        wait_s: how long the client would wait, in seconds, where it says so.
+    """
+
+    is_async: bool = False
+    wait_s: float | None = None
+
+    def wait_at_most(self, limit_s: float) -> float:
+        """Seconds to wait for an answer: the client's wish within the server's limit."""
+        wish = self.wait_s if self.wait_s is not None else 0.0 if self.is_async else limit_s
+        return min(wish, limit_s)
+
+
+def preference_of(asked: Request) -> Preference:
+    """The request's preference; what is not understood is ignored, as the RFC asks."""
+    text = asked.headers.get("Prefer")
+    if text is None:
+        return Preference()
+    wishes = {name.lower(): value for name, value in parse_dict_header(text).items()}
+    wait = wishes.get("wait")
+    seconds = float(wait) if isinstance(wait, str) and _SECONDS.match(wait) else None
+    return Preference(is_async="respond-async" in wishes, wait_s=seconds)
+
+
+def idempotency_of(asked: Request, *, dataset: str, body: bytes) -> Idempotency | None:
+    """The request's idempotency key, bound to its dataset and to the exact body.
+
+    Raises:
+        InputError: the key is not 1 to 255 printable ASCII characters.
+    """
+    key = asked.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not _IDEMPOTENCY_KEY.match(key):
+        raise InputError("Idempotency-Key", "be 1 to 255 printable ASCII characters")
+    return Idempotency(key, sha256(dataset.encode() + b"\n" + body).hexdigest())

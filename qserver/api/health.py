@@ -1,0 +1,39 @@
+"""Health: whether the process is up, and whether it can answer."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from qserver.api.operation import operation
+from qserver.api.port import QuestionService
+from qserver.api.replies import json_reply
+from qserver.api.schemas import HealthBody, ReadyBody
+
+
+class HealthViews:
+    """The views of health, on one service."""
+
+    def __init__(self, service: QuestionService) -> None:
+        self._service = service
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        routes = Blueprint("health", __name__)
+        routes.get("/healthz")(self.get_health)
+        routes.get("/readyz")(self.get_readiness)
+        return routes
+
+    @operation("health", {200: HealthBody}, uses_store=False)
+    def get_health(self) -> Response:
+        """Tell that the process is up; asks nothing of the store."""
+        return json_reply(HealthBody(status="ok"))
+
+    @operation("health", {200: ReadyBody})
+    def get_readiness(self) -> Response:
+        """Tell whether the store is reachable and durable, and which datasets have a worker.
+
+        Without a worker the server is ready all the same: history is still answered.
+        """
+        self._service.ready()
+        alive = {d.name: d.worker_alive for d in self._service.datasets()}
+        return json_reply(ReadyBody(status="ready", worker_alive=alive))

@@ -1,0 +1,174 @@
+"""The OpenAPI document, built from the routes themselves."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from flask import Flask
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from qserver import __version__
+from qserver.api.errors import PROBLEM_TYPE
+from qserver.api.operation import Operation, operation_of
+from qserver.api.problem_kinds import KINDS
+from qserver.api.query_schema import JSON_REF, QUERY_COMPONENTS
+from qserver.api.schemas import FieldFault, Problem
+
+OPENAPI_VERSION = "3.1.1"
+_REF = "#/components/schemas/"
+_VARIABLE = re.compile(r"<(?:[a-z]+:)?([a-z_]+)>")
+_PATH_VARIABLES = {"dataset": "name of the dataset", "job_id": "id of the job"}
+
+
+@dataclass(frozen=True)
+class Route:
+    """A documented route: its path with {variables}, method, text and contract."""
+
+    path: str
+    method: str
+    endpoint: str
+    text: str
+    operation: Operation
+
+    @property
+    def variables(self) -> list[str]:
+        """The path's variables, in order."""
+        return re.findall(r"{([a-z_]+)}", self.path)
+
+
+def routes_of(app: Flask) -> Iterator[Route]:
+    """The documented routes of an app, in the order of their paths."""
+    for rule in sorted(app.url_map.iter_rules(), key=lambda r: r.rule):
+        view = app.view_functions[rule.endpoint]
+        found = operation_of(view)
+        if found is None:
+            continue
+        method = "POST" if found.request else "GET"
+        path = _VARIABLE.sub(r"{\1}", rule.rule)
+        yield Route(path, method, rule.endpoint, inspect.getdoc(view) or "", found)
+
+
+def openapi_document(app: Flask) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of an app's documented routes."""
+    routes = list(routes_of(app))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation_object(route)
+    document = {
+        "openapi": OPENAPI_VERSION,
+        "info": {
+            "title": "qserver",
+            "version": __version__,
+            "description": "Linear counting queries over private data, answered with credible "
+            "intervals; privacy budget is spent only where released answers do not suffice.",
+        },
+        "paths": paths,
+        "components": {"schemas": _components(routes)},
+    }
+    resolved: dict[str, Any] = _resolved(document)
+    return resolved
+
+
+def _operation_object(route: Route) -> dict[str, Any]:
+    described = route.operation
+    summary, _, rest = route.text.partition("\n\n")
+    found: dict[str, Any] = {
+        "operationId": route.endpoint.rpartition(".")[2],
+        "tags": [described.tag],
+        "summary": summary.rstrip("."),
+        "responses": _responses(described),
+    }
+    if rest:
+        found["description"] = rest
+    parameters = [*_path_parameters(route), *_other_parameters(described)]
+    if parameters:
+        found["parameters"] = parameters
+    if described.request:
+        schema = _ref(described.request.__name__)
+        found["requestBody"] = {"required": True, "content": {"application/json": schema}}
+    return found
+
+
+def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:
+    for name in route.variables:
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _PATH_VARIABLES[name],
+            "schema": {"type": "string"},
+        }
+
+
+def _other_parameters(described: Operation) -> Iterator[dict[str, Any]]:
+    for parameter in described.parameters:
+        yield {
+            "name": parameter.name,
+            "in": "query",
+            "description": parameter.description,
+            "schema": dict(parameter.schema),
+        }
+    for name, description in described.headers.items():
+        schema = {"type": "string"}
+        yield {"name": name, "in": "header", "description": description, "schema": schema}
+
+
+def _responses(described: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for status, body in described.responses.items():
+        if isinstance(body, str):
+            found[str(status)] = {"description": "OK", "content": {body: {}}}
+            continue
+        text = inspect.getdoc(body) or body.__name__
+        content = {"application/json": _ref(body.__name__)}
+        found[str(status)] = {"description": text, "content": content}
+        if status == HTTPStatus.ACCEPTED:
+            location = {"description": "URL of the job", "schema": {"type": "string"}}
+            found[str(int(status))]["headers"] = {"Location": location}
+    for status, codes in described.codes_by_status.items():
+        found[str(status)] = _problem_response(codes)
+    return found
+
+
+def _problem_response(codes: list[str]) -> dict[str, Any]:
+    only = {"properties": {"code": {"enum": codes}}}
+    schema = {"allOf": [{JSON_REF: "Problem"}, only]}
+    return {
+        "description": "; ".join(f"`{code}`: {KINDS[code].title}" for code in codes),
+        "content": {PROBLEM_TYPE: {"schema": schema}},
+    }
+
+
+def _components(routes: list[Route]) -> dict[str, Any]:
+    requests = {r.operation.request for r in routes if r.operation.request}
+    responses: set[type[BaseModel]] = {Problem, FieldFault}
+    for route in routes:
+        responses.update(b for b in route.operation.responses.values() if not isinstance(b, str))
+    _, schemas = models_json_schema(
+        [
+            *((m, "validation") for m in sorted(requests, key=lambda m: m.__name__)),
+            *((m, "serialization") for m in sorted(responses, key=lambda m: m.__name__)),
+        ],
+        ref_template=_REF + "{model}",
+    )
+    return {**schemas["$defs"], **QUERY_COMPONENTS}
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"schema": {JSON_REF: name}}
+
+
+def _resolved(value: Any) -> Any:
+    """`value` with each reference to a component as OpenAPI writes it."""
+    if isinstance(value, dict):
+        return {
+            ("$ref" if k == JSON_REF else k): _REF + str(v) if k == JSON_REF else _resolved(v)
+            for k, v in value.items()
+        }
+    return [_resolved(v) for v in value] if isinstance(value, list) else value

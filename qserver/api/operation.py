@@ -1,0 +1,85 @@
+"""What a route says of itself, beside its docstring: bodies, parameters, problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from qserver.api.parameters import Parameter
+from qserver.api.problem_kinds import KINDS, STORE_CODES
+
+_EVERYWHERE = ("method_not_allowed", "internal")
+_JSON_BODY = ("malformed_json", "bad_request", "body_too_large", "unsupported_media_type")
+_View = TypeVar("_View", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Operation:
+    """The documented contract of one route.
+
+    Args:
+        tag: the group it is shown in.
+        responses: the body by status of success; a text names a media type instead.
+        codes: codes of the problems it may answer with.
+        request: the body that it takes, or None.
+        parameters: the query parameters that it takes.
+        headers: names and descriptions of the request headers that it heeds.
+    """
+
+    tag: str
+    responses: Mapping[int, type[BaseModel] | str]
+    codes: tuple[str, ...]
+    request: type[BaseModel] | None = None
+    parameters: tuple[Parameter, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = [code for code in self.codes if code not in KINDS]
+        if unknown:
+            raise ValueError(f"`codes` must be kinds of problem, got {unknown}.")
+
+    @property
+    def codes_by_status(self) -> dict[int, list[str]]:
+        """The problem codes of each status, in the order of the table of kinds."""
+        found: dict[int, list[str]] = {}
+        for code in KINDS:
+            if code in self.codes:
+                found.setdefault(KINDS[code].status, []).append(code)
+        return found
+
+
+def operation(
+    tag: str,
+    responses: Mapping[int, type[BaseModel] | str],
+    *codes: str,
+    uses_store: bool = True,
+    request: type[BaseModel] | None = None,
+    parameters: tuple[Parameter, ...] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Callable[[_View], _View]:
+    """Attach an Operation to a view; problems that follow from its kind are added to `codes`."""
+    implied = _EVERYWHERE + (STORE_CODES if uses_store else ())
+    implied += _JSON_BODY if request else ()
+    described = Operation(
+        tag=tag,
+        responses=responses,
+        codes=(*codes, *implied),
+        request=request,
+        parameters=parameters,
+        headers=headers or {},
+    )
+
+    def attach(view: _View) -> _View:
+        vars(view)["operation"] = described
+        return view
+
+    return attach
+
+
+def operation_of(view: Callable[..., Any]) -> Operation | None:
+    """The contract of a view, or None where it has none."""
+    found = getattr(view, "operation", None)
+    return found if isinstance(found, Operation) else None

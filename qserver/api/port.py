@@ -1,0 +1,70 @@
+"""What HTTP needs of the service; the service of `qserver.service` has this shape."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+from qserver.answer import (
+    Answer,
+    DatasetStatus,
+    Explanation,
+    HistoryPage,
+    JobStatus,
+    LedgerReport,
+    Probability,
+)
+from qserver.query import LinearQuery
+from qserver.requirement import Requirement
+from qserver.service import Idempotency
+
+
+class QuestionService(Protocol):
+    """The use cases behind the routes. Thread-safe; raises the errors of `qserver.errors`."""
+
+    def datasets(self) -> Sequence[DatasetStatus]:
+        """All datasets."""
+
+    def dataset(self, name: str) -> DatasetStatus:
+        """One dataset; NotFoundError."""
+
+    def version(self, name: str) -> Hashable:
+        """A token that changes whenever an answer from history, or what remains, may change.
+
+        Cheap, and it never returns to an earlier value: answers are kept under the token that was
+        read before they were computed. NotFoundError.
+        """
+
+    def parse(self, name: str, document: object) -> LinearQuery:
+        """The query that a structured question means; QueryError, CapacityError."""
+
+    def ask(
+        self,
+        name: str,
+        query: LinearQuery,
+        requirement: Requirement,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+    ) -> Answer | JobStatus:
+        """The answer, or the state of its job after `wait_s` seconds."""
+
+    def explain(self, name: str, query: LinearQuery, requirement: Requirement) -> Explanation:
+        """What the answer would cost; spends nothing."""
+
+    def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
+        """P(low <= q <= high) from history alone; NotEstimableError."""
+
+    def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
+        """Released rows with an id above `after`."""
+
+    def ledger(
+        self, name: str, *, where: Mapping[str, Any] | None, attribute: str | None
+    ) -> LedgerReport:
+        """The largest loss over the cells that `where` keeps, in all or by value."""
+
+    def job(self, job_id: str) -> JobStatus:
+        """The state of a job; NotFoundError."""
+
+    def ready(self) -> None:
+        """Raise StoreError unless the store can be reached and keeps what it acknowledges."""

@@ -1,0 +1,80 @@
+"""The kinds of problem that HTTP reports, by their stable code, with status and title."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProblemKind:
+    """One kind of problem.
+
+    Args:
+        code: stable; clients match on it.
+        status: the HTTP status.
+        title: the same for every occurrence.
+        detail: constant text in place of the error's own, where that may name the server's
+            insides.
+        retry_after_s: sent as Retry-After, in seconds.
+    """
+
+    code: str
+    status: int
+    title: str
+    detail: str | None = None
+    retry_after_s: int | None = None
+
+
+_STORE = "The store cannot serve this request now; without it nothing is answered."
+
+_ALL = (
+    ProblemKind("malformed_json", 400, "The body is not the JSON that is asked for"),
+    ProblemKind("bad_request", 400, "The request is not well-formed HTTP"),
+    ProblemKind("not_found", 404, "There is nothing of this name"),
+    ProblemKind("method_not_allowed", 405, "The method does not apply here"),
+    ProblemKind("budget_exhausted", 409, "The budget cannot pay for the answer"),
+    ProblemKind("not_estimable", 409, "The released history cannot give this"),
+    ProblemKind("body_too_large", 413, "The body is too large"),
+    ProblemKind("unsupported_media_type", 415, "The body must be application/json"),
+    ProblemKind("invalid_input", 422, "A field is wrong"),
+    ProblemKind("invalid_query", 422, "The query is wrong"),
+    ProblemKind("invalid_requirement", 422, "The length or the confidence is out of range"),
+    ProblemKind("too_large", 422, "The question passes a bound on size"),
+    ProblemKind("idempotency_mismatch", 422, "The idempotency key belongs to another request"),
+    ProblemKind(
+        "internal",
+        500,
+        "The server failed",
+        "The server failed. Its operator finds the cause under the request id.",
+    ),
+    ProblemKind(
+        "measurement_failed",
+        502,
+        "The measurement failed",
+        "The measurement failed. Its charge, if any was reserved, is kept.",
+    ),
+    ProblemKind(
+        "no_worker",
+        503,
+        "No worker can measure now",
+        "No worker is alive for this dataset. What history can answer is still answered.",
+        retry_after_s=5,
+    ),
+    ProblemKind("store_error", 503, "The store failed", _STORE, retry_after_s=5),
+    ProblemKind("store_unavailable", 503, "The store is unreachable", _STORE, retry_after_s=5),
+    ProblemKind("store_unsupported", 503, "The store is of another version", _STORE),
+    ProblemKind("store_not_durable", 503, "The store may forget", _STORE),
+    ProblemKind("store_behind", 503, "The store lost charges", _STORE),
+    ProblemKind("store_corrupt", 503, "The store's files are damaged", _STORE),
+    ProblemKind("fenced", 503, "The worker was replaced", _STORE, retry_after_s=1),
+    ProblemKind("stale_version", 503, "The ledger moved meanwhile", _STORE, retry_after_s=1),
+)
+
+KINDS = {kind.code: kind for kind in _ALL}
+INTERNAL = KINDS["internal"]
+STORE_CODES = tuple(kind.code for kind in _ALL if kind.detail == _STORE)
+
+
+def kind_of(code: str) -> ProblemKind:
+    """The kind of problem with this code; the server's own failure where there is none."""
+    return KINDS.get(code, INTERNAL)

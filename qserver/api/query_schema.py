@@ -1,0 +1,90 @@
+"""JSON Schema of the structured query, which is parsed by `qserver.conditions`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Marks a reference to a component; the document writes it as `$ref`.
+JSON_REF = "x-component"
+
+_NUMBER: dict[str, Any] = {
+    "anyOf": [{"type": "number"}, {"type": "string", "description": "a decimal or p/q, exact"}]
+}
+_VALUE: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+
+INTEGER_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]+$"}],
+    "description": "as a text beyond 2^53 - 1",
+}
+TERMS_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "array",
+        "prefixItems": [
+            {"type": "string", "description": "coefficient, an exact fraction"},
+            {
+                "type": "array",
+                "items": {"type": "array", "minItems": 3, "maxItems": 3},
+                "description": "[attribute's position, stops of the runs, weight of each run]",
+            },
+        ],
+        "minItems": 2,
+        "maxItems": 2,
+    },
+    "description": "the row as a sum of terms, each a coefficient times weights per attribute",
+}
+
+
+def _operator(name: str, operand: dict[str, Any], description: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: operand},
+        "required": [name],
+        "additionalProperties": False,
+        "description": description,
+    }
+
+
+_PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+_WEIGHTS = {"type": "object", "additionalProperties": _NUMBER}
+
+QUERY_COMPONENTS: dict[str, dict[str, Any]] = {
+    "Query": {
+        "description": "What to count: exactly one of `where`, `any` and `terms`.",
+        "oneOf": [
+            _operator("where", {JSON_REF: "Where"}, "records that meet every condition"),
+            _operator(
+                "any",
+                {"type": "array", "items": {JSON_REF: "Where"}, "minItems": 1},
+                "records that meet at least one of the sets of conditions",
+            ),
+            _operator(
+                "terms",
+                {"type": "array", "items": {JSON_REF: "QueryTerm"}, "minItems": 1},
+                "a linear combination of counts",
+            ),
+        ],
+    },
+    "QueryTerm": {
+        "type": "object",
+        "properties": {"coefficient": _NUMBER, "where": {JSON_REF: "Where"}},
+        "additionalProperties": False,
+    },
+    "Where": {
+        "type": "object",
+        "additionalProperties": {JSON_REF: "Condition"},
+        "description": "a condition per attribute; no condition is all records",
+    },
+    "Condition": {
+        "description": "A value, a list of values, or an object with one operator.",
+        "anyOf": [
+            _VALUE,
+            {"type": "array", "items": _VALUE, "minItems": 1},
+            _operator("between", _PAIR, "both ends included for integers, else [low, high)"),
+            _operator("at_least", _NUMBER, "values >= v"),
+            _operator("below", _NUMBER, "values < v"),
+            _operator("not", {JSON_REF: "Condition"}, "the other values"),
+            _operator("weights", _WEIGHTS, "a number per value; values not named weigh 0"),
+        ],
+    },
+}

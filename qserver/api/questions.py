@@ -1,0 +1,147 @@
+"""Questions: ask, explain, and the probability that history gives."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from flask import Blueprint, Response, request
+
+from qserver.answer import Answer, JobStatus
+from qserver.api.answer_cache import AnswerCache, KeptAnswer
+from qserver.api.headers import Preference, idempotency_of, preference_of
+from qserver.api.json_reader import parse_object, read_body
+from qserver.api.operation import operation
+from qserver.api.parameters import read_parameters
+from qserver.api.port import QuestionService
+from qserver.api.replies import bytes_reply, json_reply
+from qserver.api.request_bodies import ProbabilityRequest, QueryRequest
+from qserver.api.schemas import AnswerBody, ExplanationBody, JobBody, ProbabilityBody
+
+POLL_S = 1
+
+_QUERY_CODES = ("invalid_input", "invalid_query", "too_large", "not_found")
+_HEADERS = {
+    "Prefer": "`respond-async` for a job at once where something must be measured; `wait=SECONDS` "
+    "to wait less than the server would",
+    "Idempotency-Key": "1 to 255 printable ASCII characters, bound to the dataset and the exact "
+    "body; the same request under the same key is asked once",
+}
+
+
+class QuestionViews:
+    """The views of questions, on one service.
+
+    Args:
+        service: the use cases.
+        wait_s: how long a question waits for its answer before it becomes a job, in seconds.
+    """
+
+    def __init__(self, service: QuestionService, *, wait_s: float) -> None:
+        self._service = service
+        self._wait_s = wait_s
+        self._cache = AnswerCache()
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        routes = Blueprint("questions", __name__, url_prefix="/v1/datasets/<dataset>")
+        routes.post("/query")(self.ask)
+        routes.post("/explain")(self.explain)
+        routes.post("/probability")(self.probability)
+        return routes
+
+    @operation(
+        "questions",
+        {200: AnswerBody, 202: JobBody},
+        *_QUERY_CODES,
+        "invalid_requirement",
+        "budget_exhausted",
+        "idempotency_mismatch",
+        "measurement_failed",
+        "no_worker",
+        request=QueryRequest,
+        headers=_HEADERS,
+    )
+    def ask(self, dataset: str) -> Response:
+        """Answer a linear counting query with an interval of the asked length and confidence.
+
+        History answers for nothing where it suffices. Otherwise the server measures what is
+        missing, charges the least it can, and answers within its time limit, or with a job.
+        """
+        read_parameters(request)
+        body = read_body(request)
+        is_plain = "HTTP_IDEMPOTENCY_KEY" not in request.environ
+        kept = self._cache.find(dataset, body) if is_plain else None
+        # Read before the answer is computed: an answer kept under an older version is never used.
+        version = self._service.version(dataset)
+        if kept is not None and kept.version == version:
+            return bytes_reply(kept.payload)
+        return self._ask(dataset, body, version)
+
+    @operation(
+        "questions",
+        {200: ExplanationBody},
+        *_QUERY_CODES,
+        "invalid_requirement",
+        request=QueryRequest,
+    )
+    def explain(self, dataset: str) -> Response:
+        """Show what an answer would cost, how it would be found, and what is there for nothing.
+
+        Nothing is spent and nothing is measured.
+        """
+        read_parameters(request)
+        asked = QueryRequest.read(parse_object(read_body(request)))
+        requirement = asked.requirement()
+        query = self._service.parse(dataset, asked.query)
+        return json_reply(ExplanationBody.of(self._service.explain(dataset, query, requirement)))
+
+    @operation(
+        "questions",
+        {200: ProbabilityBody},
+        *_QUERY_CODES,
+        "not_estimable",
+        request=ProbabilityRequest,
+    )
+    def probability(self, dataset: str) -> Response:
+        """Give the probability that the answer is at least t, or lies in [a, b], from history.
+
+        Nothing is spent and nothing is measured.
+        """
+        read_parameters(request)
+        asked = ProbabilityRequest.read(parse_object(read_body(request)))
+        bounds = asked.bounds()
+        query = self._service.parse(dataset, asked.query)
+        found = self._service.probability(dataset, query, low=bounds.low, high=bounds.high)
+        return json_reply(ProbabilityBody.of(found))
+
+    def _ask(self, dataset: str, body: bytes, version: Hashable) -> Response:
+        asked = QueryRequest.read(parse_object(body))
+        requirement = asked.requirement()
+        idempotency = idempotency_of(request, dataset=dataset, body=body)
+        preference = preference_of(request)
+        found = self._service.ask(
+            dataset,
+            self._service.parse(dataset, asked.query),
+            requirement,
+            wait_s=preference.wait_at_most(self._wait_s),
+            idempotency=idempotency,
+        )
+        if isinstance(found, JobStatus):
+            return _job_reply(found, preference)
+        payload = AnswerBody.of(found).model_dump_json().encode()
+        if idempotency is None and _is_free(found):
+            self._cache.keep(dataset, body, KeptAnswer(version, payload))
+        return bytes_reply(payload)
+
+
+def _is_free(answer: Answer) -> bool:
+    return answer.source != "measured" and answer.charged_nano == 0
+
+
+def _job_reply(job: JobStatus, preference: Preference) -> Response:
+    reply = json_reply(JobBody.of(job), status=202)
+    reply.headers["Location"] = f"/v1/jobs/{job.id}"
+    reply.headers["Retry-After"] = str(POLL_S)
+    if preference.is_async:
+        reply.headers["Preference-Applied"] = "respond-async"
+    return reply

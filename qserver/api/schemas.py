@@ -1,0 +1,321 @@
+"""Response bodies: the results of the service in the shape that is documented."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from qserver.answer import (
+    Answer,
+    DatasetStatus,
+    Explanation,
+    HistoryPage,
+    HistoryRow,
+    JobState,
+    JobStatus,
+    LedgerReport,
+    Offer,
+    PlanKind,
+    PlanRow,
+    Probability,
+    Source,
+)
+from qserver.api.errors import job_problem
+from qserver.api.query_schema import INTEGER_SCHEMA, JSON_REF, TERMS_SCHEMA
+from qserver.api.wire import epsilon, wire_integer, wire_value
+
+WideInteger = Annotated[
+    int, PlainSerializer(wire_integer, return_type=Any), WithJsonSchema(INTEGER_SCHEMA)
+]
+Terms = Annotated[list[list[Any]], PlainSerializer(wire_value), WithJsonSchema(TERMS_SCHEMA)]
+Epsilon = Annotated[float, Field(description="in epsilon, a multiple of 1e-9", ge=0)]
+Interval = Annotated[
+    tuple[float, float], Field(description="[low, high], both ends rounded outward")
+]
+
+
+class OfferBody(BaseModel):
+    """The best interval available for nothing."""
+
+    interval: Interval
+    confidence: float
+
+    @classmethod
+    def of(cls, offer: Offer) -> Self:
+        """The offer as JSON has it."""
+        return cls(interval=(offer.low, offer.high), confidence=offer.confidence)
+
+
+class AnswerBody(BaseModel):
+    """An estimate with its credible interval, what it cost and what is left."""
+
+    estimate: float = Field(description="best linear unbiased estimate, in the query's units")
+    interval: Interval
+    confidence: float = Field(description="as asked")
+    confidence_attained: float = Field(
+        description="certified confidence of an interval of the asked length"
+    )
+    source: Source
+    epsilon_charged: Epsilon
+    epsilon_remaining: Epsilon
+    evidence: list[int] = Field(description="ids of the history rows used")
+    method: str = Field(description="how the error's distribution was evaluated")
+    version: int = Field(description="version of the history that the answer stands on")
+
+    @classmethod
+    def of(cls, answer: Answer) -> Self:
+        """The answer as JSON has it."""
+        return cls(
+            estimate=answer.estimate,
+            interval=(answer.low, answer.high),
+            confidence=answer.confidence,
+            confidence_attained=answer.confidence_attained,
+            source=answer.source,
+            epsilon_charged=epsilon(answer.charged_nano),
+            epsilon_remaining=epsilon(answer.remaining_nano),
+            evidence=list(answer.evidence),
+            method=answer.method,
+            version=answer.version,
+        )
+
+
+class JobBody(BaseModel):
+    """The state of a job; `result` when done, `problem` when failed."""
+
+    id: str
+    state: JobState
+    dataset: str
+    result: AnswerBody | None
+    problem: Annotated[
+        dict[str, Any] | None,
+        WithJsonSchema({"anyOf": [{JSON_REF: "Problem"}, {"type": "null"}]}),
+    ]
+
+    @classmethod
+    def of(cls, job: JobStatus) -> Self:
+        """The job as JSON has it."""
+        return cls(
+            id=job.id,
+            state=job.state,
+            dataset=job.dataset,
+            result=None if job.result is None else AnswerBody.of(job.result),
+            problem=None if job.problem is None else job_problem(job.problem),
+        )
+
+
+class PlanRowBody(BaseModel):
+    """A row that would be measured."""
+
+    terms: Terms
+    alpha: Epsilon
+    key: str
+
+    @classmethod
+    def of(cls, row: PlanRow) -> Self:
+        """The row as JSON has it."""
+        return cls(terms=row.terms, alpha=epsilon(row.alpha_nano), key=row.key)
+
+
+class ExplanationBody(BaseModel):
+    """What an answer would cost and how it would be found; nothing was spent."""
+
+    kind: PlanKind
+    price: Epsilon
+    remaining: Epsilon
+    affordable: bool
+    plan: list[PlanRowBody]
+    free: OfferBody | None
+    curve: list[tuple[float, float | None]] = Field(
+        description="[length, price] at the same confidence; a null price is out of reach"
+    )
+    sensitivity: float
+    sensitivity_exact: bool
+    version: int
+
+    @classmethod
+    def of(cls, found: Explanation) -> Self:
+        """The explanation as JSON has it."""
+        prices = [(p.length, p.price_nano) for p in found.curve]
+        return cls(
+            kind=found.kind,
+            price=epsilon(found.price_nano),
+            remaining=epsilon(found.remaining_nano),
+            affordable=found.affordable,
+            plan=[PlanRowBody.of(row) for row in found.rows],
+            free=None if found.free is None else OfferBody.of(found.free),
+            curve=[(length, None if p is None else epsilon(p)) for length, p in prices],
+            sensitivity=found.sensitivity,
+            sensitivity_exact=found.sensitivity_exact,
+            version=found.version,
+        )
+
+
+class ProbabilityBody(BaseModel):
+    """A posterior probability from history alone."""
+
+    probability: float = Field(ge=0, le=1)
+    version: int
+
+    @classmethod
+    def of(cls, found: Probability) -> Self:
+        """The probability as JSON has it."""
+        return cls(probability=found.probability, version=found.version)
+
+
+class HistoryRowBody(BaseModel):
+    """A released row."""
+
+    id: int
+    terms: Terms
+    key: str
+    value: float = Field(description="the noisy answer that was released, in records")
+    scale: float = Field(description="b of its Laplace noise, in records")
+    alpha: Epsilon
+    step: str = Field(description="lattice step of the noise, an exact fraction")
+
+    @classmethod
+    def of(cls, row: HistoryRow) -> Self:
+        """The row as JSON has it."""
+        return cls(
+            id=row.id,
+            terms=row.terms,
+            key=row.key,
+            value=row.value,
+            scale=row.scale,
+            alpha=epsilon(row.alpha_nano),
+            step=row.step,
+        )
+
+
+class HistoryBody(BaseModel):
+    """Released rows in order; `next_after` is null on the last page."""
+
+    rows: list[HistoryRowBody]
+    version: int
+    next_after: int | None
+
+    @classmethod
+    def of(cls, page: HistoryPage) -> Self:
+        """The page as JSON has it."""
+        rows = [HistoryRowBody.of(row) for row in page.rows]
+        return cls(rows=rows, version=page.version, next_after=page.next_after)
+
+
+class LedgerBody(BaseModel):
+    """Where the budget went."""
+
+    limit: Epsilon
+    spent: Epsilon
+    remaining: Epsilon
+    relation: Literal["add-remove", "replace-one"]
+    n_charges: WideInteger
+    loss: float = Field(
+        description="largest loss of a cell in the asked set, in epsilon; a sound upper bound"
+    )
+    by_value: dict[str, float] | None = Field(
+        description="for the asked attribute: the largest loss over the cells of each value"
+    )
+
+    @classmethod
+    def of(cls, report: LedgerReport) -> Self:
+        """The report as JSON has it."""
+        values = report.by_value
+        return cls(
+            limit=epsilon(report.limit_nano),
+            spent=epsilon(report.spent_nano),
+            remaining=epsilon(report.limit_nano - report.spent_nano),
+            relation=report.relation,  # type: ignore[arg-type]
+            n_charges=report.n_charges,
+            loss=epsilon(report.loss_nano),
+            by_value=None if values is None else {k: epsilon(v) for k, v in values.items()},
+        )
+
+
+class DatasetSummary(BaseModel):
+    """A dataset's guarantee and budget."""
+
+    name: str
+    population: str = Field(description="the people, who own the limit; datasets may share it")
+    snapshot: str = Field(description="random public id of the data as attached")
+    n_cells: WideInteger
+    relation: Literal["add-remove", "replace-one"]
+    records_per_person: int
+    records_verified: bool = Field(description="whether attach enforced `records_per_person`")
+    limit: Epsilon
+    spent: Epsilon
+    remaining: Epsilon
+    version: int
+    worker_alive: bool
+
+    @classmethod
+    def of(cls, status: DatasetStatus) -> Self:
+        """The dataset as JSON has it."""
+        return cls(**_dataset_members(status))
+
+
+class DatasetBody(DatasetSummary):
+    """A dataset's schema, guarantee and budget."""
+
+    domain: dict[str, Any] = Field(description="the public attributes with their labels or bins")
+
+    @classmethod
+    def of(cls, status: DatasetStatus) -> Self:
+        """The dataset as JSON has it."""
+        return cls(domain=wire_value(status.domain), **_dataset_members(status))
+
+
+class DatasetsBody(BaseModel):
+    """Datasets by name; `next_after` is null on the last page."""
+
+    datasets: list[DatasetSummary]
+    next_after: str | None
+
+
+class HealthBody(BaseModel):
+    """The process is up."""
+
+    status: Literal["ok"]
+
+
+class ReadyBody(BaseModel):
+    """The store is reachable and durable; which datasets have a worker."""
+
+    status: Literal["ready"]
+    worker_alive: dict[str, bool]
+
+
+class FieldFault(BaseModel):
+    """One field that is wrong."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details, `code`, and facts that depend on the code."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str = Field(description="stable; match on it")
+
+
+def _dataset_members(status: DatasetStatus) -> dict[str, Any]:
+    return {
+        "name": status.name,
+        "population": status.population,
+        "snapshot": status.snapshot,
+        "n_cells": status.n_cells,
+        "relation": status.relation,
+        "records_per_person": status.records_per_person,
+        "records_verified": status.records_verified,
+        "limit": epsilon(status.limit_nano),
+        "spent": epsilon(status.spent_nano),
+        "remaining": epsilon(status.remaining_nano),
+        "version": status.version,
+        "worker_alive": status.worker_alive,
+    }

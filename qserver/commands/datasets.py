@@ -1,0 +1,142 @@
+"""`qserver dataset list`, `dataset show` and `budget`: the public face of a server's datasets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from qserver.commands.conditions import WHERE_HELP, where_document
+from qserver.commands.console import Console, epsilon_text
+from qserver.commands.questions import add_server_options
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.http_client import HttpClient
+
+_MOST_LABELS = 6
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    """Add `dataset` and `budget` to the command line."""
+    dataset = commands.add_parser("dataset", help="list datasets, or show one")
+    kinds = dataset.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listing = kinds.add_parser("list", help="names and budgets")
+    show = kinds.add_parser("show", help="attributes, guarantee and budget of one")
+    show.add_argument("dataset", metavar="NAME")
+    budget = commands.add_parser(
+        "budget",
+        help="show where a dataset's budget went",
+        description="Show the limit, what is spent, and the largest loss of the asked records.",
+        epilog=WHERE_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    budget.add_argument("dataset", metavar="DATASET")
+    budget.add_argument("--attribute", metavar="NAME", help="the loss by value of an attribute")
+    budget.add_argument(
+        "--where", action="append", default=[], metavar="CONDITION", help="see below"
+    )
+    for parser, run in ((listing, run_list), (show, run_show), (budget, run_budget)):
+        add_server_options(parser, runtime)
+        parser.set_defaults(run=run)
+
+
+def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show all datasets."""
+    client = HttpClient(args.url, timeout_s=args.timeout)
+    found = list(_all_datasets(client))
+    if args.json:
+        runtime.console.json({"datasets": found})
+    else:
+        rows = [
+            (d["name"], *map(epsilon_text, (d["limit"], d["spent"], d["remaining"]))) for d in found
+        ]
+        runtime.console.table(("dataset", "limit", "spent", "remaining"), rows)
+    return ExitCode.OK
+
+
+def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show one dataset."""
+    client = HttpClient(args.url, timeout_s=args.timeout)
+    reply = client.get("v1", "datasets", args.dataset)
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+    else:
+        _show_dataset(runtime.console, reply.document)
+    return ExitCode.OK
+
+
+def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show the ledger of a dataset's population."""
+    client = HttpClient(args.url, timeout_s=args.timeout)
+    query = {"attribute": args.attribute} if args.attribute else {}
+    if args.where:
+        query["where"] = json.dumps(where_document(args.where))
+    reply = client.get("v1", "datasets", args.dataset, "ledger", query=query)
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+    else:
+        _show_ledger(runtime.console, reply.document)
+    return ExitCode.OK
+
+
+def _all_datasets(client: HttpClient) -> Iterator[Mapping[str, Any]]:
+    """Every dataset, page by page."""
+    after: str | None = None
+    while True:
+        page = client.get("v1", "datasets", query={"after": after} if after else None).document
+        yield from page["datasets"]
+        after = page.get("next_after")
+        if after is None:
+            return
+
+
+def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
+    console.line(f"dataset: {dataset['name']} (population {dataset['population']})")
+    k = dataset["records_per_person"]
+    declared = "" if dataset["records_verified"] else ", as declared"
+    console.line(f"guarantee: {dataset['relation']}, at most {k} record(s) a person{declared}")
+    _show_budget(console, dataset)
+    worker = "alive" if dataset["worker_alive"] else "not alive; only history is answered"
+    console.line(f"worker: {worker}")
+    console.line(f"cells: {int(dataset['n_cells']):,}")
+    console.line()
+    rows = [_attribute_row(attribute) for attribute in dataset["domain"]["attributes"]]
+    for name, kind, n_values, values in rows:
+        console.line(f"{name:<{_longest(rows)}}  {kind:<7}  {n_values:>5}  {values}")
+
+
+def _longest(rows: Sequence[tuple[str, ...]]) -> int:
+    return max(len(row[0]) for row in rows)
+
+
+def _attribute_row(attribute: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Name, kind, number of values, and the first values or the ends."""
+    if "labels" in attribute:
+        values = [str(label) for label in attribute["labels"]]
+        more = ", ..." if len(values) > _MOST_LABELS else ""
+        text, n_values = ", ".join(values[:_MOST_LABELS]) + more, len(values)
+    else:
+        edges = attribute["edges"]
+        text, n_values = f"from {edges[0]} to below {edges[-1]}", len(edges) - 1
+    if "other" in attribute:
+        text, n_values = f"{text}, or {attribute['other']}", n_values + 1
+    return attribute["name"], attribute["kind"], f"{n_values:,}", text
+
+
+def _show_budget(console: Console, budget: Mapping[str, Any]) -> None:
+    texts = {name: epsilon_text(budget[name]) for name in ("limit", "spent", "remaining")}
+    console.line(
+        f"budget: {texts['spent']} of {texts['limit']} epsilon spent, {texts['remaining']} remain"
+    )
+
+
+def _show_ledger(console: Console, ledger: Mapping[str, Any]) -> None:
+    _show_budget(console, ledger)
+    console.line(f"charges: {int(ledger['n_charges']):,} ({ledger['relation']})")
+    console.line(f"largest loss of the asked records: {epsilon_text(ledger['loss'])} epsilon")
+    if ledger["by_value"]:
+        console.line()
+        losses = sorted(ledger["by_value"].items(), key=lambda item: -item[1])
+        console.table(("value", "loss"), [(name, epsilon_text(loss)) for name, loss in losses])

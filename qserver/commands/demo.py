@@ -1,0 +1,142 @@
+"""`qserver demo`: store, worker and HTTP over the Adult data, on one machine, unattended."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from shlex import quote
+
+from qserver import __version__
+from qserver.children import ChildSpec, child_environment, http_spec, python_command
+from qserver.commands.console import epsilon_text
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.commands.serve import (
+    address_of,
+    await_http,
+    open_listener,
+    settings_for,
+    supervise,
+)
+from qserver.config import Settings
+from qserver.demo_data import adult_csv, adult_domain
+from qserver.errors import ConfigError
+from qserver.numbers import exact_number
+from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.store import Store
+from qserver.supervisor import StopSignals, Supervisor, run_to_end
+
+DATASET = "adult"
+_QUESTION = {
+    "query": {"where": {"age": {"between": [30, 39]}, "sex": "Female"}},
+    "length": 100,
+    "confidence": 0.95,
+}
+
+
+def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Run the demo until a signal asks to stop.
+
+    The port and the state folder are ours before anything starts, so a second demo is refused
+    without a trace. Everything is stopped in the reverse order: HTTP, worker, store.
+    """
+    if exact_number(args.limit, "--limit", ConfigError) <= 0:
+        raise ConfigError("--limit", "be > 0", args.limit)
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(StopSignals())
+        listener = stack.enter_context(open_listener(args, runtime))
+        server = stack.enter_context(EmbeddedServer.start(args.state))
+        settings = settings_for(
+            runtime, listener, redis_url=server.url, state_dir=args.state.absolute()
+        )
+        store = Store.open(settings)
+        _attach_once(store, settings, args.limit, runtime, signals)
+        supervisor = stack.enter_context(supervise(server, runtime))
+        if not signals.stop_requested:
+            supervisor.start(_worker_spec(settings, runtime.environ, "run"))
+            supervisor.start(_http_spec(settings, runtime.environ, listener))
+        if _await_all(store, address_of(listener), runtime, signals, supervisor):
+            _announce(runtime, address_of(listener), store, settings.state_dir)
+        supervisor.run(signals)
+        runtime.console.note("Stopping: HTTP, then the worker, then the store.")
+    return ExitCode.OK
+
+
+def _await_all(
+    store: Store, url: str, runtime: Runtime, signals: StopSignals, supervisor: Supervisor
+) -> bool:
+    """Whether HTTP answers and the worker lives; False when a signal asks to stop."""
+    population = store.datasets().get(DATASET, "")
+    return await_http(
+        url,
+        runtime,
+        signals,
+        require=supervisor.require_all,
+        also=lambda: store.worker_alive(population),
+    )
+
+
+def _attach_once(
+    store: Store, settings: Settings, limit: str, runtime: Runtime, signals: StopSignals
+) -> None:
+    """Have the worker attach the data, unless an earlier start did."""
+    if DATASET in store.datasets():
+        return
+    with runtime.console.progress("Attaching the Adult data"):
+        spec = _worker_spec(
+            settings,
+            runtime.environ,
+            *("attach", DATASET, "--data", str(adult_csv())),
+            *("--domain", str(adult_domain()), "--limit", limit),
+        )
+        run_to_end(spec, signals=signals)
+
+
+def _worker_spec(settings: Settings, environ: Mapping[str, str], *arguments: str) -> ChildSpec:
+    place = ("--state", str(settings.state_dir), "--redis-url", settings.redis_url)
+    return ChildSpec(
+        name="worker",
+        command=python_command("-m", "worker", *arguments, *place),
+        environment=child_environment(settings, environ),
+        log=settings.state_dir / "log" / "worker.log",
+    )
+
+
+def _http_spec(
+    settings: Settings, environ: Mapping[str, str], listener: socket.socket
+) -> ChildSpec:
+    log = settings.state_dir / "log" / "http.log"
+    return http_spec(settings, listener=listener, log=log, environ=environ)
+
+
+def _announce(runtime: Runtime, url: str, store: Store, state: Path) -> None:
+    budget = store.stamp(store.meta(DATASET)).budget
+    line = runtime.console.line
+    line(f"qserver {__version__} answers at {url} (Ctrl-C stops it).")
+    line(f"State: {state}")
+    line(
+        f"Dataset: {DATASET} (UCI Adult), {epsilon_text(budget.spent_nano / 1e9)} of "
+        f"{epsilon_text(budget.limit_nano / 1e9)} epsilon spent."
+    )
+    line()
+    line("How many women are 30 to 39 years old? An interval of length 100, 95 percent sure:")
+    line()
+    for text in curl_lines(url):
+        line("  " + text)
+    line()
+    elsewhere = "" if url.endswith(":8000") else f" --url {url}"
+    line("or")
+    line()
+    line(f"  qserver query {DATASET} --where age=30..39 --where sex=Female --length 100{elsewhere}")
+
+
+def curl_lines(url: str) -> list[str]:
+    """A ready-made question for a shell, in lines."""
+    return [
+        f"curl -s {url}/v1/datasets/{DATASET}/query \\",
+        "  -H 'Content-Type: application/json' \\",
+        f"  -d {quote(json.dumps(_QUESTION))}",
+    ]

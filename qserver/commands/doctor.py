@@ -1,0 +1,155 @@
+"""`qserver doctor`: what a server stands on, checked piece by piece, with what to do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.config import Settings
+from qserver.errors import QServerError
+from qserver.http_client import HttpClient
+from qserver.storage.connection import public_address
+from qserver.storage.embedded import server_binary
+from qserver.storage.state_folder import StateFolder
+from qserver.storage.store import Store
+
+Verdict = Literal["ok", "note", "fault"]
+_BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Args:
+        subject: what was checked.
+        verdict: `ok`; `note`, worth knowing; or `fault`, to be mended.
+        text: what was found, and for a fault what to do.
+    """
+
+    subject: str
+    verdict: Verdict
+    text: str
+
+
+def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Check everything, print the findings, fail if one is a fault."""
+    findings = list(_all_findings(args, runtime))
+    if args.json:
+        runtime.console.json({"findings": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            runtime.console.line(f"{finding.verdict:<5}  {finding.subject}: {finding.text}")
+    faulty = any(finding.verdict == "fault" for finding in findings)
+    return ExitCode.FAILURE if faulty else ExitCode.OK
+
+
+def _all_findings(args: argparse.Namespace, runtime: Runtime) -> Iterator[Finding]:
+    yield from _check_threads(runtime)
+    yield _guarded("embedded server", lambda: f"{server_binary().name} is installed")
+    folder = StateFolder(args.state.absolute())
+    yield from _check_folder(folder.root)
+    redis_url = args.redis_url or folder.running_url()
+    if redis_url is None:
+        yield Finding("store", "note", "none runs on the state folder; `qserver demo` starts one")
+    else:
+        yield from _check_store(runtime, redis_url)
+    if args.url is not None:
+        yield _guarded("HTTP", lambda: _check_http(args.url))
+
+
+def _check_threads(runtime: Runtime) -> Iterator[Finding]:
+    """Many BLAS threads make small factorisations far slower, and more so in many processes."""
+    for variable in _BLAS_VARIABLES:
+        value = runtime.environ.get(variable)
+        if value in (None, "1"):
+            yield Finding(variable, "ok", "qserver's own processes use one thread each")
+        else:
+            yield Finding(
+                variable,
+                "note",
+                f"is {value}. `demo` and `serve` set it to 1; set it yourself where you run "
+                "gunicorn or qserver-worker by hand.",
+            )
+
+
+def _check_folder(root: Path) -> Iterator[Finding]:
+    try:
+        found = root.stat()
+        kept = (root / "redis").stat() if (root / "redis").exists() else found
+    except FileNotFoundError:
+        yield Finding("state folder", "note", f"{root} is not there yet")
+        return
+    except OSError as exc:
+        yield Finding("state folder", "fault", f"{root} cannot be read ({exc.strerror}).")
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        yield Finding("state folder", "fault", f"{root} is no folder. Choose another --state.")
+    elif found.st_uid != os.geteuid() or not os.access(root, os.W_OK | os.X_OK):
+        yield Finding(
+            "state folder", "fault", f"{root} is not ours to write. Run as its owner, or chown it."
+        )
+    elif kept.st_mode & 0o077:
+        yield Finding(
+            "state folder",
+            "fault",
+            f"others can enter {root / 'redis'}. Run: chmod -R go= {root}",
+        )
+    else:
+        yield Finding("state folder", "ok", f"{root} is ours alone")
+
+
+def _check_store(runtime: Runtime, redis_url: str) -> Iterator[Finding]:
+    where = public_address(redis_url)
+    settings = Settings.from_environment(runtime.environ, redis_url=redis_url)
+    try:
+        store = Store.open(settings)
+    except QServerError as exc:
+        yield Finding("store", "fault", str(exc))
+        return
+    yield Finding("store", "ok", f"{where} answers, and its version and schema are ours")
+    yield _guarded("durability", lambda: _check_durability(store, settings))
+    datasets = store.datasets()
+    if not datasets:
+        yield Finding("datasets", "note", "none is attached; use qserver-worker attach")
+    for population in sorted(set(datasets.values())):
+        names = ", ".join(sorted(n for n, p in datasets.items() if p == population))
+        yield _check_worker(store, population, names)
+
+
+def _check_durability(store: Store, settings: Settings) -> str:
+    store.check_ready(allow_volatile=settings.allow_volatile)
+    if settings.allow_volatile:
+        return "not asked for, because allow_volatile is set: charges may be forgotten"
+    return "what the store acknowledges is kept"
+
+
+def _check_worker(store: Store, population: str, names: str) -> Finding:
+    subject = f"worker of {population}"
+    if store.worker_alive(population):
+        return Finding(subject, "ok", f"alive, measures {names}")
+    return Finding(
+        subject,
+        "fault",
+        f"none is alive, so {names} can be answered from history only. Run: qserver-worker run",
+    )
+
+
+def _check_http(url: str) -> str:
+    client = HttpClient(url, timeout_s=5.0)
+    client.get("healthz")
+    client.get("readyz")
+    return f"{url} is up and ready"
+
+
+def _guarded(subject: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(subject, "ok", check())
+    except QServerError as exc:
+        return Finding(subject, "fault", str(exc))

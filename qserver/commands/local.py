@@ -1,0 +1,116 @@
+"""The options of the commands that run on this machine's store: `demo`, `serve`, `doctor`.
+
+They are apart from what the commands do, so that a command that only talks HTTP starts without
+loading Redis and numerics.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from qserver.commands.runtime import ExitCode, Runtime
+
+_DEMO = """\
+Run everything on this machine over the UCI Adult data, which come with the package: a durable
+store, a worker that holds the data, and HTTP. The first start on a state folder attaches the data;
+later ones go on with the budget that was left and the answers that were released.
+"""
+_SERVE = """\
+Answer over HTTP from a store: a Redis 7.2+ or Valkey 8+ server given by --redis-url, or a server of
+our own on the folder given by --state. Whoever owns the private data runs `qserver-worker` beside
+it. Without a worker only what history can give is answered.
+"""
+_DOCTOR = """\
+Check what a server stands on: the state folder, the store (reachable, new enough, durable), the
+workers, HTTP and the numeric libraries. Each fault comes with what to do. Nothing is changed.
+"""
+_REDIS_HELP = "unix://, redis:// or rediss:// address of the store"
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    """Add the three commands to the command line."""
+    _register_demo(commands, runtime)
+    _register_serve(commands)
+    _register_doctor(commands, runtime)
+
+
+def _register_demo(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    parser = commands.add_parser(
+        "demo", help="run everything over the Adult data", description=_DEMO
+    )
+    _add_address(parser)
+    default = runtime.default_state_dir
+    parser.add_argument(
+        "--state", type=Path, default=default, metavar="DIR", help=_state_help(default)
+    )
+    parser.add_argument(
+        "--limit",
+        default="2",
+        metavar="E",
+        help="limit of the budget in epsilon; taken at the first start on a state folder "
+        "(default: %(default)s)",
+    )
+    parser.set_defaults(run=_run_demo)
+
+
+def _register_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("serve", help="answer over HTTP from a store", description=_SERVE)
+    _add_address(parser)
+    store = parser.add_mutually_exclusive_group(required=True)
+    store.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
+    store.add_argument(
+        "--state", type=Path, metavar="DIR", help="run a store of our own on this folder"
+    )
+    parser.set_defaults(run=_run_serve)
+
+
+def _register_doctor(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    parser = commands.add_parser("doctor", help="check this installation", description=_DOCTOR)
+    parser.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
+    default = runtime.default_state_dir
+    parser.add_argument(
+        "--state", type=Path, default=default, metavar="DIR", help=_state_help(default)
+    )
+    parser.add_argument("--url", metavar="URL", help="address of a server to check as well")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.set_defaults(run=_run_doctor)
+
+
+def _state_help(default: Path) -> str:
+    # argparse reads % in a help text as a format.
+    shown = str(default).replace("%", "%%")
+    return f"folder of the store and of the worker's private files (default: {shown})"
+
+
+def _add_address(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="only 127.0.0.1, as long as there are no accounts"
+    )
+    parser.add_argument(
+        "--port", type=int, metavar="N", help="default 8000; 0 takes a free one and prints it"
+    )
+
+
+def _run_demo(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    from qserver.commands.demo import run
+
+    return run(args, runtime)
+
+
+def _run_serve(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    from qserver.commands.serve import run
+
+    return run(args, runtime)
+
+
+def _run_doctor(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    from qserver.commands.doctor import run
+
+    return run(args, runtime)

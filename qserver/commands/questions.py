@@ -1,0 +1,189 @@
+"""`qserver query` and `qserver explain`: ask a server, and show what it says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from qserver.commands.conditions import WHERE_HELP, question_document
+from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.errors import QServerError
+from qserver.http_client import HttpClient, Reply, ServerProblemError, problem_of
+
+_FIRST_POLL_S = 0.1
+_LONGEST_POLL_S = 2.0
+_QUERY = """\
+Ask how many records meet the conditions, as an interval of at most --length at --confidence. The
+answer costs budget only where the answers released before cannot give it.
+"""
+_EXPLAIN = "Show what an answer would cost and what is known for nothing. Spends nothing."
+_SOURCES = {
+    "history": "from answers released before",
+    "measured": "measured now",
+    "exact": "exact, without noise",
+}
+
+
+class NotDoneError(QServerError):
+    """The time passed before the answer was there; its job goes on."""
+
+    code = "not_done"
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    """Add `query` and `explain` to the command line."""
+    for name, text, run in (("query", _QUERY, run_query), ("explain", _EXPLAIN, run_explain)):
+        parser = commands.add_parser(
+            name,
+            help={"query": "ask a question", "explain": "show a question's price"}[name],
+            description=text,
+            epilog=WHERE_HELP,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _add_question_options(parser)
+        add_server_options(parser, runtime)
+        parser.set_defaults(run=run)
+
+
+def _add_question_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="CONDITION", help="see below"
+    )
+    parser.add_argument(
+        "--json-query", metavar="FILE|JSON", help="the structured form of the question; - reads it"
+    )
+    parser.add_argument(
+        "--length", type=_number, required=True, metavar="L", help="longest interval, in records"
+    )
+    parser.add_argument(
+        "--confidence", type=_number, default=0.95, metavar="C", help="default: %(default)s"
+    )
+
+
+def add_server_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None:
+    """`--url`, `--timeout` and `--json`, for the commands that talk to a server."""
+    parser.add_argument(
+        "--url",
+        default=runtime.default_url,
+        help="address of the server (default: QSERVER_URL, or http://127.0.0.1:8000)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_number,
+        default=60.0,
+        metavar="S",
+        help="how long to wait, in seconds (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the server's JSON")
+
+
+def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Ask, wait for the job if there is one, and show the answer."""
+    client = HttpClient(args.url, timeout_s=args.timeout)
+    request = _request(args)
+    deadline = runtime.clock() + args.timeout
+    with runtime.console.progress("Waiting for the answer"):
+        reply = client.post("v1", "datasets", args.dataset, "query", document=request)
+        if "state" in reply.document:
+            reply = _await_job(client, reply.document, runtime, deadline)
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+    else:
+        _show_answer(runtime.console, reply.document)
+    return ExitCode.OK
+
+
+def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show the price of a question."""
+    client = HttpClient(args.url, timeout_s=args.timeout)
+    reply = client.post("v1", "datasets", args.dataset, "explain", document=_request(args))
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+    else:
+        _show_explanation(runtime.console, reply.document)
+    return ExitCode.OK
+
+
+def _request(args: argparse.Namespace) -> dict[str, Any]:
+    question = question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
+    return {"query": question, "length": args.length, "confidence": args.confidence}
+
+
+def _await_job(
+    client: HttpClient, job: Mapping[str, Any], runtime: Runtime, deadline: float
+) -> Reply:
+    """The answer of a job, asked for with growing pauses.
+
+    Raises:
+        NotDoneError: the deadline passed.
+        ServerProblemError: the job failed.
+    """
+    pause_s = _FIRST_POLL_S
+    while job.get("state") in ("queued", "running"):
+        if runtime.clock() + pause_s > deadline:
+            raise NotDoneError(
+                f"The answer is not there yet (job {job.get('id')}). Ask again: whatever is "
+                "measured meanwhile is answered for nothing."
+            )
+        runtime.sleep(pause_s)
+        pause_s = min(_LONGEST_POLL_S, pause_s * 1.5)
+        job = client.get("v1", "jobs", str(job["id"])).document
+    result = job.get("result")
+    if not isinstance(result, dict):
+        raise problem_of(job.get("problem") or {})
+    return Reply(text=json.dumps(result), document=result)
+
+
+def _show_answer(console: Console, answer: Mapping[str, Any]) -> None:
+    low, high = answer["interval"]
+    text = interval_text(estimate=answer["estimate"], low=low, high=high)
+    percent = percent_text(answer["confidence"])
+    console.line(f"between {text.low} and {text.high} with {percent} percent confidence")
+    console.line(f"estimate: {text.estimate} ({_SOURCES.get(answer['source'], answer['source'])})")
+    console.line(f"cost: {epsilon_text(answer['epsilon_charged'])} epsilon")
+    console.line(f"remaining: {epsilon_text(answer['epsilon_remaining'])} epsilon")
+
+
+def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
+    price, remaining = explanation["price"], explanation["remaining"]
+    fits = "" if explanation["affordable"] else ", more than remains"
+    console.line(f"price: {epsilon_text(price)} epsilon{fits}")
+    console.line(f"remaining: {epsilon_text(remaining)} epsilon")
+    console.line(offer_text(explanation.get("free")))
+    points = [p for p in explanation["curve"] if p[1] is not None]
+    if points:
+        console.line()
+        console.table(("length", "price"), [(f"{p[0]:g}", epsilon_text(p[1])) for p in points])
+
+
+def offer_text(offer: Mapping[str, Any] | None) -> str:
+    """What is known for nothing, in one line."""
+    if offer is None:
+        return "known for nothing: nothing yet"
+    low, high = offer["interval"]
+    text = interval_text(estimate=None, low=low, high=high)
+    percent = percent_text(offer["confidence"])
+    return (
+        f"known for nothing: between {text.low} and {text.high} with {percent} percent confidence"
+    )
+
+
+def show_problem(console: Console, problem: ServerProblemError) -> None:
+    """A refusal for budget's facts: what is known for nothing instead."""
+    if problem.code == "budget_exhausted":
+        console.note(offer_text(problem.facts.get("free")))
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value

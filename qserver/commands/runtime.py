@@ -1,0 +1,88 @@
+"""What a command gets from outside, and how its end is told: exit codes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from qserver.commands.console import Console
+from qserver.errors import InputError, QServerError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+class ExitCode(IntEnum):
+    """How a command ended; `EXIT_CODES_HELP` explains them to people."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    BUDGET = 3
+    UNREACHABLE = 4
+    NOT_NOW = 5
+    IN_USE = 6
+
+
+EXIT_CODES_HELP = """\
+exit codes:
+  0  done
+  1  failed
+  2  the command line, a setting or the question is wrong
+  3  refused: the budget that remains cannot pay the answer
+  4  no server answers at the URL
+  5  not now: no worker is alive, the store is down, or the job is not done yet
+  6  the port or the state folder is in use
+"""
+
+_CODES = {
+    "budget_exhausted": ExitCode.BUDGET,
+    "unreachable": ExitCode.UNREACHABLE,
+    "no_worker": ExitCode.NOT_NOW,
+    "not_done": ExitCode.NOT_NOW,
+    "store_unavailable": ExitCode.NOT_NOW,
+    "store_error": ExitCode.NOT_NOW,
+    "fenced": ExitCode.NOT_NOW,
+    "stale_version": ExitCode.NOT_NOW,
+    "state_in_use": ExitCode.IN_USE,
+    "port_in_use": ExitCode.IN_USE,
+}
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The world around a command, passed in so that tests can pass their own.
+
+    Args:
+        console: where output goes.
+        environ: the environment.
+        clock: seconds, monotonic.
+        sleep: waits for so many seconds.
+    """
+
+    console: Console
+    environ: Mapping[str, str]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def default_url(self) -> str:
+        """QSERVER_URL, or the address of a local demo."""
+        return self.environ.get("QSERVER_URL") or DEFAULT_URL
+
+    @property
+    def default_state_dir(self) -> Path:
+        """The demo's folder below XDG_STATE_HOME, or below ~/.local/state."""
+        home = Path(self.environ.get("XDG_STATE_HOME") or "")
+        # The XDG specification has relative paths ignored.
+        base = home if home.is_absolute() else Path.home() / ".local" / "state"
+        return base / "qserver" / "demo"
+
+
+def exit_code_of(error: QServerError) -> ExitCode:
+    """The exit code that tells of `error`, found by its stable code."""
+    if isinstance(error, InputError) or error.code.startswith("invalid_"):
+        return ExitCode.USAGE
+    return _CODES.get(error.code, ExitCode.FAILURE)

@@ -1,0 +1,116 @@
+"""`qserver serve`: HTTP for a store of your own, or for an embedded one; no worker."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from shlex import quote
+
+from qserver.children import ChildFailedError, http_spec, listen
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.config import Settings
+from qserver.http_client import HttpClient, ServerProblemError, ServerUnreachableError
+from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.store import Store
+from qserver.supervisor import StopSignals, Supervisor
+
+_READY_TIMEOUT_S = 60.0
+_POLL_S = 0.1
+
+
+def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Serve until a signal asks to stop."""
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(StopSignals())
+        listener = stack.enter_context(open_listener(args, runtime))
+        state = args.state.absolute() if args.state else None
+        store = stack.enter_context(EmbeddedServer.start(state)) if state else None
+        redis_url = store.url if store else args.redis_url
+        settings = settings_for(runtime, listener, redis_url=redis_url, state_dir=state)
+        Store.open(settings).check_ready(allow_volatile=settings.allow_volatile)
+        supervisor = stack.enter_context(supervise(store, runtime))
+        log = state / "log" / "http.log" if state else None
+        supervisor.start(http_spec(settings, listener=listener, log=log, environ=runtime.environ))
+        url = address_of(listener)
+        if await_http(url, runtime, signals, require=supervisor.require_all):
+            _announce(runtime, url, settings, embedded=store is not None)
+        supervisor.run(signals)
+        runtime.console.note("Stopping.")
+    return ExitCode.OK
+
+
+def open_listener(args: argparse.Namespace, runtime: Runtime) -> socket.socket:
+    """The socket that HTTP will listen on; raises as `children.listen` does."""
+    defaults = Settings.from_environment(runtime.environ)
+    port = defaults.port if args.port is None else args.port
+    return listen(args.host or defaults.host, port)
+
+
+def settings_for(
+    runtime: Runtime, listener: socket.socket, *, redis_url: str, state_dir: Path | None
+) -> Settings:
+    """The environment's settings with the address, store and folder of this run."""
+    host, port = listener.getsockname()
+    return Settings.from_environment(
+        runtime.environ, host=host, port=port, redis_url=redis_url, state_dir=state_dir
+    )
+
+
+def supervise(store: EmbeddedServer | None, runtime: Runtime) -> Supervisor:
+    """A supervisor that ends with our own store, where there is one."""
+    return Supervisor(store_alive=lambda: store is None or store.alive, report=runtime.console.note)
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL at which a listening socket can be reached."""
+    host, port = listener.getsockname()
+    return f"http://{host}:{port}"
+
+
+def await_http(
+    url: str,
+    runtime: Runtime,
+    signals: StopSignals,
+    *,
+    require: Callable[[], None],
+    also: Callable[[], bool] = lambda: True,
+) -> bool:
+    """True once HTTP answers at `url` and `also` holds; False when a signal asks to stop.
+
+    Args:
+        require: raises when a child ended meanwhile.
+
+    Raises:
+        ChildFailedError: the time is over.
+    """
+    client = HttpClient(url, timeout_s=1.0)
+    deadline = runtime.clock() + _READY_TIMEOUT_S
+    with runtime.console.progress("Starting"):
+        while not signals.stop_requested:
+            require()
+            if _answers(client) and also():
+                return True
+            if runtime.clock() >= deadline:
+                raise ChildFailedError(f"Nothing was ready after {_READY_TIMEOUT_S:g} s.")
+            signals.wait(_POLL_S)
+    return False
+
+
+def _answers(client: HttpClient) -> bool:
+    with contextlib.suppress(ServerUnreachableError, ServerProblemError):
+        client.get("healthz")
+        return True
+    return False
+
+
+def _announce(runtime: Runtime, url: str, settings: Settings, *, embedded: bool) -> None:
+    line = runtime.console.line
+    line(f"qserver answers at {url} (Ctrl-C stops it).")
+    if embedded:
+        place = f"--state {quote(str(settings.state_dir))} --redis-url {settings.redis_url}"
+        line("The owner of private data, in another terminal:")
+        line(f"  qserver-worker attach NAME --data FILE --domain FILE --limit E {place}")
+        line(f"  qserver-worker run {place}")

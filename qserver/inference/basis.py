@@ -1,0 +1,192 @@
+"""The basis of the history's row space: independent rows, and the coefficients of queries on it.
+
+Whether a query is in the row space is decided by `SpanTest`, exactly. Floats find the
+coefficients, unless they say "no" by a wide margin, which settles the matter sooner: refusing to
+use the history is always safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.classes import FloatArray
+from qserver.inference.estimable import SpanTest
+from qserver.inference.factor import GrowingFactor
+from qserver.inference.modular import Entropy
+from qserver.inference.rational import simple_rationals
+from qserver.inference.rows import FactoredRows, Products
+from qserver.query import LinearQuery
+
+# Squares of the distance from the row space, relative to the squared norm of the query.
+_CLEARLY_OUTSIDE = 1e-6
+_INSIDE = 1e-11
+_MIN_PIVOT = 1e-9
+_MAX_ERROR = 1e-7
+_BATCH = 128
+_CHEAP_TO_REBALANCE = 256
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """A query as a combination of basis rows.
+
+    Args:
+        values: lambda, with query = sum of lambda_j h_j, shape (r,).
+        errors: bound on what may be wrong with each, beyond rounding to floats, shape (r,).
+    """
+
+    values: FloatArray
+    errors: FloatArray
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What became of a new row.
+
+    Args:
+        is_basis: it joined the basis, as its last row so far.
+        coefficients: of a dependent row; None where the row is set aside (or is in the basis).
+    """
+
+    is_basis: bool
+    coefficients: Coefficients | None = None
+
+
+_JOINED = Admission(is_basis=True)
+_SET_ASIDE = Admission(is_basis=False)
+
+
+class Basis:
+    """Independent rows h_1 .. h_r on one domain.
+
+    Args:
+        sizes: number of values per attribute.
+        entropy: source of the secret primes.
+    """
+
+    def __init__(self, sizes: tuple[int, ...], entropy: Entropy) -> None:
+        self._sizes = sizes
+        self._span = SpanTest(sizes, entropy)
+        self._rows = FactoredRows(sizes)
+        self._factor = GrowingFactor()
+        self._n_balanced = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def admit(self, queries: Sequence[LinearQuery]) -> list[Admission]:
+        """Take in new rows: what becomes of each, in order.
+
+        A dependent row's coefficients may be shorter than the basis is by the end.
+        """
+        out: list[Admission] = []
+        for start in range(0, len(queries), _BATCH):
+            out.extend(self._admit_batch(queries[start : start + _BATCH]))
+        return out
+
+    def coefficients(self, query: LinearQuery) -> Coefficients | None:
+        """Coefficients of `query`, or None if it is not in the row space."""
+        if query.is_zero or not len(self):
+            return None
+        fit = self._fit(self._rows.products(query))
+        if fit.distance > _CLEARLY_OUTSIDE:
+            return None
+        claim = simple_rationals(fit.coefficients.values)
+        if claim is not None and self._span.confirms(self._rows, query, claim):
+            return Coefficients(claim.values, np.zeros(len(self)))
+        if not self._span.contains(self._rows, query):
+            return None
+        if not fit.is_sound:
+            # The floats disagree with the exact test: better conditioned, and with new primes.
+            self._span.refresh()
+            if not self._rebalance() or not self._span.contains(self._rows, query):
+                return None
+            fit = self._fit(self._rows.products(query))
+        return fit.coefficients if fit.is_sound else None
+
+    def _admit_batch(self, queries: Sequence[LinearQuery]) -> list[Admission]:
+        products = [self._rows.products(q) for q in queries]
+        cross = np.stack([p.rows for p in products], axis=1)
+        square = self._rows.gram([p.query for p in products])
+        chosen = _independent(self._factor.leftovers(cross, square))
+        self._factor.append(cross[:, chosen], square[np.ix_(chosen, chosen)])
+        for i in chosen:
+            self._rows.add(queries[i])
+        joined = set(chosen)
+        return [_JOINED if i in joined else self._admit_close(q) for i, q in enumerate(queries)]
+
+    def _admit_close(self, query: LinearQuery) -> Admission:
+        """A row that is dependent or close to it."""
+        found = self.coefficients(query)
+        if found is not None:
+            return Admission(is_basis=False, coefficients=found)
+        if self._join(query) or (self._rebalance() and self._join(query)):
+            return _JOINED
+        return _SET_ASIDE
+
+    def _join(self, query: LinearQuery) -> bool:
+        products = self._rows.products(query)
+        cross, square = products.rows[:, None], np.array([[products.query.square]])
+        if self._factor.leftovers(cross, square)[0, 0] < _MIN_PIVOT:
+            return False
+        if self._span.contains(self._rows, query):
+            return False
+        self._factor.append(cross, square)
+        self._rows.add(query)
+        return True
+
+    def _rebalance(self) -> bool:
+        """Weigh classes alike and factor anew; False where it was done lately or does not help."""
+        n = len(self)
+        if n == self._n_balanced or (n > _CHEAP_TO_REBALANCE and 10 * n < 11 * self._n_balanced):
+            return False
+        self._n_balanced = n
+        rows, factor = FactoredRows(self._sizes), GrowingFactor()
+        for query in self._rows.queries:
+            rows.add(query)
+        rows.rebalance()
+        for start in range(0, n, _BATCH):
+            part = self._rows.queries[start : start + _BATCH]
+            products = [rows.products(q) for q in part]
+            cross = np.stack([p.rows[:start] for p in products], axis=1)
+            square = rows.gram([p.query for p in products])
+            if len(_independent(factor.leftovers(cross, square), _MIN_PIVOT)) < len(part):
+                return False
+            factor.append(cross, square)
+        self._rows, self._factor = rows, factor
+        return True
+
+    def _fit(self, products: Products) -> _Fit:
+        solution = self._factor.solve(products.rows[:, None])
+        x, g = solution.x[:, 0], products.rows
+        square = products.query.square
+        distance = square - float(x @ (g + solution.residual[:, 0]))
+        error = float(solution.error[0])
+        scales = np.exp2(products.query.log_scale - self._rows.log_scales)
+        values = np.where(np.abs(x) <= error, 0.0, x) * scales
+        sound = distance <= _INSIDE * square and error <= _MAX_ERROR and square > _MIN_PIVOT
+        # An entry set to zero may be wrong by twice the error.
+        return _Fit(Coefficients(values, 2.0 * error * scales), distance / square, sound)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Float coefficients, squared distance from the row space, and whether both are sound."""
+
+    coefficients: Coefficients
+    distance: float
+    is_sound: bool
+
+
+def _independent(gram: FloatArray, least: float = _CLEARLY_OUTSIDE) -> list[int]:
+    """Vectors with this Gram matrix that are clearly independent of the earlier ones."""
+    rest, chosen = gram.copy(), []
+    for i in range(len(rest)):
+        pivot = rest[i, i]
+        if pivot > least:
+            chosen.append(i)
+            rest -= np.outer(rest[:, i], rest[i]) / pivot
+    return chosen

@@ -1,0 +1,250 @@
+"""Best linear unbiased weights of a query on the history.
+
+Basis rows B and dependent rows T B, with noise variances R = 2 b^2. The weights that give
+q = lambda B are A = (lambda - T'a, a) for any a; the least variance has
+a = (R_T + T R_B T')^-1 T R_B lambda. Every a is unbiased, so floats in C = R_T + T R_B T' cost
+accuracy of the optimum only. A public row has R = 0: in the basis it is free of charge, as a
+dependent row it makes C the constraint's; where it says nothing new it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qserver.history import Measurement
+from qserver.inference.basis import Basis, Coefficients
+from qserver.inference.classes import FloatArray
+from qserver.inference.factor import GrowingFactor
+from qserver.inference.growing import GrowingArray, grown_matrix
+from qserver.inference.modular import Entropy
+from qserver.query import LinearQuery
+
+MAX_ROWS = 5000
+_REDUNDANT = 1e-10
+_ROUNDING = 2.0**-52
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What each of some rows brings along, arrays of shape (n,).
+
+    Args:
+        ids: measurement ids.
+        scales: Laplace scales b.
+        steps: what the lattice adds per unit of weight.
+        sizes: abs(released answer).
+    """
+
+    ids: npt.NDArray[np.int64]
+    scales: FloatArray
+    steps: FloatArray
+    sizes: FloatArray
+
+    def joined(self, other: Noise) -> Noise:
+        """These rows and then the others."""
+        return Noise(
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.scales, other.scales]),
+            np.concatenate([self.steps, other.steps]),
+            np.concatenate([self.sizes, other.sizes]),
+        )
+
+    def part(self, chosen: npt.NDArray[np.intp]) -> Noise:
+        """The chosen rows."""
+        return Noise(self.ids[chosen], self.scales[chosen], self.steps[chosen], self.sizes[chosen])
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """All unbiased weights of one query: (lambda - T'a on the basis, a on dependent rows).
+
+    Args:
+        basis: noise of the basis rows, r of them.
+        dependent: noise of the k dependent rows that can matter.
+        coefficients: lambda, shape (r,).
+        directions: T, shape (k, r).
+        start: the a of least variance, shape (k,).
+        error: bound on the float error of an estimate with a = 0, in records.
+        direction_errors: the same per unit of each a, shape (k,).
+    """
+
+    basis: Noise
+    dependent: Noise
+    coefficients: FloatArray
+    directions: FloatArray
+    start: FloatArray
+    error: float
+    direction_errors: FloatArray
+
+    def weights(self, a: FloatArray) -> FloatArray:
+        """Weights of all r + k rows, basis first."""
+        return np.concatenate([self.coefficients - a @ self.directions, a])
+
+    def float_error(self, a: FloatArray) -> float:
+        """Bound on what float coefficients and rounding may add to the estimate, in records."""
+        sizes = np.abs(self.coefficients) + np.abs(a) @ np.abs(self.directions)
+        rounding = _ROUNDING * (np.count_nonzero(a) + 2) * float(sizes @ self.basis.sizes)
+        return self.error + float(np.abs(a) @ self.direction_errors) + rounding
+
+
+def only_combination(noise: Noise, weights: FloatArray) -> Combinations:
+    """Fixed weights on some rows, as the one combination there is."""
+    n = len(weights)
+    return Combinations(
+        basis=noise,
+        dependent=noise.part(np.zeros(0, dtype=np.intp)),
+        coefficients=weights,
+        directions=np.zeros((0, n)),
+        start=np.zeros(0),
+        error=0.0,
+        direction_errors=np.zeros(0),
+    )
+
+
+class RowSpace:
+    """The rows in play, and the unbiased weights of queries on them.
+
+    Args:
+        sizes: number of values per attribute.
+        entropy: source of the secret primes.
+        max_rows: cap on the rows in play.
+    """
+
+    def __init__(
+        self, sizes: tuple[int, ...], entropy: Entropy, *, max_rows: int = MAX_ROWS
+    ) -> None:
+        self._basis = Basis(sizes, entropy)
+        self._max_rows = max_rows
+        self._basis_noise = _NoiseList()
+        self._dependent_noise = _NoiseList()
+        self._dependence: FloatArray = np.zeros((0, 0))
+        self._errors = GrowingArray(np.float64)
+        self._covariance = GrowingFactor()
+        self._covariance_scales = GrowingArray(np.float64)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in play."""
+        return len(self._basis_noise) + len(self._dependent_noise)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the cap on rows in play is reached."""
+        return self.n_rows >= self._max_rows
+
+    def extend(self, measurements: Sequence[Measurement]) -> None:
+        """Take in measurements, in order, up to the cap."""
+        taken = [m for m in measurements if not m.row.is_zero][: self._max_rows - self.n_rows]
+        admissions = self._basis.admit([m.row for m in taken])
+        dependent: list[tuple[Measurement, Coefficients]] = []
+        for measurement, admission in zip(taken, admissions, strict=True):
+            if admission.is_basis:
+                self._basis_noise.append(measurement)
+            elif admission.coefficients is not None:
+                dependent.append((measurement, admission.coefficients))
+        for measurement, coefficients in dependent:
+            self._append_dependent(measurement, coefficients)
+
+    def is_estimable(self, query: LinearQuery) -> bool:
+        """Whether the rows in play give an unbiased estimate of `query`."""
+        return self._basis.coefficients(query) is not None
+
+    def combinations(self, query: LinearQuery) -> Combinations | None:
+        """All unbiased weights of `query`, or None if it is not estimable."""
+        found = self._basis.coefficients(query)
+        if found is None:
+            return None
+        basis, n = self._basis_noise.noise, len(self._basis)
+        self._dependence = grown_matrix(self._dependence, self._covariance.n, n)
+        start = self._least_variance(found.values)
+        reach = self._reachable(found.values)
+        return Combinations(
+            basis=basis,
+            dependent=self._dependent_noise.noise.part(reach),
+            coefficients=found.values,
+            directions=self._dependence[reach, :n],
+            start=start[reach],
+            error=float(found.errors @ basis.sizes),
+            direction_errors=self._errors.view[reach],
+        )
+
+    def _append_dependent(self, measurement: Measurement, coefficients: Coefficients) -> None:
+        row = _padded(coefficients.values, len(self._basis))
+        variances = np.square(self._basis_noise.noise.scales)
+        spread = row * variances
+        square = measurement.scale**2 + float(row @ spread)
+        if square == 0.0:
+            return
+        k, n = self._covariance.n, len(self._basis)
+        cross = self._dependence[:k, :n] @ spread if k else np.zeros(0)
+        cross = (cross / (self._covariance_scales.view * np.sqrt(square)))[:, None]
+        one = np.ones((1, 1))
+        if self._covariance.leftovers(cross, one)[0, 0] < _REDUNDANT:
+            return
+        self._covariance.append(cross, one)
+        self._covariance_scales.extend([np.sqrt(square)])
+        self._dependence = grown_matrix(self._dependence, k + 1, n)
+        self._dependence[k, :n] = row
+        answers = self._basis_noise.noise.sizes[: len(coefficients.errors)]
+        self._errors.extend([float(coefficients.errors @ answers)])
+        self._dependent_noise.append(measurement)
+
+    def _least_variance(self, values: FloatArray) -> FloatArray:
+        k, n = self._covariance.n, len(self._basis)
+        if not k:
+            return np.zeros(0)
+        spread = values * np.square(self._basis_noise.noise.scales)
+        scales = self._covariance_scales.view
+        right = (self._dependence[:k, :n] @ spread) / scales
+        return np.asarray(self._covariance.solve(right[:, None]).x[:, 0] / scales)
+
+    def _reachable(self, values: FloatArray) -> npt.NDArray[np.intp]:
+        """Dependent rows that share basis rows with the query, directly or through others."""
+        k, n = self._covariance.n, len(self._basis)
+        touches = self._dependence[:k, :n] != 0.0
+        rows, reached = values != 0.0, np.zeros(k, dtype=bool)
+        while True:
+            more = touches[:, rows].any(axis=1)
+            if (more == reached).all():
+                return np.flatnonzero(reached)
+            reached = more
+            rows |= touches[reached].any(axis=0)
+
+
+def noise_of(measurements: Sequence[Measurement]) -> Noise:
+    """What these measurements bring along."""
+    return Noise(
+        np.array([m.id for m in measurements], dtype=np.int64),
+        np.array([m.scale for m in measurements], dtype=np.float64),
+        np.array([m.lattice_allowance for m in measurements], dtype=np.float64),
+        np.array([abs(float(m.value)) for m in measurements], dtype=np.float64),
+    )
+
+
+class _NoiseList:
+    def __init__(self) -> None:
+        self._ids = GrowingArray(np.int64)
+        self._scales = GrowingArray(np.float64)
+        self._steps = GrowingArray(np.float64)
+        self._sizes = GrowingArray(np.float64)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def append(self, measurement: Measurement) -> None:
+        self._ids.extend([measurement.id])
+        self._scales.extend([measurement.scale])
+        self._steps.extend([measurement.lattice_allowance])
+        self._sizes.extend([abs(float(measurement.value))])
+
+    @property
+    def noise(self) -> Noise:
+        return Noise(self._ids.view, self._scales.view, self._steps.view, self._sizes.view)
+
+
+def _padded(values: FloatArray, n: int) -> FloatArray:
+    return np.concatenate([values, np.zeros(n - len(values))])

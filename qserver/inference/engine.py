@@ -1,0 +1,236 @@
+"""From the released history to answers: the one entry that service and planner use."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+
+from qserver.errors import InputError
+from qserver.history import Estimator, Measurement
+from qserver.inference.blue import (
+    MAX_ROWS,
+    Combinations,
+    RowSpace,
+    noise_of,
+    only_combination,
+)
+from qserver.inference.classes import FloatArray
+from qserver.inference.combined import Combined, CombinedProblem, least
+from qserver.inference.modular import Entropy
+from qserver.inference.posterior import Posterior, weighted_sum
+from qserver.inference.tail import TailProblem
+from qserver.primitive import Primitive
+from qserver.requirement import check_confidence
+
+_CACHE_SIZE = 4096
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class RowEstimate:
+    """What history says about a primitive row at one confidence.
+
+    Args:
+        weights: pairs of a measurement's id and its weight, none of them zero.
+        posterior: of the row's answer, in records.
+        confidence: the confidence that the weights were chosen for.
+        half_width: of the posterior at that confidence, allowances included.
+        method: `direct` (one measurement of this very row), `stored` (weights of an earlier
+            answer), `blue` (least variance; without dependent rows the only weights there are)
+            or `tail` (shortest interval at this confidence).
+    """
+
+    weights: tuple[tuple[int, float], ...]
+    posterior: Posterior
+    confidence: float
+    half_width: float
+    method: str
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The measurements used."""
+        return tuple(i for i, _ in self.weights)
+
+
+class InferenceEngine:
+    """Answers from the history of one snapshot. Not safe for concurrent use.
+
+    Args:
+        sizes: number of values per attribute.
+        entropy: source of secret randomness such as `random.SystemRandom()`; the test of
+            estimability rests on its secrecy.
+        max_rows: cap on the measurements that are combined by algebra. Direct answers and stored
+            estimators are exempt.
+    """
+
+    def __init__(
+        self, sizes: tuple[int, ...], entropy: Entropy, *, max_rows: int = MAX_ROWS
+    ) -> None:
+        self._space = RowSpace(sizes, entropy, max_rows=max_rows)
+        self._measurements: list[Measurement] = []
+        self._pending: list[Measurement] = []
+        self._direct: dict[str, list[int]] = {}
+        self._stored: dict[str, list[Estimator]] = {}
+        self._version = 0
+        self._combinations: OrderedDict[str, Combinations | None] = OrderedDict()
+        self._estimates: OrderedDict[tuple[str, float], RowEstimate | None] = OrderedDict()
+
+    @property
+    def version(self) -> int:
+        """Number of events taken in."""
+        return self._version
+
+    def extend(self, events: Iterable[Measurement | Estimator]) -> None:
+        """Take in the events that followed, in history order.
+
+        Raises:
+            InputError: a measurement's id is not the next one.
+        """
+        for event in events:
+            if isinstance(event, Estimator):
+                self._stored.setdefault(event.key, []).append(event)
+            else:
+                self._add(event)
+            self._version += 1
+        self._combinations.clear()
+        self._estimates.clear()
+
+    def estimable(self, primitive: Primitive) -> bool:
+        """Whether history gives an unbiased estimate of the row."""
+        known = primitive.key in self._direct or primitive.key in self._stored
+        return known or primitive.is_zero or self._combinations_of(primitive) is not None
+
+    def estimate(self, primitive: Primitive, *, confidence: float) -> RowEstimate | None:
+        """The shortest interval that history gives the row at `confidence`; None without one.
+
+        Raises:
+            RequirementError: `confidence` is out of range.
+        """
+        check_confidence(confidence)
+        key = (primitive.key, confidence)
+        if key not in self._estimates:
+            _trim(self._estimates)
+            self._estimates[key] = self._best(primitive, confidence)
+        return self._estimates[key]
+
+    def combined(
+        self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction
+    ) -> Combined | None:
+        """The least alpha of a new measurement of the row that meets the target with history.
+
+        Args:
+            primitive: the row.
+            half_width: target in records, for the row (not the query it came from).
+            confidence: 1 - delta.
+            step: lattice step of the new measurement.
+
+        Returns:
+            Alpha (0 where history alone will do), with the weights that were verified to meet
+            the target; None if history cannot give the row, or no alpha can meet the target.
+        """
+        known = self.estimate(primitive, confidence=confidence)
+        if known is None:
+            return None
+        if known.half_width <= half_width:
+            return Combined(0.0, known.weights, 0.0)
+        options = [self._only(known)]
+        found = self._combinations_of(primitive)
+        if found is not None:
+            options.append(found)
+        problems = [
+            CombinedProblem(o, confidence=confidence, target=half_width, step=float(step))
+            for o in options
+        ]
+        return least(problem.solve() for problem in problems)
+
+    def combined_alpha(
+        self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction
+    ) -> float | None:
+        """The alpha of `combined`."""
+        found = self.combined(primitive, half_width=half_width, confidence=confidence, step=step)
+        return None if found is None else found.alpha
+
+    def _only(self, known: RowEstimate) -> Combinations:
+        rows = [self._measurements[i] for i in known.ids]
+        return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
+
+    def _add(self, measurement: Measurement) -> None:
+        if measurement.id != len(self._measurements):
+            condition = f"be {len(self._measurements)}, the next one"
+            raise InputError("measurement.id", condition, measurement.id)
+        self._measurements.append(measurement)
+        self._pending.append(measurement)
+        self._direct.setdefault(measurement.key, []).append(measurement.id)
+
+    def _best(self, primitive: Primitive, confidence: float) -> RowEstimate | None:
+        """The shortest candidate; known weights come first, so ties go to them."""
+        if primitive.is_zero:
+            return self._evaluate((), 0.0, confidence, "direct")
+        candidates = [
+            self._evaluate(((i, self._ratio(primitive, i)),), 0.0, confidence, "direct")
+            for i in self._direct.get(primitive.key, ())
+        ]
+        candidates += [
+            self._evaluate(e.weights, 0.0, confidence, "stored")
+            for e in self._stored.get(primitive.key, ())
+        ]
+        combinations = self._combinations_of(primitive)
+        if combinations is not None:
+            candidates.append(self._combine(combinations, confidence))
+        return min(candidates, key=lambda c: c.half_width, default=None)
+
+    def _combine(self, combinations: Combinations, confidence: float) -> RowEstimate:
+        tail = TailProblem(combinations, confidence).best()
+        weights = combinations.weights(tail.a)
+        ids = np.concatenate([combinations.basis.ids, combinations.dependent.ids])
+        used = np.flatnonzero(weights)
+        pairs = tuple((int(ids[i]), float(weights[i])) for i in used)
+        method = "tail" if (tail.a != combinations.start).any() else "blue"
+        return self._evaluate(pairs, combinations.float_error(tail.a), confidence, method)
+
+    def _evaluate(
+        self,
+        weights: tuple[tuple[int, float], ...],
+        float_error: float,
+        confidence: float,
+        method: str,
+    ) -> RowEstimate:
+        rows = [self._measurements[i] for i, _ in weights]
+        values = np.array([w for _, w in weights])
+        total = weighted_sum(values, [m.value for m in rows])
+        scales = np.abs(values) * _array([m.scale for m in rows])
+        lattice = float(np.abs(values) @ _array([m.lattice_allowance for m in rows]))
+        posterior = Posterior(total.value, scales, lattice + total.error + float_error)
+        return RowEstimate(weights, posterior, confidence, posterior.half_width(confidence), method)
+
+    def _ratio(self, primitive: Primitive, measurement_id: int) -> float:
+        """The row as a multiple of a measured one of the same key: 1 unless S is a mere bound."""
+        measured = self._measurements[measurement_id].row
+        if primitive.exact or primitive.row == measured:
+            return 1.0
+        return float(primitive.row.terms[0].coefficient / measured.terms[0].coefficient)
+
+    def _combinations_of(self, primitive: Primitive) -> Combinations | None:
+        if self._pending:
+            self._space.extend(self._pending)
+            self._pending = []
+        key = primitive.key
+        if key not in self._combinations:
+            _trim(self._combinations)
+            self._combinations[key] = self._space.combinations(primitive.row)
+        return self._combinations[key]
+
+
+def _trim(cache: OrderedDict[K, V]) -> None:
+    while len(cache) >= _CACHE_SIZE:
+        cache.popitem(last=False)
+
+
+def _array(values: list[float]) -> FloatArray:
+    return np.array(values, dtype=np.float64)

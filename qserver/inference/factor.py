@@ -1,0 +1,120 @@
+"""A growing positive definite matrix, its inverse factor, and solutions with error bounds.
+
+G = L L', and K = L^-1 is kept: a solution is K'K g, two products with one triangle, both done on
+a block of rows while it is in cache. One step of refinement follows, and its residual bounds the
+error: abs(x - G^-1 g) <= norm(G^-1) abs(g - G x), norm(G^-1) <= trace(G^-1) = sum of K squared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.classes import FloatArray
+from qserver.inference.growing import grown_matrix
+
+_BLOCK_ENTRIES = 1 << 17
+_ROUNDING = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Solutions of G x = g, one per column.
+
+    Args:
+        x: shape (n, m).
+        error: bound on the Euclidean error of each column, shape (m,): rigorous up to the
+            rounding of the residual, for which an estimate is added.
+        residual: g - G x, shape (n, m).
+    """
+
+    x: FloatArray
+    error: FloatArray
+    residual: FloatArray
+
+
+class GrowingFactor:
+    """Symmetric positive definite G with inverse factor K, grown by blocks of rows."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._gram: FloatArray = np.zeros((0, 0))
+        self._inverse: FloatArray = np.zeros((0, 0))
+        self.inverse_trace = 0.0
+
+    def solve(self, right: FloatArray) -> Solution:
+        """Solutions for the columns of `right`, shape (n, m), with one step of refinement."""
+        x = self._apply_inverse(right)
+        x += self._apply_inverse(right - self._apply(x))
+        residual = right - self._apply(x)
+        sizes = np.linalg.norm(x, axis=0)
+        noise = _ROUNDING * (4.0 * sizes * np.sqrt(self.n + 1.0) + np.linalg.norm(right, axis=0))
+        error = self.inverse_trace * (np.linalg.norm(residual, axis=0) + noise)
+        return Solution(x, error, residual)
+
+    def leftovers(self, cross: FloatArray, square: FloatArray) -> FloatArray:
+        """Gram matrix of new vectors minus their projections on the old, shape (m, m).
+
+        Args:
+            cross: inner products of old and new, shape (n, m).
+            square: inner products of the new, shape (m, m).
+        """
+        half = self._half(cross)
+        return np.asarray(square - half.T @ half)
+
+    def append(self, cross: FloatArray, square: FloatArray) -> None:
+        """Grow by m vectors that are independent of the old and of one another.
+
+        Args:
+            cross: inner products of old and new, shape (n, m).
+            square: inner products of the new, shape (m, m).
+        """
+        m, n, end = square.shape[0], self.n, self.n + square.shape[0]
+        half = self._half(cross)
+        lower = np.linalg.cholesky(square - half.T @ half)
+        corner = np.linalg.inv(lower)
+        left = -corner @ self._half_transposed(half).T
+        self._gram = grown_matrix(self._gram, end, end)
+        self._inverse = grown_matrix(self._inverse, end, end)
+        self._gram[n:end, :n], self._gram[n:end, n:end] = cross.T, square
+        self._inverse[n:end, :n], self._inverse[n:end, n:end] = left, np.tril(corner)
+        self.inverse_trace += float(np.square(left).sum() + np.square(np.tril(corner)).sum())
+        self.n += m
+
+    def _blocks(self) -> list[slice]:
+        rows = max(16, min(256, _BLOCK_ENTRIES // max(1, self.n)))
+        return [slice(i, min(i + rows, self.n)) for i in range(0, self.n, rows)]
+
+    def _half(self, right: FloatArray) -> FloatArray:
+        """K right."""
+        out = np.empty_like(right)
+        for block in self._blocks():
+            out[block] = self._inverse[block, : block.stop] @ right[: block.stop]
+        return out
+
+    def _half_transposed(self, half: FloatArray) -> FloatArray:
+        """K' half."""
+        out = np.zeros_like(half)
+        for block in self._blocks():
+            out[: block.stop] += self._inverse[block, : block.stop].T @ half[block]
+        return out
+
+    def _apply_inverse(self, right: FloatArray) -> FloatArray:
+        """K'K right, in one pass over K."""
+        out = np.zeros_like(right)
+        for block in self._blocks():
+            rows = self._inverse[block, : block.stop]
+            out[: block.stop] += rows.T @ (rows @ right[: block.stop])
+        return out
+
+    def _apply(self, x: FloatArray) -> FloatArray:
+        """G x, from the lower triangle alone."""
+        out = np.zeros_like(x)
+        for block in self._blocks():
+            left, corner = self._gram[block, : block.start], np.tril(self._gram[block, block])
+            out[block] += (
+                left @ x[: block.start] + corner @ x[block] + np.tril(corner, -1).T @ x[block]
+            )
+            out[: block.start] += left.T @ x[block]
+        return out

@@ -1,0 +1,97 @@
+"""The greatest value of a sum of tables, one axis maximised out after the other.
+
+Bucket elimination: for an axis, add up the tables that mention it and keep the greatest entry
+along it, a table over the other axes. Exact whenever all of them are added up. Where the sum
+would be too large they are added up in several groups (mini-buckets) and each is maximised for
+itself, which can only raise the result.
+
+References:
+    Dechter (1999), "Bucket elimination". Dechter and Rish (2003), "Mini-buckets".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from qserver.planning.partition import Partition, common
+from qserver.planning.table import Layout, Table, total
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Tables that will be added up, and the layout of their sum."""
+
+    layout: Layout
+    tables: list[Table]
+
+
+def eliminate(tables: Sequence[Table], *, max_entries: int, kept: Collection[int] = ()) -> Table:
+    """The greatest value of the sum of `tables` over all axes but `kept`, or an upper bound.
+
+    Args:
+        tables: at least one.
+        max_entries: most entries of a group, unless one table alone has more.
+        kept: axes that the result may still depend on.
+
+    Returns:
+        A table over the kept axes; exact where `is_narrow` holds.
+    """
+    left = list(tables)
+    classes = _class_counts(left)
+    while (axis := _next_axis([t.layout.axes for t in left], classes, kept)) is not None:
+        bucket = [t for t in left if axis in t.layout.by_axis]
+        left = [t for t in left if axis not in t.layout.by_axis]
+        groups = _groups(bucket, max_entries)
+        left += [total(group.tables).maximum_over([axis]) for group in groups]
+    return total(left)
+
+
+def is_narrow(tables: Sequence[Table], *, max_entries: int) -> bool:
+    """Whether `eliminate` needs no split group, judged from axes and numbers of classes alone."""
+    classes = _class_counts(tables)
+    scopes = list({t.layout.axes for t in tables})
+    while (axis := _next_axis(scopes, classes, ())) is not None:
+        bucket = {a for s in scopes if axis in s for a in s}
+        if prod(classes[a] for a in bucket) > max_entries:
+            return False
+        scopes = [s for s in scopes if axis not in s] + [tuple(sorted(bucket - {axis}))]
+    return True
+
+
+def _class_counts(tables: Sequence[Table]) -> dict[int, int]:
+    """Classes per axis once all the tables are refined to one partition."""
+    joined: dict[int, Partition] = {}
+    for table in tables:
+        for axis, partition in table.layout.by_axis.items():
+            joined[axis] = common(joined[axis], partition) if axis in joined else partition
+    return {axis: partition.n for axis, partition in joined.items()}
+
+
+def _next_axis(
+    scopes: Iterable[tuple[int, ...]], classes: dict[int, int], kept: Collection[int]
+) -> int | None:
+    """The axis whose bucket is smallest, or None when all that are left are kept."""
+    neighbours: dict[int, set[int]] = {}
+    for scope in scopes:
+        for axis in scope:
+            neighbours.setdefault(axis, set()).update(scope)
+    choice = [a for a in neighbours if a not in kept]
+    if not choice:
+        return None
+    return min(choice, key=lambda a: (prod(classes[b] for b in neighbours[a]), a))
+
+
+def _groups(tables: Sequence[Table], max_entries: int) -> list[_Group]:
+    """First fit, the largest first, so that a table joins one that contains its axes."""
+    groups: list[_Group] = []
+    for table in sorted(tables, key=lambda t: -t.layout.n_entries):
+        for i, group in enumerate(groups):
+            layout = group.layout.joined_with(table.layout)
+            if layout is group.layout or layout.n_entries <= max_entries:
+                groups[i] = _Group(layout, [*group.tables, table])
+                break
+        else:
+            groups.append(_Group(table.layout, [table]))
+    return groups

@@ -1,0 +1,170 @@
+"""The loss that one row's charge means for each cell, or each pair of cells, as small tables.
+
+Entries are whole numbers of units, 2^-12 nano-epsilon, rounded up one by one; so a sum over
+4,096 rows is less than one nano-epsilon too large, and exact for rows of zeros and ones. The
+loss of a pair of cells (c, c') lives on doubled axes: axis a of c is a, axis a of c' is a + the
+number of attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
+from qserver.planning.partition import from_classes
+from qserver.planning.table import Layout, LossTable
+from qserver.query import LinearQuery, Term
+
+UNITS_PER_NANO = 1 << 12
+# No sum of losses may reach it (2^44 nano, 17,592 epsilon): int64 sums cannot overflow.
+MAX_UNITS = 1 << 56
+_INT64_SAFE = 1 << 62
+# A row or its pairs on a larger grid are bounded, not tabulated.
+MAX_GRID = 1 << 18
+# Entries times terms written down in Python integers for such a bound.
+MAX_WORK = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A non-negative function of the cell: numerators / denominator over the classes of some axes.
+
+    Args:
+        layout: axes and classes.
+        numerators: of the layout's shape; int64, or Python integers where they are large.
+        denominator: > 0.
+        exact: whether it is the function it stands for, not an upper bound.
+    """
+
+    layout: Layout
+    numerators: IntegerGrid
+    denominator: int
+    exact: bool = True
+
+    @cached_property
+    def top(self) -> int:
+        """The greatest numerator."""
+        return int(self.numerators.max())
+
+    def loss(self, units: int) -> LossTable:
+        """`units` times the function, each entry rounded up; the results are below 2^62."""
+        numerators: NDArray[Any] = self.numerators
+        if units * self.top >= _INT64_SAFE:
+            numerators = numerators.astype(object)
+        values = np.asarray(-(-numerators * units // self.denominator))
+        return LossTable(self.layout, values.astype(np.int64), self.exact)
+
+
+@lru_cache(maxsize=1 << 14)
+def cell_shapes(row: LinearQuery) -> tuple[Shape, ...]:
+    """abs(h_c) as a sum of shapes.
+
+    Exact where the row's class grid has at most 2^18 cells, or where no term is negative anywhere
+    and each term's grid is that small; otherwise one upper bound.
+    """
+    grid = class_grid(row)
+    if grid.n_cells <= MAX_GRID:
+        return (_shape(grid, np.abs(grid.values(row)), row.denominator),)
+    alone = [LinearQuery(row.sizes, (t,)) for t in row.terms]
+    grids = [class_grid(query) for query in alone]
+    if all(map(_is_non_negative, row.terms)) and all(g.n_cells <= MAX_GRID for g in grids):
+        parts = zip(grids, alone, strict=True)
+        return tuple(_shape(g, g.values(query), query.denominator) for g, query in parts)
+    ends = _ends(grid, row)
+    return (Shape(ends.layout, np.maximum(-ends.low, ends.high), row.denominator, exact=False),)
+
+
+@lru_cache(maxsize=1 << 12)
+def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
+    """abs(h_c - h_c') as a sum of shapes over pairs of cells.
+
+    Exact where the row's class grid has at most 2^9 cells. Otherwise abs(h_c - m) +
+    abs(h_c' - m), m the middle of the row's range: nowhere more than the row's range.
+    """
+    grid = class_grid(row)
+    if grid.n_cells**2 <= MAX_GRID:
+        values = _roomy(grid.values(row))
+        pairs = np.abs(np.subtract.outer(values, values))
+        layout = _layout(grid.axes)
+        both = Layout(
+            layout.axes + tuple(a + len(row.sizes) for a in layout.axes), layout.partitions * 2
+        )
+        return (Shape(both, pairs, row.denominator),)
+    ends = _ends(grid, row)
+    doubled_middle = int(ends.low.min()) + int(ends.high.max())
+    distances = np.maximum(doubled_middle - 2 * ends.low, 2 * ends.high - doubled_middle)
+    here = Shape(ends.layout, distances, 2 * row.denominator, exact=False)
+    return here, on_second_cell(here, len(row.sizes))
+
+
+def on_second_cell(shape: Shape, n_axes: int) -> Shape:
+    """The same function of the other cell of a pair."""
+    layout = Layout(tuple(a + n_axes for a in shape.layout.axes), shape.layout.partitions)
+    return Shape(layout, shape.numerators, shape.denominator, shape.exact)
+
+
+def _layout(axes: Iterable[AxisClasses]) -> Layout:
+    kept = tuple(axes)
+    return Layout(tuple(a.axis for a in kept), tuple(from_classes(a) for a in kept))
+
+
+def _shape(grid: ClassGrid, values: IntegerGrid, denominator: int) -> Shape:
+    return Shape(_layout(grid.axes), values, denominator)
+
+
+def _roomy(values: NDArray[Any]) -> NDArray[Any]:
+    """The values in a type in which a difference of two fits."""
+    return values if int(np.abs(values).max()) < _INT64_SAFE >> 1 else values.astype(object)
+
+
+def _is_non_negative(term: Term) -> bool:
+    return term.coefficient > 0 and all(min(f.weights.values) >= 0 for f in term.factors)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """A row's cell values times its denominator lie between `low` and `high`, Python integers."""
+
+    layout: Layout
+    low: NDArray[np.object_]
+    high: NDArray[np.object_]
+
+
+def _ends(grid: ClassGrid, row: LinearQuery) -> _Ends:
+    """Bounds of the row over the axes that fit, most used first; exact where all of them fit.
+
+    Each term's product over the axes left out lies between its own extremes, so the row lies
+    between the sums of the lower and of the upper ends.
+    """
+    uses = {a.axis: sum(a.axis in t.by_axis for t in row.terms) for a in grid.axes}
+    kept: list[AxisClasses] = []
+    for classes in sorted(grid.axes, key=lambda a: (-uses[a.axis], a.n)):
+        if prod(a.n for a in kept) * classes.n <= min(MAX_GRID, MAX_WORK // len(row.terms)):
+            kept.append(classes)
+    part = ClassGrid(tuple(sorted(kept, key=lambda a: a.axis)))
+    inside = {a.axis for a in kept}
+    low = np.zeros(part.shape, dtype=object)
+    high = np.zeros(part.shape, dtype=object)
+    for term in row.terms:
+        coefficient = int(term.coefficient * row.denominator)
+        values = part.term_values(term, coefficient, np.dtype(object))
+        ends = [values * end for end in _outside(term, inside)]
+        low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+    return _Ends(_layout(part.axes), low, high)
+
+
+def _outside(term: Term, inside: Collection[int]) -> tuple[int, int]:
+    """Least and greatest product of the term's weights on the axes that are not `inside`."""
+    ends = (1, 1)
+    for axis, weights in term.by_axis.items():
+        if axis not in inside:
+            corners = [e * w for e in ends for w in (min(weights.values), max(weights.values))]
+            ends = (min(corners), max(corners))
+    return ends

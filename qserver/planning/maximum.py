@@ -1,0 +1,156 @@
+"""The greatest loss that a growing list of charged rows means for any cell, or pair of cells.
+
+While the product of all classes has at most 2^22 entries the sum is written down and the maximum
+is exact. Past that the rows' own tables are kept; axes are eliminated one by one, which is exact
+as long as no group of tables must be split (the queries then touch a chain or a tree of
+attributes); when one must, shifted tables give an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from qserver.planning.elimination import eliminate, is_narrow
+from qserver.planning.loss import Shape
+from qserver.planning.partition import Indices
+from qserver.planning.shifting import ShiftedSum
+from qserver.planning.table import LossTable, Table, zero_table
+from qserver.query import LinearQuery
+
+Tabulate = Callable[[LinearQuery], tuple[Shape, ...]]
+
+MAX_DENSE = 1 << 22
+MAX_ELIMINATED = 1 << 18
+# Groups of tables stay smaller where they must be split anyway.
+_MAX_SPLIT_GROUP = 1 << 14
+# Steps after one row was added; rounds over all tables once they are first needed.
+_SETTLE_STEPS = 48
+_SETTLE_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Payment:
+    """A row and its alpha times the records per person, in units."""
+
+    row: LinearQuery
+    units: int
+
+
+class Maximum:
+    """An upper bound, exact while it can be, of the greatest sum of losses.
+
+    Args:
+        tabulate: the loss of a row per unit of alpha, over cells or over pairs of cells.
+        n_attributes: of the domain; over pairs, axes a and a + n_attributes are one attribute.
+    """
+
+    def __init__(self, tabulate: Tabulate, *, n_attributes: int) -> None:
+        self._tabulate = tabulate
+        self._n_attributes = n_attributes
+        self._units: dict[LinearQuery, int] = {}
+        self._exact_losses = True
+        self._dense: Table | None = zero_table()
+        self._sum = ShiftedSum(n_attributes)
+        self._narrow = True
+        self._top = 0
+
+    def copy(self) -> Maximum:
+        """A maximum that can be changed without changing this one."""
+        twin = Maximum(self._tabulate, n_attributes=self._n_attributes)
+        twin._units, twin._exact_losses = dict(self._units), self._exact_losses
+        twin._dense = self._dense and self._dense.copy()
+        twin._sum, twin._narrow = self._sum.copy(), self._narrow
+        twin._top = self._top
+        return twin
+
+    @property
+    def top(self) -> int:
+        """At least the greatest sum of losses, in units."""
+        return self._top
+
+    @property
+    def exact(self) -> bool:
+        """Whether some cell or pair attains `top`, but for the rounding of single losses."""
+        bounded = not (self._exact_losses and self._sum.exact)
+        return not bounded and (self._dense is not None or self._narrow)
+
+    def add(self, payments: Sequence[Payment]) -> None:
+        """Add the losses of these rows."""
+        for payment in payments:
+            self._units[payment.row] = self._units.get(payment.row, 0) + payment.units
+        losses = self._losses(payments)
+        self._exact_losses = self._exact_losses and all(x.exact for x in losses)
+        if self._dense is not None:
+            layout = self._dense.layout
+            for loss in losses:
+                layout = layout.joined_with(loss.layout)
+            if layout.n_entries <= MAX_DENSE:
+                self._add_dense(self._dense.refined(layout), losses)
+                return
+            self._dense = None
+            losses = self._losses([Payment(r, u) for r, u in self._units.items()])
+        self._add_to_sum(losses)
+
+    def top_with(self, payments: Sequence[Payment]) -> int:
+        """A bound of the greatest sum with these rows too; nothing is changed."""
+        losses = self._losses(payments)
+        if len(losses) != 1:
+            twin = self.copy()
+            twin.add(payments)
+            return twin.top
+        if self._dense is not None:
+            return self._dense.top_with(losses[0])
+        if self._narrow:
+            tables = [*self._sum.tables, Table(losses[0].layout, losses[0].values)]
+            if is_narrow(tables, max_entries=MAX_ELIMINATED):
+                return eliminate(tables, max_entries=MAX_ELIMINATED).top
+        return self._sum.top_with(losses[0])
+
+    def tighten(self, *, n_steps: int) -> None:
+        """Lower the bound by more shifts, where it is not exact."""
+        if self._dense is None and not self._narrow:
+            self._sum.settle(n_steps=n_steps)
+            self._top = self._sum.top
+
+    def top_where(self, where: Mapping[int, Indices]) -> int:
+        """At least the greatest sum over the cells whose value on each axis is one of `where`'s."""
+        tables = [t.restricted_to(where) for t in self._tables]
+        return min(self._top, eliminate(tables, max_entries=self._max_group).top)
+
+    def top_along(self, axis: int) -> Table:
+        """At least the greatest sum per class of one axis."""
+        tables = [*self._tables, zero_table()]
+        return eliminate(tables, max_entries=self._max_group, kept=(axis,))
+
+    @property
+    def _tables(self) -> Sequence[Table]:
+        return self._sum.tables if self._dense is None else [self._dense]
+
+    @property
+    def _max_group(self) -> int:
+        return MAX_ELIMINATED if self._narrow else _MAX_SPLIT_GROUP
+
+    def _losses(self, payments: Iterable[Payment]) -> list[LossTable]:
+        return [s.loss(p.units) for p in payments for s in self._tabulate(p.row)]
+
+    def _add_dense(self, table: Table, losses: Sequence[LossTable]) -> None:
+        for loss in losses:
+            table.add(loss)
+        self._dense, self._top = table, table.top
+
+    def _add_to_sum(self, losses: Sequence[LossTable]) -> None:
+        for loss in losses:
+            self._sum.add(loss, shift=not self._narrow)
+        if self._narrow:
+            tables = self._sum.tables
+            self._narrow = is_narrow(tables, max_entries=MAX_ELIMINATED)
+            if self._narrow:
+                self._top = eliminate(tables, max_entries=MAX_ELIMINATED).top
+                return
+            self._sum.settle_all(rounds=_SETTLE_ROUNDS)
+        elif len(losses) > 1:
+            self._sum.settle_all(rounds=1)
+        else:
+            self._sum.settle(n_steps=_SETTLE_STEPS)
+        self._top = self._sum.top

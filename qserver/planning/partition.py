@@ -1,0 +1,132 @@
+"""Partitions of an attribute's values into classes that a set of tables does not tell apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.grid import AxisClasses
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Classes of an attribute's values, as runs: run i ends before `stops[i]`, of class `ids[i]`.
+
+    Compared by identity: what does not change an object keeps it.
+
+    Args:
+        stops: increasing ends of the runs, shape (runs,); the last is the attribute's size.
+        ids: class of each run, shape (runs,); classes are numbered 0 .. n - 1 by first occurrence.
+        n: number of classes.
+    """
+
+    stops: Indices
+    ids: Indices
+    n: int
+
+    @property
+    def size(self) -> int:
+        """Number of values of the attribute."""
+        return int(self.stops[-1])
+
+    @cached_property
+    def first(self) -> Indices:
+        """The first value of each class, shape (n,)."""
+        starts = np.concatenate([np.zeros(1, dtype=np.intp), self.stops[:-1]])
+        out = np.empty(self.n, dtype=np.intp)
+        out[self.ids[::-1]] = starts[::-1]
+        return out
+
+    @property
+    def of_values(self) -> Indices:
+        """Class of each value, shape (size,)."""
+        return np.repeat(self.ids, np.diff(self.stops, prepend=0))
+
+    def class_of(self, values: Indices) -> Indices:
+        """Class of each of `values`."""
+        return self.ids[np.searchsorted(self.stops, values, side="right")]
+
+    def restricted_to(self, allowed: Indices) -> Partition:
+        """The partition of the values `allowed` (increasing) alone, which become 0, 1, ..."""
+        _, first, ids = np.unique(self.class_of(allowed), return_index=True, return_inverse=True)
+        return _numbered(np.arange(1, len(allowed) + 1), ids, first)
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting:
+    """Which classes of two partitions of one attribute share a value.
+
+    Args:
+        left, right: classes that meet, pair by pair, sorted by the right one; shape (pairs,).
+    """
+
+    left: Indices
+    right: Indices
+
+    @cached_property
+    def starts(self) -> Indices:
+        """Where the pairs of each right class begin."""
+        return np.flatnonzero(np.diff(self.right, prepend=-1))
+
+    @cached_property
+    def lefts(self) -> list[Indices]:
+        """The left classes that each right class meets."""
+        return np.split(self.left, self.starts[1:])
+
+
+def whole(size: int) -> Partition:
+    """The partition of `size` values into one class."""
+    return Partition(np.array([size], dtype=np.intp), np.zeros(1, dtype=np.intp), 1)
+
+
+@lru_cache(maxsize=1 << 14)
+def from_classes(classes: AxisClasses) -> Partition:
+    """The same classes as a partition; equal classes give the same object."""
+    stops, ids = np.array(classes.stops, dtype=np.intp), np.array(classes.ids, dtype=np.intp)
+    return Partition(stops, ids, classes.n)
+
+
+@lru_cache(maxsize=1 << 13)
+def common(one: Partition, other: Partition) -> Partition:
+    """The coarsest partition that refines both: `one` itself where it does, or else `other`."""
+    if one is other or other.n == 1:
+        return one
+    stops = np.union1d(one.stops, other.stops)
+    codes = _ids_at(one, stops) * other.n + _ids_at(other, stops)
+    pairs, first, ids = np.unique(codes, return_index=True, return_inverse=True)
+    if len(pairs) == one.n:
+        return one
+    if len(pairs) == other.n:
+        return other
+    return _numbered(stops, ids, first)
+
+
+@lru_cache(maxsize=1 << 13)
+def meeting(left: Partition, right: Partition) -> Meeting:
+    """Which classes of `left` and of `right` share a value."""
+    stops = np.union1d(left.stops, right.stops)
+    pairs = np.unique(_ids_at(right, stops) * left.n + _ids_at(left, stops))
+    return Meeting(pairs % left.n, pairs // left.n)
+
+
+@lru_cache(maxsize=1 << 13)
+def parents(coarse: Partition, fine: Partition) -> Indices:
+    """Class in `coarse` of each class of `fine`, which refines it."""
+    return coarse.class_of(fine.first)
+
+
+def _ids_at(partition: Partition, stops: Indices) -> Indices:
+    return partition.ids[np.searchsorted(partition.stops, stops)]
+
+
+def _numbered(stops: Indices, ids: Indices, first: Indices) -> Partition:
+    """Classes renumbered by first occurrence, so that those of a range tend to be neighbours."""
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return Partition(stops.astype(np.intp), rank[ids], len(order))

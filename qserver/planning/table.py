@@ -1,0 +1,229 @@
+"""Integer functions of a cell, tabulated over the classes of the few axes that they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.planning.partition import (
+    Indices,
+    Partition,
+    common,
+    meeting,
+    parents,
+)
+
+Values = NDArray[np.int64]
+# A loss with at most this many non-zero entries is added block by block.
+MAX_BLOCKS = 16
+_MAX_RUNS = 2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Axes, in increasing order, and a partition of each. Partitions compare by identity."""
+
+    axes: tuple[int, ...]
+    partitions: tuple[Partition, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of classes per axis."""
+        return tuple(p.n for p in self.partitions)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of a table laid out so."""
+        return prod(self.shape)
+
+    @cached_property
+    def by_axis(self) -> dict[int, Partition]:
+        """Partition of each axis."""
+        return dict(zip(self.axes, self.partitions, strict=True))
+
+    def joined_with(self, other: Layout) -> Layout:
+        """The axes of both, with classes that refine both; this layout itself where it does."""
+        joined = dict(self.by_axis)
+        for axis, partition in other.by_axis.items():
+            joined[axis] = common(joined[axis], partition) if axis in joined else partition
+        layout = Layout(tuple(sorted(joined)), tuple(joined[a] for a in sorted(joined)))
+        return self if layout == self else layout
+
+    def only(self, axes: Sequence[int]) -> Layout:
+        """These of its axes, in increasing order."""
+        return Layout(tuple(axes), tuple(self.by_axis[a] for a in axes))
+
+    def spread(self, values: Values, source: Layout) -> Values:
+        """`values`, laid out as `source`, on the finer classes here; broadcastable to `shape`."""
+        for i, axis in enumerate(source.axes):
+            coarse, fine = source.partitions[i], self.by_axis[axis]
+            if coarse is not fine:
+                values = values.take(parents(coarse, fine), axis=i)
+        sizes = dict(zip(source.axes, values.shape, strict=True))
+        return values.reshape([sizes.get(a, 1) for a in self.axes])
+
+
+@dataclass(frozen=True, eq=False)
+class LossTable:
+    """A non-negative loss of a cell, constant along the axes that it does not mention.
+
+    Args:
+        layout: axes and classes.
+        values: entries, of the layout's shape; >= 0.
+        exact: whether it is the loss itself, not an upper bound.
+    """
+
+    layout: Layout
+    values: Values
+    exact: bool = True
+
+    @cached_property
+    def blocks(self) -> list[tuple[int, ...]] | None:
+        """Indices of the non-zero entries, or None where there are many."""
+        if np.count_nonzero(self.values) > MAX_BLOCKS:
+            return None
+        return [tuple(map(int, index)) for index in np.argwhere(self.values)]
+
+    @cached_property
+    def top(self) -> int:
+        """The greatest entry."""
+        return int(self.values.max())
+
+
+class Table:
+    """A sum of losses."""
+
+    def __init__(self, layout: Layout, values: Values) -> None:
+        self.layout = layout
+        self.values = values
+        self._top: int | None = None
+
+    @property
+    def top(self) -> int:
+        """The greatest entry."""
+        if self._top is None:
+            self._top = int(self.values.max())
+        return self._top
+
+    def copy(self) -> Table:
+        """A table that can be changed without changing this one."""
+        return Table(self.layout, self.values.copy())
+
+    def refined(self, layout: Layout) -> Table:
+        """The same function on finer classes, possibly of more axes; itself where it has them."""
+        if layout is self.layout:
+            return self
+        values = layout.spread(self.values, self.layout)
+        return Table(layout, np.broadcast_to(values, layout.shape).copy())
+
+    def add(self, loss: LossTable) -> None:
+        """Add a loss, splitting classes as needed."""
+        finer = self.refined(self.layout.joined_with(loss.layout))
+        self.layout, self.values = finer.layout, finer.values
+        if loss.blocks is None:
+            self.values += self.layout.spread(loss.values, loss.layout)
+            self._top = None
+            return
+        top = self.top
+        for index in loss.blocks:
+            amount = int(loss.values[index])
+            for box in _boxes(self.layout, loss.layout, index):
+                raised = self.values[box] + amount
+                self.values[box] = raised
+                top = max(top, int(raised.max()))
+        self._top = top
+
+    def top_with(self, loss: LossTable) -> int:
+        """The greatest entry of this table plus `loss`; this table stays as it is.
+
+        A class here and a class of the loss hold a common cell just where they share a value on
+        every axis, so nothing need be split.
+        """
+        if loss.blocks is None:
+            return int((self.seen_from(loss.layout) + loss.values).max())
+        tops = [self.top]
+        for index in loss.blocks:
+            amount = int(loss.values[index])
+            boxes = _boxes(self.layout, loss.layout, index)
+            tops += [int(self.values[box].max()) + amount for box in boxes]
+        return max(tops)
+
+    def maximum_over(self, axes: Sequence[int]) -> Table:
+        """The greatest entry along `axes`, as a table over the others."""
+        positions = tuple(i for i, a in enumerate(self.layout.axes) if a in axes)
+        values: Values = self.values.max(axis=positions)
+        kept = [a for a in self.layout.axes if a not in axes]
+        return Table(self.layout.only(kept), np.asarray(values))
+
+    def restricted_to(self, where: Mapping[int, Indices]) -> Table:
+        """The function on the cells whose value on each axis of `where` is one of those."""
+        values, partitions = self.values, list(self.layout.partitions)
+        for i, axis in enumerate(self.layout.axes):
+            if axis in where:
+                allowed = where[axis]
+                partitions[i] = partitions[i].restricted_to(allowed)
+                inside = self.layout.partitions[i].class_of(allowed[partitions[i].first])
+                values = values.take(inside, axis=i)
+        return Table(Layout(self.layout.axes, tuple(partitions)), values)
+
+    def seen_from(self, layout: Layout) -> Values:
+        """The greatest entry over the classes that meet each class of `layout`, broadcastable."""
+        seen = self.maximum_over([a for a in self.layout.axes if a not in layout.by_axis])
+        values = seen.values
+        for i, axis in enumerate(seen.layout.axes):
+            met = meeting(seen.layout.partitions[i], layout.by_axis[axis])
+            values = np.maximum.reduceat(values.take(met.left, axis=i), met.starts, axis=i)
+        sizes = dict(zip(seen.layout.axes, values.shape, strict=True))
+        return values.reshape([sizes.get(a, 1) for a in layout.axes])
+
+
+def total(tables: Sequence[Table]) -> Table:
+    """The sum of tables."""
+    layout = Layout((), ())
+    for table in tables:
+        layout = layout.joined_with(table.layout)
+    values = np.zeros(layout.shape, dtype=np.int64)
+    for table in tables:
+        values += layout.spread(table.values, table.layout)
+    return Table(layout, values)
+
+
+def zero_table(layout: Layout = Layout((), ())) -> Table:
+    """The function that is 0 in every cell."""
+    return Table(layout, np.zeros(layout.shape, dtype=np.int64))
+
+
+def _boxes(
+    layout: Layout, loss: Layout, index: tuple[int, ...]
+) -> Iterator[tuple[slice | Indices, ...]]:
+    """Indices into a table laid out as `layout` of what meets one entry of a loss.
+
+    Slices where the classes are neighbours: numpy then copies nothing.
+    """
+    entry = dict(zip(loss.axes, index, strict=True))
+    runs: list[list[slice]] = []
+    chosen: list[Indices] = []
+    for axis, partition in layout.by_axis.items():
+        if axis not in entry:
+            runs.append([slice(None)])
+            chosen.append(np.arange(partition.n))
+            continue
+        classes = meeting(partition, loss.by_axis[axis]).lefts[entry[axis]]
+        runs.append(_runs(classes))
+        chosen.append(classes)
+    if all(len(r) <= _MAX_RUNS for r in runs):
+        yield from product(*runs)
+    else:
+        yield np.ix_(*chosen)
+
+
+def _runs(classes: Indices) -> list[slice]:
+    """Neighbouring classes as slices."""
+    ends = np.flatnonzero(np.diff(classes) > 1) + 1
+    return [slice(int(p[0]), int(p[-1]) + 1) for p in np.split(classes, ends)]

@@ -1,0 +1,96 @@
+"""Real HTTP calls, and the one check that every problem passes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+QUERY = {"where": {"age": {"between": [2, 4]}, "sex": "Female"}}
+QUESTION = {"query": QUERY, "length": 100, "confidence": 0.95}
+ASK = "/v1/datasets/adult/query"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A response as it came over the wire."""
+
+    status: int
+    headers: http.client.HTTPMessage = field(repr=False)
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A client of one server; each call has its own connection."""
+
+    host: str
+    port: int
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Reply:
+        return self.call("GET", path, headers=headers)
+
+    def post(self, path: str, document: object, headers: Mapping[str, str] | None = None) -> Reply:
+        body = json.dumps(document).encode()
+        return self.send(path, body, headers=headers)
+
+    def send(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Reply:
+        all_headers = {"Content-Type": "application/json", **(headers or {})}
+        return self.call("POST", path, body=body, headers=all_headers)
+
+    def send_chunks(self, path: str, chunks: bytes) -> Reply:
+        """POST a body without a stated length, its chunks as they are given."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        try:
+            connection.putrequest("POST", path)
+            connection.putheader("Content-Type", "application/json")
+            connection.putheader("Transfer-Encoding", "chunked")
+            connection.putheader("Connection", "close")
+            connection.endheaders(chunks)
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        try:
+            connection.request(method, path, body=body, headers=dict(headers or {}))
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+
+def chunk(content: bytes) -> bytes:
+    """One chunk of a chunked body, and its end."""
+    return b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
+
+
+def assert_problem(reply: Reply, status: int, code: str) -> dict[str, Any]:
+    """The problem document of a reply, which must be complete and of this status and code."""
+    assert reply.status == status, reply.body
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    assert reply.headers["Cache-Control"] == "no-store"
+    assert reply.headers["X-Request-Id"]
+    problem = reply.document
+    assert {"type", "title", "status", "detail", "code"} <= set(problem)
+    assert (problem["status"], problem["code"]) == (status, code), problem
+    assert problem["type"] == f"/docs#{code}"
+    assert problem["title"]
+    assert problem["detail"]
+    return dict(problem)

@@ -1,0 +1,64 @@
+"""A real HTTP server on a free port, in a thread, around a service in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from threading import Thread
+
+import pytest
+from calls import Caller
+from fake_service import FakeService
+from flask import Flask
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from qserver.api.app import create_app
+
+MAX_BODY_BYTES = 4096
+WAIT_S = 10.0
+
+
+class _QuietHandler(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def api_service() -> FakeService:
+    """The service behind the server of this test run; `service` is the same, set back."""
+    return FakeService()
+
+
+@pytest.fixture(scope="session")
+def api_app(api_service: FakeService) -> Flask:
+    """The app around the service in memory."""
+    return create_app(api_service, wait_s=WAIT_S, max_body_bytes=MAX_BODY_BYTES)
+
+
+@pytest.fixture(scope="session")
+def api_server(api_app: Flask) -> Iterator[BaseWSGIServer]:
+    """The app on a free port of the loopback interface."""
+    server = make_server("127.0.0.1", 0, api_app, threaded=True, request_handler=_QuietHandler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def service(api_service: FakeService) -> FakeService:
+    """The service behind the server, as new; its stamp moves, so that nothing is cached."""
+    fresh = FakeService(stamp=api_service.stamp + 1)
+    for item in fields(FakeService):
+        setattr(api_service, item.name, getattr(fresh, item.name))
+    return api_service
+
+
+@pytest.fixture
+def caller(api_server: BaseWSGIServer, service: FakeService) -> Caller:
+    """A client of the server, with the service as new."""
+    return Caller("127.0.0.1", api_server.server_port)

@@ -1,0 +1,198 @@
+"""A service in memory: it parses for real, answers constants, and fails where a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from qserver.answer import (
+    Answer,
+    CurvePoint,
+    DatasetStatus,
+    Explanation,
+    HistoryPage,
+    HistoryRow,
+    JobStatus,
+    LedgerReport,
+    Offer,
+    PlanRow,
+    Probability,
+)
+from qserver.conditions import parse_query
+from qserver.domain_file import domain_from_document, domain_to_document
+from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.query import LinearQuery
+from qserver.requirement import Requirement
+from qserver.service import Idempotency
+
+DOMAIN = domain_from_document(
+    {
+        "attributes": [
+            {"name": "age", "kind": "integer", "range": [0, 9], "outside": "clamp"},
+            {"name": "sex", "labels": ["Female", "Male"], "outside": "other"},
+            {"name": "income", "kind": "real", "edges": [0, "0.5", 10], "outside": "clamp"},
+        ]
+    }
+)
+WIDE_CELLS = 2**53 + 1
+FREE = Answer(
+    estimate=120.5,
+    low=70.25,
+    high=170.75,
+    confidence=0.95,
+    confidence_attained=0.96,
+    source="history",
+    charged_nano=0,
+    remaining_nano=1_234_567,
+    evidence=(0, 3),
+    method="contour",
+    version=7,
+)
+MEASURED = replace(FREE, source="measured", charged_nano=60_000_001)
+
+
+@dataclass
+class FakeService:
+    """Stands in for the service; every field may be set by a test.
+
+    Args:
+        failures: the error that a method raises, by the method's name.
+        outcome: what `ask` returns.
+        stamp: what `version` returns.
+        calls: the arguments of each call, by the method's name.
+    """
+
+    failures: dict[str, Exception] = field(default_factory=dict)
+    outcome: Answer | JobStatus = FREE
+    stamp: int = 7
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    jobs: dict[str, JobStatus] = field(default_factory=dict)
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    names: tuple[str, ...] = ("adult", "wide")
+
+    def calls_of(self, method: str) -> list[dict[str, Any]]:
+        """The arguments of each call of one method."""
+        return [arguments for name, arguments in self.calls if name == method]
+
+    def datasets(self) -> list[DatasetStatus]:
+        self._enter("datasets")
+        return [self._status(name) for name in self.names]
+
+    def dataset(self, name: str) -> DatasetStatus:
+        self._enter("dataset", name)
+        return self._status(name)
+
+    def version(self, name: str) -> int:
+        self._enter("version", name)
+        return self.stamp
+
+    def parse(self, name: str, document: object) -> LinearQuery:
+        self._enter("parse", name)
+        return parse_query(document, DOMAIN)
+
+    def ask(
+        self,
+        name: str,
+        query: LinearQuery,
+        requirement: Requirement,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+    ) -> Answer | JobStatus:
+        self._enter(
+            "ask", name, query=query, requirement=requirement, wait_s=wait_s, key=idempotency
+        )
+        if idempotency is not None:
+            bound = self.keys.setdefault((name, idempotency.key), idempotency.body_digest)
+            if bound != idempotency.body_digest:
+                raise IdempotencyError("The key came with another body before.")
+        return self.outcome
+
+    def explain(self, name: str, query: LinearQuery, requirement: Requirement) -> Explanation:
+        self._enter("explain", name, query=query, requirement=requirement)
+        return Explanation(
+            kind="fresh",
+            price_nano=60_000_001,
+            remaining_nano=1_234_567,
+            affordable=False,
+            rows=(PlanRow(query.to_document(), 60_000_001, "k"),),
+            free=Offer(-3.5, 300.25, 0.95),
+            curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),
+            sensitivity=1.0,
+            sensitivity_exact=True,
+            version=7,
+        )
+
+    def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
+        self._enter("probability", name, query=query, low=low, high=high)
+        return Probability(0.75, 7)
+
+    def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
+        self._enter("history", name, after=after, limit=limit)
+        ids = range(after + 1, min(after + 1 + limit, 5))
+        rows = tuple(
+            HistoryRow(i, [["2/3", [[0, [5, 10], [1, 0]]]]], f"k{i}", 41.5, 16.6, 60_000_001, "1/4")
+            for i in ids
+        )
+        return HistoryPage(rows, 5, ids[-1] if rows and ids[-1] < 4 else None)
+
+    def ledger(
+        self, name: str, *, where: Mapping[str, Any] | None, attribute: str | None
+    ) -> LedgerReport:
+        self._enter("ledger", name, where=where, attribute=attribute)
+        parse_query({"where": where or {}}, DOMAIN, name="where")
+        axis = None if attribute is None else DOMAIN.axis(attribute)
+        if attribute is not None and axis is None:
+            raise QueryError("attribute", "name an attribute of the dataset", attribute)
+        values = () if axis is None else DOMAIN.attributes[axis].value_names
+        return LedgerReport(
+            limit_nano=10**9,
+            spent_nano=60_000_001,
+            relation="add-remove",
+            n_charges=1,
+            loss_nano=60_000_001,
+            by_value=dict.fromkeys(values, 60_000_001) if attribute else None,
+        )
+
+    def job(self, job_id: str) -> JobStatus:
+        self._enter("job")
+        if job_id not in self.jobs:
+            raise NotFoundError("job", job_id)
+        return self.jobs[job_id]
+
+    def ready(self) -> None:
+        self._enter("ready")
+
+    def fail(self, method: str, error: Exception) -> None:
+        """Let a method raise from now on."""
+        self.failures[method] = error
+
+    def _enter(self, method: str, name: str | None = None, **arguments: Any) -> None:
+        self.calls.append((method, {"name": name, **arguments}))
+        if method in self.failures:
+            raise self.failures[method]
+        if name is not None and name not in self.names:
+            raise NotFoundError("dataset", name)
+
+    def _status(self, name: str) -> DatasetStatus:
+        return DatasetStatus(
+            name=name,
+            population="people",
+            snapshot="5f0c",
+            domain=domain_to_document(DOMAIN),
+            n_cells=WIDE_CELLS if name == "wide" else DOMAIN.n_cells,
+            relation="add-remove",
+            records_per_person=1,
+            records_verified=False,
+            limit_nano=10**9,
+            spent_nano=60_000_001,
+            version=7,
+            worker_alive=name == "adult",
+        )
+
+
+class BrokenTestError(QServerError):
+    """An error of a code that HTTP does not know."""
+
+    code = "unheard_of"

@@ -1,0 +1,190 @@
+"""The OpenAPI document, the page and the reference say what the routes do."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import QUERY, QUESTION, Caller, Reply
+from fake_service import MEASURED, FakeService
+from flask import Flask
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from qserver.answer import JobStatus
+from qserver.api.openapi import openapi_document, routes_of
+from qserver.api.problem_kinds import KINDS
+from qserver.errors import MeasurementError
+from qserver.problems import problem_from_error
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "http.md"
+EXAMPLE = re.compile(r"^```json (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+D = "/v1/datasets/adult"
+
+
+def _examples() -> list[tuple[str, Any]]:
+    return [(name, json.loads(text)) for name, text in EXAMPLE.findall(REFERENCE.read_text())]
+
+
+def _validator(document: dict[str, Any], schema: dict[str, Any]) -> Any:
+    return OAS31Validator({**schema, "components": document["components"]})
+
+
+def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str], list[Reply]]:
+    stored = problem_from_error(MeasurementError())
+    failure = {"code": stored.code, "message": stored.message, "facts": stored.facts}
+    service.jobs = {
+        "open": JobStatus("open", "running", "adult"),
+        "done": JobStatus("done", "done", "adult", result=MEASURED),
+        "bad": JobStatus("bad", "failed", "adult", problem=failure),
+    }
+    bound = {"query": QUERY, "between": [1, 2]}
+    found = {
+        ("/v1/datasets", "get", "200"): [caller.get("/v1/datasets")],
+        ("/v1/datasets/{dataset}", "get", "200"): [caller.get(D)],
+        ("/v1/datasets/{dataset}/history", "get", "200"): [caller.get(f"{D}/history")],
+        ("/v1/datasets/{dataset}/ledger", "get", "200"): [
+            caller.get(f"{D}/ledger"),
+            caller.get(f"{D}/ledger?attribute=sex"),
+        ],
+        ("/v1/datasets/{dataset}/query", "post", "200"): [caller.post(f"{D}/query", QUESTION)],
+        ("/v1/datasets/{dataset}/explain", "post", "200"): [caller.post(f"{D}/explain", QUESTION)],
+        ("/v1/datasets/{dataset}/probability", "post", "200"): [
+            caller.post(f"{D}/probability", bound)
+        ],
+        ("/v1/jobs/{job_id}", "get", "200"): [caller.get(f"/v1/jobs/{i}") for i in service.jobs],
+        ("/healthz", "get", "200"): [caller.get("/healthz")],
+        ("/readyz", "get", "200"): [caller.get("/readyz")],
+        ("/openapi.json", "get", "200"): [caller.get("/openapi.json")],
+        ("/docs", "get", "200"): [caller.get("/docs")],
+    }
+    service.outcome, service.stamp = service.jobs["open"], service.stamp + 1
+    found["/v1/datasets/{dataset}/query", "post", "202"] = [caller.post(f"{D}/query", QUESTION)]
+    return found
+
+
+def test_the_document_is_valid_openapi(caller: Caller, api_app: Flask) -> None:
+    document = caller.get("/openapi.json").document
+    OpenAPIV31SpecValidator(document).validate()
+    assert document == json.loads(json.dumps(openapi_document(api_app)))
+
+
+def test_every_success_is_documented_and_has_the_documented_shape(
+    caller: Caller, service: FakeService
+) -> None:
+    document = caller.get("/openapi.json").document
+    successes = _successes(caller, service)
+    documented = {
+        (path, method, status)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        for status in operation["responses"]
+        if status < "400"
+    }
+    assert documented == set(successes)
+    for (path, method, status), replies in successes.items():
+        content = document["paths"][path][method]["responses"][status]["content"]
+        for reply in replies:
+            assert str(reply.status) == status
+            media_type = reply.headers["Content-Type"].partition(";")[0]
+            if "schema" in content[media_type]:
+                _validator(document, content[media_type]["schema"]).validate(reply.document)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"length": "1"}, {"query": {}}, {"query": {"where": {"age": {"over": 1}}}}, {"more": 1}],
+)
+def test_the_documented_schema_refuses_what_the_server_refuses(
+    caller: Caller, api_app: Flask, change: dict[str, Any]
+) -> None:
+    document = openapi_document(api_app)
+    validator = _validator(document, {"$ref": "#/components/schemas/QueryRequest"})
+    assert validator.is_valid(QUESTION)
+    assert caller.post(f"{D}/query", QUESTION).status == 200
+    assert not validator.is_valid({**QUESTION, **change})
+    assert caller.post(f"{D}/query", {**QUESTION, **change}).status == 422
+
+
+class _Page(HTMLParser):
+    """The texts, anchors and loaded resources of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: set[str] = set()
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        values = {name: value or "" for name, value in attrs}
+        self.ids.update(values[n] for n in ("id",) if n in values)
+        self.links.update(values[n] for n in ("href", "src") if n in values)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_lists_every_route_and_problem_and_loads_nothing(
+    caller: Caller, api_app: Flask
+) -> None:
+    reply = caller.get("/docs")
+    page = _Page(reply.body.decode())
+    assert reply.headers["Content-Type"].startswith("text/html")
+    for route in routes_of(api_app):
+        assert f"{route.method} {route.path}" in page.text
+    assert set(KINDS) <= page.ids
+    assert {link for link in page.links if not link.startswith("#")} == {"/openapi.json"}
+    assert not {"script", "img", "link", "iframe"} & page.tags
+
+
+def test_the_type_of_every_problem_leads_to_its_place_on_the_page(caller: Caller) -> None:
+    path, _, anchor = caller.get("/nowhere").document["type"].partition("#")
+    assert anchor in _Page(caller.get(path).body.decode()).ids
+
+
+def test_the_reference_mentions_every_route_and_every_problem(api_app: Flask) -> None:
+    text = REFERENCE.read_text()
+    for route in routes_of(api_app):
+        assert f"### `{route.method} {route.path}`" in text
+        for parameter in route.operation.parameters:
+            assert f"`{parameter.name}`" in text
+        for header in route.operation.headers:
+            assert f"`{header}" in text
+    section = text.partition("## Problems")[2]
+    for code in KINDS:
+        assert f"`{code}`" in section
+
+
+def test_the_reference_gives_the_right_status_of_every_problem() -> None:
+    rows = [line for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
+    stated = {}
+    for row in rows:
+        first, second, *_ = row.strip("| ").split(" | ")
+        if second.isdigit():
+            stated.update(dict.fromkeys(re.findall(r"`(\w+)`", first), int(second)))
+    assert stated == {code: kind.status for code, kind in KINDS.items()}
+
+
+def test_every_body_in_the_reference_has_the_documented_shape(api_app: Flask) -> None:
+    document = openapi_document(api_app)
+    examples = _examples()
+    for name, example in examples:
+        _validator(document, {"$ref": f"#/components/schemas/{name}"}).validate(example)
+        assert set(example) <= {
+            *document["components"]["schemas"][name]["properties"],
+            *(("errors", "price", "remaining", "free") if name == "Problem" else ()),
+        }
+    bodies = {
+        body.__name__
+        for route in routes_of(api_app)
+        for body in (*route.operation.responses.values(), route.operation.request)
+        if isinstance(body, type)
+    }
+    assert bodies == {name for name, _ in examples} - {"Problem"}

@@ -1,0 +1,434 @@
+"""Every problem that a route documents is provoked, and every one provoked is documented."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from calls import ASK, QUERY, QUESTION, Caller, Reply, assert_problem, chunk
+from conftest import MAX_BODY_BYTES
+from fake_service import BrokenTestError, FakeService
+from flask import Flask
+from openapi_schema_validator import OAS31Validator
+
+from qserver import errors
+from qserver.answer import Offer
+from qserver.api.openapi import openapi_document
+from qserver.api.problem_kinds import KINDS, STORE_CODES
+
+D = "/v1/datasets/adult"
+STORE_ERRORS = {
+    cls.code: cls
+    for _, cls in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(cls, errors.StoreError) and cls.code in STORE_CODES
+}
+# The first call to the service that a route makes.
+ENTRY = {
+    ("GET", "/v1/datasets"): "datasets",
+    ("GET", "/v1/datasets/{dataset}"): "dataset",
+    ("GET", "/v1/datasets/{dataset}/history"): "history",
+    ("GET", "/v1/datasets/{dataset}/ledger"): "ledger",
+    ("POST", "/v1/datasets/{dataset}/query"): "ask",
+    ("POST", "/v1/datasets/{dataset}/explain"): "explain",
+    ("POST", "/v1/datasets/{dataset}/probability"): "probability",
+    ("GET", "/v1/jobs/{job_id}"): "job",
+    ("GET", "/readyz"): "ready",
+}
+Provoke = Callable[[Caller, FakeService], Reply]
+
+
+def _exhausted() -> errors.BudgetExhaustedError:
+    error = errors.BudgetExhaustedError(price_nano=60_000_001, remaining_nano=5)
+    error.free = Offer(1.5, 9.5, 0.95)
+    return error
+
+
+def _body(path: str) -> dict[str, Any]:
+    return {"query": QUERY, "at_least": 3} if path.endswith("probability") else dict(QUESTION)
+
+
+def _call(caller: Caller, method: str, path: str) -> Reply:
+    real = path.replace("{dataset}", "adult").replace("{job_id}", "j1")
+    return caller.get(real) if method == "GET" else caller.post(real, _body(real))
+
+
+def _raised(error: Exception, method: str, path: str, entry: str) -> Provoke:
+    def provoke(caller: Caller, service: FakeService) -> Reply:
+        service.fail(entry, error)
+        return _call(caller, method, path)
+
+    return provoke
+
+
+def _post(path: str, change: dict[str, Any], headers: dict[str, str] | None = None) -> Provoke:
+    real = path.replace("{dataset}", "adult")
+    return lambda caller, _: caller.post(real, {**_body(real), **change}, headers)
+
+
+def _common(method: str, path: str) -> dict[tuple[int, str], Provoke]:
+    other = "DELETE" if path != "/healthz" else "POST"
+    real = path.replace("{dataset}", "adult").replace("{job_id}", "j1")
+    found: dict[tuple[int, str], Provoke] = {
+        (405, "method_not_allowed"): lambda caller, _: caller.call(other, real)
+    }
+    entry = ENTRY.get((method, path))
+    if entry:
+        found[500, "internal"] = _raised(RuntimeError("private"), method, path, entry)
+        for code, cls in STORE_ERRORS.items():
+            found[503, code] = _raised(cls("redis://secret@host"), method, path, entry)
+    if path.startswith("/v1"):
+        if method == "GET":
+            found[422, "invalid_input"] = lambda caller, _: caller.get(real + "?surprise=1")
+        else:
+            found[422, "invalid_input"] = _post(path, {"surprise": 1})
+    if "{dataset}" in path:
+        missing = path.replace("{dataset}", "nobody")
+        found[404, "not_found"] = lambda caller, _: _call(caller, method, missing)
+    return found
+
+
+def _posted(path: str) -> dict[tuple[int, str], Provoke]:
+    real = path.replace("{dataset}", "adult")
+    return {
+        (400, "malformed_json"): lambda caller, _: caller.send(real, b"{"),
+        (400, "bad_request"): lambda caller, _: caller.send_chunks(real, b"no size\r\n"),
+        (413, "body_too_large"): lambda caller, _: caller.send(real, b" " * (MAX_BODY_BYTES + 1)),
+        (415, "unsupported_media_type"): _post(path, {}, {"Content-Type": "text/plain"}),
+        (422, "invalid_query"): _post(path, {"query": {"where": {"height": 1}}}),
+        (422, "too_large"): _raised(errors.CapacityError("Too large."), "POST", path, "parse"),
+    }
+
+
+def _asked(path: str) -> dict[tuple[int, str], Provoke]:
+    raised = {
+        (409, "budget_exhausted"): _exhausted(),
+        (422, "idempotency_mismatch"): errors.IdempotencyError("It was bound before."),
+        (502, "measurement_failed"): errors.MeasurementError(),
+        (503, "no_worker"): errors.NoWorkerError("on host secret"),
+    }
+    return {key: _raised(error, "POST", path, "ask") for key, error in raised.items()}
+
+
+def scenarios(method: str, path: str) -> dict[tuple[int, str], Provoke]:
+    """How to provoke each problem of a route."""
+    found = _common(method, path)
+    if method == "POST":
+        found |= _posted(path)
+    if path.endswith(("/query", "/explain")):
+        found[422, "invalid_requirement"] = _post(path, {"length": -1})
+    if path.endswith("/query"):
+        found |= _asked(path)
+    if path.endswith("/probability"):
+        error = errors.NotEstimableError()
+        found[409, "not_estimable"] = _raised(error, "POST", path, "probability")
+    if path.endswith("/ledger"):
+        where = quote('{"height": 1}')
+        found[422, "invalid_query"] = lambda caller, _: caller.get(f"{D}/ledger?where={where}")
+        error_ = errors.CapacityError("Too large.")
+        found[422, "too_large"] = _raised(error_, "GET", path, "ledger")
+    if path == "/v1/jobs/{job_id}":
+        found[404, "not_found"] = lambda caller, _: caller.get("/v1/jobs/nobody")
+    return found
+
+
+def _documented(app: Flask) -> list[tuple[str, str, int, str]]:
+    found = []
+    for path, item in openapi_document(app)["paths"].items():
+        for method, operation in item.items():
+            for status, response in operation["responses"].items():
+                schema = response["content"].get("application/problem+json", {}).get("schema")
+                codes = schema["allOf"][1]["properties"]["code"]["enum"] if schema else []
+                found += [(method.upper(), path, int(status), code) for code in codes]
+    return found
+
+
+# Nothing that a test can send makes these fail.
+UNPROVOKED = {(path, 500, "internal") for path in ("/healthz", "/openapi.json", "/docs")}
+
+
+def test_each_documented_problem_comes_as_documented(
+    caller: Caller, service: FakeService, api_app: Flask
+) -> None:
+    document = openapi_document(api_app)
+    for method, path, status, code in _documented(api_app):
+        if (path, status, code) in UNPROVOKED:
+            continue
+        service.failures.clear()
+        service.stamp += 1
+        reply = scenarios(method, path)[status, code](caller, service)
+        problem = assert_problem(reply, status, code)
+        response = document["paths"][path][method.lower()]["responses"][str(status)]
+        schema = response["content"]["application/problem+json"]["schema"]
+        OAS31Validator({**schema, "components": document["components"]}).validate(problem)
+
+
+def test_each_problem_that_a_route_can_give_is_documented(api_app: Flask) -> None:
+    documented = set(_documented(api_app))
+    for path, item in openapi_document(api_app)["paths"].items():
+        for method in item:
+            given = {(method.upper(), path, *key) for key in scenarios(method.upper(), path)}
+            assert given <= documented
+
+
+def test_every_route_of_the_app_is_documented(api_app: Flask) -> None:
+    paths = openapi_document(api_app)["paths"]
+    for rule in api_app.url_map.iter_rules():
+        path = rule.rule.replace("<", "{").replace(">", "}")
+        methods = {m.lower() for m in rule.methods or ()} - {"head"}
+        assert methods == set(paths[path]), rule
+
+
+def test_every_error_of_the_tree_has_a_status_or_is_the_servers_own_fault() -> None:
+    codes = {
+        cls.code
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, errors.QServerError)
+    }
+    inner = {
+        "invalid_domain",
+        "invalid_config",
+        "worker_error",
+        "journal_error",
+        "private_data_error",
+        "state_in_use",
+    }
+    assert codes - inner <= set(KINDS)
+    assert not inner & set(KINDS)
+
+
+def test_an_error_of_an_unknown_code_is_the_servers_own_fault(
+    caller: Caller, service: FakeService
+) -> None:
+    service.fail("dataset", BrokenTestError("private"))
+    assert_problem(caller.get(D), 500, "internal")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("/private/path"), errors.JournalError("/private")])
+def test_a_fault_of_the_server_shows_constant_text_and_the_request_id(
+    caller: Caller, service: FakeService, error: Exception
+) -> None:
+    service.fail("dataset", error)
+    reply = caller.get(D, {"X-Request-Id": "find-me"})
+    problem = assert_problem(reply, 500, "internal")
+    assert problem["request_id"] == reply.headers["X-Request-Id"] == "find-me"
+    assert b"private" not in reply.body
+
+
+@pytest.mark.parametrize("code", sorted(STORE_ERRORS))
+def test_a_store_that_fails_shows_nothing_of_where_it_is(
+    caller: Caller, service: FakeService, code: str
+) -> None:
+    service.fail("dataset", STORE_ERRORS[code]("redis://secret@host"))
+    assert b"secret" not in caller.get(D).body
+
+
+@pytest.mark.parametrize("code", sorted(STORE_ERRORS))
+def test_a_store_that_is_not_ready_fails_the_readiness_probe(
+    caller: Caller, service: FakeService, code: str
+) -> None:
+    service.fail("ready", STORE_ERRORS[code]("it broke"))
+    assert_problem(caller.get("/readyz"), 503, code)
+    assert caller.get("/healthz").status == 200
+
+
+def test_an_exhausted_budget_shows_price_remaining_and_what_is_free(
+    caller: Caller, service: FakeService
+) -> None:
+    service.fail("ask", _exhausted())
+    problem = assert_problem(caller.post(ASK, QUESTION), 409, "budget_exhausted")
+    assert (problem["price"], problem["remaining"]) == (0.060000001, 5e-9)
+    assert problem["free"] == {"interval": [1.5, 9.5], "confidence": 0.95}
+
+
+def test_an_exhausted_budget_with_nothing_free_says_so(
+    caller: Caller, service: FakeService
+) -> None:
+    service.fail("ask", errors.BudgetExhaustedError(price_nano=2, remaining_nano=1))
+    problem = assert_problem(caller.post(ASK, QUESTION), 409, "budget_exhausted")
+    assert problem["free"] is None
+
+
+def test_a_missing_worker_says_when_to_come_back(caller: Caller, service: FakeService) -> None:
+    service.fail("ask", errors.NoWorkerError("x"))
+    reply = caller.post(ASK, QUESTION)
+    assert_problem(reply, 503, "no_worker")
+    assert int(reply.headers["Retry-After"]) > 0
+
+
+def test_a_wrong_method_says_which_are_right(caller: Caller) -> None:
+    for method in ("GET", "PUT", "OPTIONS"):
+        reply = caller.call(method, ASK)
+        assert reply.headers["Allow"] == "POST"
+        if method != "HEAD":
+            assert_problem(reply, 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/nowhere", "/v1/datasets/", "/v1//datasets", "/v1/datasets/a/b/c", "/%00", "/%ff"],
+)
+def test_a_path_that_is_not_there_is_a_problem_without_a_redirect(
+    caller: Caller, path: str
+) -> None:
+    assert assert_problem(caller.get(path), 404, "not_found")["kind"] == "page"
+
+
+@pytest.mark.parametrize("name", ["nobody", "%20", "%ff%fe", "..", "%E2%80%A8", "x" * 3000])
+def test_a_dataset_of_any_name_that_is_not_there_is_not_found(caller: Caller, name: str) -> None:
+    assert assert_problem(caller.get(f"/v1/datasets/{name}"), 404, "not_found")["kind"] == "dataset"
+
+
+FIELDS: list[tuple[dict[str, Any], str, str]] = [
+    ({"length": None}, "length", "invalid_input"),
+    ({"length": "100"}, "length", "invalid_input"),
+    ({"length": True}, "length", "invalid_input"),
+    ({"length": [1]}, "length", "invalid_input"),
+    ({"length": 0}, "length", "invalid_requirement"),
+    ({"length": 1e300}, "length", "invalid_requirement"),
+    ({"confidence": 1}, "confidence", "invalid_requirement"),
+    ({"confidence": -0.5}, "confidence", "invalid_requirement"),
+    ({"query": None}, "query", "invalid_input"),
+    ({"query": "SELECT COUNT(*)"}, "query", "invalid_input"),
+    ({"query": []}, "query", "invalid_input"),
+    ({"query": {}}, "query", "invalid_query"),
+    ({"query": {"where": {"age": "old"}}}, "query.where.age", "invalid_query"),
+    ({"query": {"where": {"age": {"between": [1]}}}}, "query.where.age.between", "invalid_query"),
+    (
+        {"query": {"where": {"income": {"below": 0.25}}}},
+        "query.where.income.below",
+        "invalid_query",
+    ),
+    ({"query": {"any": [{"sex": "x"}]}}, "query.any[0].sex", "invalid_query"),
+    ({"epsilon": 1}, "epsilon", "invalid_input"),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "code"), FIELDS)
+def test_a_wrong_field_is_named(
+    caller: Caller, change: dict[str, Any], field: str, code: str
+) -> None:
+    problem = assert_problem(caller.post(ASK, {**QUESTION, **change}), 422, code)
+    assert problem["errors"][0]["field"] == field
+    assert f"`{field}`" in problem["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("field", sorted(QUESTION))
+def test_a_missing_field_is_named(caller: Caller, field: str) -> None:
+    body = {name: value for name, value in QUESTION.items() if name != field}
+    problem = assert_problem(caller.post(ASK, body), 422, "invalid_input")
+    assert problem["errors"] == [{"field": field, "message": f"`{field}` must be given."}]
+
+
+def test_all_wrong_fields_are_named_at_once(caller: Caller) -> None:
+    body = {"query": QUERY, "length": "long", "lenght": 100}
+    problem = assert_problem(caller.post(ASK, body), 422, "invalid_input")
+    assert {e["field"] for e in problem["errors"]} == {"length", "lenght", "confidence"}
+    assert any("`length`" in e["message"] for e in problem["errors"] if e["field"] == "lenght")
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({}, "at_least"),
+        ({"at_least": 1, "between": [1, 2]}, "at_least"),
+        ({"between": [2, 1]}, "between"),
+        ({"between": [1]}, "between[1]"),
+        ({"between": [1, 2, 3]}, "between"),
+        ({"between": 5}, "between"),
+        ({"between": [1, "x"]}, "between[1]"),
+        ({"at_least": "1"}, "at_least"),
+        ({"at_most": 1}, "at_most"),
+    ],
+)
+def test_probability_names_a_wrong_bound(caller: Caller, form: dict[str, Any], field: str) -> None:
+    reply = caller.post(f"{D}/probability", {"query": QUERY, **form})
+    problem = assert_problem(reply, 422, "invalid_input")
+    assert problem["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/datasets?limit=0", "limit"),
+        ("/v1/datasets?limit=1001", "limit"),
+        ("/v1/datasets?limit=ten", "limit"),
+        ("/v1/datasets?limit=%D9%A3", "limit"),
+        ("/v1/datasets?limit=1&limit=2", "limit"),
+        (f"{D}/history?after=-2", "after"),
+        (f"{D}/history?after=99999999999999999999", "after"),
+        (f"{D}/history?limt=3", "limt"),
+        (f"{D}?x", "x"),
+        (f"{D}/ledger?where=", "where"),
+        (f"{D}/ledger?where=[]", "where"),
+        (f"{D}/ledger?where=%7B%7D%7D", "where"),
+        ("/v1/jobs/j1?verbose=1", "verbose"),
+    ],
+)
+def test_a_wrong_query_parameter_is_named(caller: Caller, path: str, field: str) -> None:
+    problem = assert_problem(caller.get(path), 422, "invalid_input")
+    assert problem["errors"][0]["field"] == field
+
+
+def test_an_unknown_attribute_of_the_ledger_is_named(caller: Caller) -> None:
+    problem = assert_problem(caller.get(f"{D}/ledger?attribute=x"), 422, "invalid_query")
+    assert problem["errors"][0]["field"] == "attribute"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\xe9", "tab\there"])
+def test_an_idempotency_key_must_be_printable_ascii(
+    caller: Caller, service: FakeService, key: str
+) -> None:
+    reply = caller.post(ASK, QUESTION, {"Idempotency-Key": key})
+    problem = assert_problem(reply, 422, "invalid_input")
+    assert problem["errors"][0]["field"] == "Idempotency-Key"
+    assert service.calls_of("ask") == []
+
+
+def test_an_idempotency_key_with_another_body_is_refused(caller: Caller) -> None:
+    key = {"Idempotency-Key": "k"}
+    assert caller.post(ASK, QUESTION, key).status == 200
+    assert caller.post(ASK, QUESTION, key).status == 200
+    reply = caller.post(ASK, {**QUESTION, "length": 99}, key)
+    assert_problem(reply, 422, "idempotency_mismatch")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "text/plain"},
+        {"Content-Type": ""},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Encoding": "gzip"},
+    ],
+)
+def test_a_body_that_is_not_plain_json_is_refused_by_its_type(
+    caller: Caller, headers: dict[str, str]
+) -> None:
+    assert_problem(caller.post(ASK, QUESTION, headers), 415, "unsupported_media_type")
+
+
+def test_a_body_of_just_the_limit_is_taken(caller: Caller) -> None:
+    body = b'{"query": {"where": {}}, "length": 100, "confidence": 0.95}'
+    assert caller.send(ASK, body.ljust(MAX_BODY_BYTES)).status == 200
+
+
+def test_a_body_in_chunks_is_taken_up_to_just_the_limit(caller: Caller) -> None:
+    body = json.dumps(QUESTION).encode()
+    assert caller.send_chunks(ASK, chunk(body.ljust(MAX_BODY_BYTES))).status == 200
+    reply = caller.send_chunks(ASK, chunk(body.ljust(MAX_BODY_BYTES + 1)))
+    assert_problem(reply, 413, "body_too_large")
+
+
+def test_a_client_that_names_no_sane_host_gets_no_failure(caller: Caller) -> None:
+    for host in ("", "a b", "[::", "a:99999", "\xff", "<>"):
+        with socket.create_connection((caller.host, caller.port), timeout=20) as raw:
+            head = f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+            raw.sendall(head.encode("latin-1"))
+            status = int(raw.makefile("rb").readline().split()[1])
+        assert status < 500

@@ -1,0 +1,160 @@
+"""Children as processes: sessions, ends, and the socket that they are given."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qserver.children import (
+    Child,
+    ChildSpec,
+    PortInUseError,
+    child_environment,
+    http_spec,
+    listen,
+    python_command,
+)
+from qserver.config import Settings
+from qserver.errors import ConfigError
+
+# Says that it is ready on the descriptor it was given, then waits for signals.
+_WAITING = "import os, signal; {first}; os.write({fd}, b'!'); signal.pause()"
+
+
+def start(code: str, tmp_path: Path, *, fd: int, stop_timeout_s: float = 20.0) -> Child:
+    spec = ChildSpec(
+        name="child",
+        command=python_command("-c", code),
+        environment=dict(os.environ),
+        log=tmp_path / "log",
+        pass_fds=(fd,),
+        stop_timeout_s=stop_timeout_s,
+    )
+    return Child(spec)
+
+
+@pytest.fixture
+def pipe() -> object:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for fd in (reader, writer):
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def test_a_child_has_a_session_of_its_own_and_ends_on_request(
+    tmp_path: Path, pipe: tuple[int, int]
+) -> None:
+    reader, writer = pipe
+    child = start(_WAITING.format(first="pass", fd=writer), tmp_path, fd=writer)
+    assert os.read(reader, 1) == b"!"
+    assert os.getsid(child.pid) == child.pid != os.getsid(0)
+    assert child.status is None
+    child.stop()
+    assert child.status == -signal.SIGTERM
+    child.stop()
+
+
+def test_a_child_that_will_not_end_is_killed_with_its_own_children(
+    tmp_path: Path, pipe: tuple[int, int]
+) -> None:
+    reader, writer = pipe
+    stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN); os.fork()"
+    code = _WAITING.format(first=stubborn, fd=writer)
+    child = start(code, tmp_path, fd=writer, stop_timeout_s=0.05)
+    assert os.read(reader, 1) + os.read(reader, 1) == b"!!"
+    child.stop()
+    assert child.status == -signal.SIGKILL
+    # Only when the grandchild is gone as well is there no writer left.
+    os.close(writer)
+    assert os.read(reader, 1) == b""
+
+
+def test_a_child_does_not_outlive_a_parent_that_was_killed(
+    tmp_path: Path, pipe: tuple[int, int]
+) -> None:
+    reader, writer = pipe
+    code = f"""
+import os, signal
+from pathlib import Path
+from qserver.children import Child, ChildSpec, python_command
+child = {_WAITING.format(first="pass", fd=writer)!r}
+Child(ChildSpec(name="c", command=python_command("-c", child), environment=dict(os.environ),
+                log=Path({str(tmp_path / "log")!r}), pass_fds=({writer},)))
+signal.pause()
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], pass_fds=(writer,))
+    os.close(writer)
+    assert os.read(reader, 1) == b"!"
+    parent.kill()
+    parent.wait()
+    ready, _, _ = select.select([reader], [], [], 30)
+    assert ready
+    assert os.read(reader, 1) == b""
+
+
+def test_a_taken_port_is_refused_by_its_number() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"Port {port} of 127.0.0.1 is taken"):
+            listen("127.0.0.1", port)
+    with listen("127.0.0.1", port) as again:
+        assert again.getsockname()[1] == port
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::1", "localhost", "192.168.0.1", ""])
+def test_any_host_but_loopback_is_refused_as_long_as_there_are_no_accounts(host: str) -> None:
+    with pytest.raises(ConfigError, match="no accounts yet"):
+        listen(host, 0)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_out_of_range_is_refused(port: int) -> None:
+    with pytest.raises(ConfigError, match="`port` must be from 0 to 65535"):
+        listen("127.0.0.1", port)
+
+
+def test_connections_made_before_http_runs_are_not_refused() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        assert select.select([listener], [], [], 30)[0] == [listener]
+
+
+def test_the_http_server_gets_the_socket_the_settings_and_time_for_open_questions() -> None:
+    settings = Settings(redis_url="unix:///s", port=8123, wait_s=30.0)
+    with listen("127.0.0.1", 0) as listener:
+        spec = http_spec(settings, listener=listener, log=None, environ={"LANG": "C"})
+        assert spec.pass_fds == (listener.fileno(),)
+        assert f"fd://{listener.fileno()}" in spec.command
+    assert Settings.from_environment(spec.environment) == settings
+    assert spec.environment["LANG"] == "C"
+    assert spec.stop_timeout_s > settings.wait_s
+
+
+def test_children_use_one_blas_thread_whatever_the_environment_says() -> None:
+    environment = child_environment(Settings(), {"OPENBLAS_NUM_THREADS": "16"})
+    assert environment["OPENBLAS_NUM_THREADS"] == environment["OMP_NUM_THREADS"] == "1"
+
+
+def test_a_package_in_the_current_folder_cannot_take_the_place_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "worker.py").write_text("raise SystemExit('the wrong worker')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    code = "import worker, sys; sys.exit(0 if worker.__name__ == 'worker' else 1)"
+    spec = ChildSpec(
+        name="child",
+        command=python_command("-c", code),
+        environment={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        log=tmp_path / "log",
+    )
+    child = Child(spec)
+    child._process.wait()
+    assert child.status == 0

@@ -1,0 +1,166 @@
+"""The supervisor: restarts with growing pauses, a clean stop in order, and signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from qserver.children import Child, ChildFailedError, ChildSpec, python_command
+from qserver.errors import StoreUnavailableError
+from qserver.supervisor import Backoff, StopSignals, Supervisor, run_to_end
+
+
+def spec(name: str, code: str = "", *, log: Path | None = None) -> ChildSpec:
+    command = python_command("-c", code)
+    return ChildSpec(name=name, command=command, environment=dict(os.environ), log=log)
+
+
+@dataclass
+class FakeChild:
+    """A child that ends when the test says so."""
+
+    spec: ChildSpec
+    stopped: list[str]
+    status: int | None = None
+    pid: int = 0
+
+    def stop(self) -> None:
+        self.stopped.append(self.spec.name)
+
+
+@dataclass
+class World:
+    """A clock that stands still, a store that can end, and what was started and reported."""
+
+    now: float = 0.0
+    store_alive: bool = True
+    children: list[FakeChild] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
+
+    def supervisor(self) -> Supervisor:
+        return Supervisor(
+            store_alive=lambda: self.store_alive,
+            report=self.reports.append,
+            backoff=Backoff(first_s=1.0, most_s=8.0, calm_s=60.0),
+            clock=lambda: self.now,
+            start_child=self.start,
+        )
+
+    def start(self, wanted: ChildSpec) -> Child:
+        child = FakeChild(wanted, self.stopped)
+        self.children.append(child)
+        return child  # type: ignore[return-value]
+
+
+def test_children_are_stopped_in_the_reverse_order_of_their_start() -> None:
+    world = World()
+    with world.supervisor() as supervisor:
+        supervisor.start(spec("worker"))
+        supervisor.start(spec("HTTP server"))
+    assert world.stopped == ["HTTP server", "worker"]
+
+
+def test_a_child_that_ended_is_started_again_after_a_pause_and_reported() -> None:
+    world = World()
+    supervisor = world.supervisor()
+    supervisor.start(spec("worker", log=Path("/state/worker.log")))
+    world.children[0].status = -9
+    assert supervisor.check() == 1.0
+    assert len(world.children) == 1
+    world.now = 1.0
+    supervisor.check()
+    assert len(world.children) == 2
+    assert world.reports == [
+        "The worker ended with status -9; it starts again in 1 s. /state/worker.log says why."
+    ]
+
+
+def test_pauses_double_up_to_a_bound_and_start_over_after_a_calm_time() -> None:
+    world = World()
+    supervisor = world.supervisor()
+    supervisor.start(spec("worker"))
+    pauses = []
+    for ran_s in (0, 0, 0, 0, 0, 60):
+        world.now += ran_s
+        world.children[-1].status = 1
+        began = world.now
+        n_children = len(world.children)
+        while len(world.children) == n_children:
+            world.now += 0.5
+            supervisor.check()
+        pauses.append(world.now - began - 0.5)
+    assert pauses == [1, 2, 4, 8, 8, 1]
+
+
+def test_the_end_of_the_store_ends_the_supervision() -> None:
+    world = World(store_alive=False)
+    with pytest.raises(StoreUnavailableError, match="The store ended unexpectedly"):
+        world.supervisor().check()
+
+
+def test_before_readiness_a_child_that_ended_is_a_failure_that_names_its_log() -> None:
+    world = World()
+    supervisor = world.supervisor()
+    supervisor.start(spec("worker", log=Path("/state/worker.log")))
+    supervisor.require_all()
+    world.children[0].status = 3
+    with pytest.raises(ChildFailedError, match=r"worker ended with status 3.*worker\.log says why"):
+        supervisor.require_all()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_a_request_to_stop_and_ends_a_wait(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with StopSignals() as signals:
+        sender = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        sender.start()
+        signals.wait(30)
+        signals.wait(30)
+        assert signals.stop_requested
+        sender.join()
+    assert signal.getsignal(number) is before
+
+
+def test_a_hangup_that_was_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not signals.stop_requested
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_child_s_end_wakes_the_supervisor(tmp_path: Path) -> None:
+    with StopSignals() as signals:
+        child = Child(spec("short", "pass", log=tmp_path / "log"))
+        while child.status is None:
+            signals.wait(30)
+        assert child.status == 0
+        assert not signals.stop_requested
+
+
+def test_a_run_to_the_end_returns_on_success_and_names_the_log_on_failure(tmp_path: Path) -> None:
+    log = tmp_path / "made" / "worker.log"
+    with StopSignals() as signals:
+        run_to_end(spec("worker", "print('done', flush=True)", log=log), signals=signals)
+        with pytest.raises(ChildFailedError, match="worker failed with status 7") as caught:
+            run_to_end(spec("worker", "print('a row'); exit(7)", log=log), signals=signals)
+    assert str(log) in str(caught.value)
+    assert "a row" not in str(caught.value)
+    assert log.read_text(encoding="utf-8") == "done\na row\n"
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_request_to_stop_ends_a_run_to_the_end_early(tmp_path: Path) -> None:
+    # The child asks its parent to stop, then would wait for ever.
+    code = "import os, signal; os.kill(os.getppid(), signal.SIGTERM); signal.pause()"
+    with StopSignals() as signals:
+        run_to_end(spec("worker", code, log=tmp_path / "log"), signals=signals)
+        assert signals.stop_requested
