@@ -90,6 +90,10 @@ class Replica:
         stamp = self.present
         return stamp.budget.spent_nano - stamp.spent_snapshot_nano + plan.spent_after_nano
 
+    def price_nano(self, plan: Plan) -> int:
+        """What a plan costs the population, in nano-epsilon."""
+        return self.spent_after(plan) - self.present.budget.spent_nano
+
     @property
     def present(self) -> Stamp:
         """The stamp last read."""

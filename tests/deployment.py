@@ -80,7 +80,7 @@ class Deployment:
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)
-        store.beat(["town"], ttl_ms=600_000)
+        store.queue.beat(["town"], ttl_ms=600_000)
         return cls(settings, registry, meta, data)
 
     def service(self) -> Service:
@@ -112,7 +112,7 @@ class Deployment:
         spender = spender or self.spender()
         writer, done = self.writer(), 0
         while True:
-            taken = writer.take(["town"], consumer="test", block_ms=1) or writer.take_over(
+            taken = writer.queue.take(["town"], consumer="test", block_ms=1) or writer.queue.take_over(
                 "town", consumer="test", idle_ms=0
             )
             lease = writer.acquire("town")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from small_queries import Cell, DenseQuery, dense_queries, rewritings, small_fractions
+from small_queries import Cell, DenseQuery, cells, dense_queries, rewritings, small_fractions
 
 import qserver.primitive as primitive_module
 from qserver.errors import QueryError
 from qserver.primitive import primitive
 from qserver.query import linear_query, total_query
-from qserver.weights import from_runs, indicator, interval, scaled_weights
+from qserver.weights import Weights, from_runs, indicator, interval, scaled_weights
 
 
 def direction(vector: Mapping[Cell, Fraction]) -> dict[Cell, Fraction]:
@@ -97,6 +98,22 @@ def test_functions_share_a_key_only_when_they_are_multiples(
     one, two = (data.draw(dense_queries(sizes, max_terms=2)) for _ in range(2))
     same = direction(one.vector()) == direction(two.vector())
     assert (primitive(one.query()).key == primitive(two.query()).key) == same
+
+
+@pytest.mark.parametrize("sizes", [(5,), (2, 2), (4, 1), (1, 2, 2)])
+def test_keys_of_all_small_vectors_are_one_per_direction(sizes: tuple[int, ...]) -> None:
+    """Every vector of -1, 0 and 1: a key shared by two functions would answer one by the other."""
+    found: dict[str, dict[Cell, Fraction]] = {}
+    places = list(cells(sizes))
+    for vector in product((-1, 0, 1), repeat=len(places)):
+        points: list[tuple[int, dict[int, Weights]]] = [
+            (v, {a: indicator(n, [i]) for a, (n, i) in enumerate(zip(sizes, cell, strict=True))})
+            for cell, v in zip(places, vector, strict=True)
+        ]
+        key = primitive(linear_query(sizes, points)).key
+        line = direction(dict(zip(places, map(Fraction, vector), strict=True)))
+        assert found.setdefault(key, line) == line
+    assert len(found) == (3 ** len(places) - 1) // 2 + 1
 
 
 @settings(deadline=None)

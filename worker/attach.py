@@ -111,7 +111,7 @@ def attach(
         journal.append(_record(request, meta, snapshot))
     store.attach(meta, limit_nano=request.limit_nano, public_row=_public_row(meta, snapshot))
     store.await_durable()
-    store.make_queue(request.population)
+    store.queue.make_queue(request.population)
     registry.put(_entry(request, meta, snapshot))
     return meta
 

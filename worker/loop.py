@@ -20,7 +20,8 @@ from qserver.errors import (
     StoreNotDurableError,
     StoreUnavailableError,
 )
-from qserver.storage.spending import Lease, SpendingStore, Taken
+from qserver.storage.queue import Taken
+from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.randomness import SystemEntropy
 from worker.reading import read_snapshot
@@ -93,7 +94,7 @@ class Heartbeat:
         while not self._stop.is_set():
             try:
                 store = store or SpendingStore.open(self._settings)
-                store.beat(self._populations, ttl_ms=self._settings.lease_ms)
+                store.queue.beat(self._populations, ttl_ms=self._settings.lease_ms)
                 lease = self._lease
                 if lease is not None:
                     store.renew(lease)
@@ -148,7 +149,7 @@ class Loop:
     def settle_all(self) -> None:
         """Settle every population once, as at the start."""
         for population in self._populations:
-            self._writer.make_queue(population)
+            self._writer.queue.make_queue(population)
             lease = self._acquire(population)
             if lease is not None:
                 try:
@@ -172,12 +173,14 @@ class Loop:
             self._writer.release(lease)
 
     def _next(self) -> Taken | None:
-        taken = self._writer.take(self._populations, consumer=self._consumer, block_ms=_BLOCK_MS)
+        taken = self._writer.queue.take(
+            self._populations, consumer=self._consumer, block_ms=_BLOCK_MS
+        )
         if taken is not None:
             return taken
         for population in self._populations:
             idle = self._settings.lease_ms
-            found = self._writer.take_over(population, consumer=self._consumer, idle_ms=idle)
+            found = self._writer.queue.take_over(population, consumer=self._consumer, idle_ms=idle)
             if found is not None:
                 return found
         return None

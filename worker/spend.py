@@ -32,6 +32,7 @@ from qserver.planning.planner import Plan
 from qserver.primitive import Primitive, primitive
 from qserver.problems import problem_from_error
 from qserver.replica import Replica
+from qserver.storage.queue import Taken
 from qserver.storage.records import (
     JobRecord,
     Request,
@@ -39,7 +40,7 @@ from qserver.storage.records import (
     answer_json,
     charge_json,
 )
-from qserver.storage.spending import Lease, Outcome, SpendingStore, Taken
+from qserver.storage.spending import Lease, Outcome, SpendingStore
 from qserver.storage.store import Store
 from worker.journal import Journal
 from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
@@ -128,7 +129,7 @@ class Spender:
         if record.state in ("done", "failed"):
             self._end(taken, Outcome("done", "", "", 0, 0))
             return
-        self._writer.start(taken)
+        self._writer.queue.start(taken)
         try:
             self._answer(lease, taken, record)
         except (StoreError, MemoryError):

@@ -73,8 +73,10 @@ def _page(app: Flask) -> str:
 def _route_html(route: Route) -> str:
     described = route.operation
     paragraphs = "".join(f"<p>{escape(text)}</p>" for text in route.text.split("\n\n"))
-    inputs = [(p.name, p.description) for p in described.parameters] + [*described.headers.items()]
-    items = "".join(f"<li><code>{escape(n)}</code>: {escape(d)}</li>" for n, d in inputs)
+    inputs = described.parameters + described.headers
+    items = "".join(
+        f"<li><code>{escape(p.name)}</code>: {escape(p.description)}</li>" for p in inputs
+    )
     codes = ", ".join(
         f'<a href="#{code}"><code>{code}</code></a>'
         for codes in described.codes_by_status.values()

@@ -8,7 +8,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 from flask import Request
-from werkzeug.exceptions import RequestEntityTooLarge
+from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
+from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from qserver.api.errors import RequestError
 
@@ -89,7 +90,10 @@ def _read_chunks(request: Request) -> bytes:
     limit = request.max_content_length
     if limit is not None:
         request.max_content_length = limit + 1
-    body = request.get_data(cache=False)
+    try:
+        body = request.get_data(cache=False)
+    except ParseException as exc:  # gunicorn's own, which Werkzeug does not know
+        raise ClientDisconnected("The body's chunks are malformed.") from exc
     if limit is not None and len(body) > limit:
         raise RequestEntityTooLarge
     return body

@@ -107,16 +107,14 @@ def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:
 
 
 def _other_parameters(described: Operation) -> Iterator[dict[str, Any]]:
-    for parameter in described.parameters:
-        yield {
-            "name": parameter.name,
-            "in": "query",
-            "description": parameter.description,
-            "schema": dict(parameter.schema),
-        }
-    for name, description in described.headers.items():
-        schema = {"type": "string"}
-        yield {"name": name, "in": "header", "description": description, "schema": schema}
+    for place, found in (("query", described.parameters), ("header", described.headers)):
+        for parameter in found:
+            yield {
+                "name": parameter.name,
+                "in": place,
+                "description": parameter.description,
+                "schema": dict(parameter.schema),
+            }
 
 
 def _responses(described: Operation) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ class Operation:
         codes: codes of the problems it may answer with.
         request: the body that it takes, or None.
         parameters: the query parameters that it takes.
-        headers: names and descriptions of the request headers that it heeds.
+        headers: the request headers that it heeds.
     """
 
     tag: str
@@ -34,7 +34,7 @@ class Operation:
     codes: tuple[str, ...]
     request: type[BaseModel] | None = None
     parameters: tuple[Parameter, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: tuple[Parameter, ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [code for code in self.codes if code not in KINDS]
@@ -58,7 +58,7 @@ def operation(
     uses_store: bool = True,
     request: type[BaseModel] | None = None,
     parameters: tuple[Parameter, ...] = (),
-    headers: Mapping[str, str] | None = None,
+    headers: tuple[Parameter, ...] = (),
 ) -> Callable[[_View], _View]:
     """Attach an Operation to a view; problems that follow from its kind are added to `codes`."""
     implied = _EVERYWHERE + (STORE_CODES if uses_store else ())
@@ -69,7 +69,7 @@ def operation(
         codes=(*codes, *implied),
         request=request,
         parameters=parameters,
-        headers=headers or {},
+        headers=headers,
     )
 
     def attach(view: _View) -> _View:

@@ -17,7 +17,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,15}\Z")
 
 @dataclass(frozen=True)
 class Parameter:
-    """A query parameter, as the documentation shows it."""
+    """A query parameter or a request header, as the documentation shows it."""
 
     name: str
     description: str

@@ -8,7 +8,14 @@ from typing import Any
 JSON_REF = "x-component"
 
 _NUMBER: dict[str, Any] = {
-    "anyOf": [{"type": "number"}, {"type": "string", "description": "a decimal or p/q, exact"}]
+    "anyOf": [
+        {"type": "number"},
+        {
+            "type": "string",
+            "pattern": r"^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$|^[+-]?[0-9]+/[0-9]+$",
+            "description": "a decimal or p/q, exact",
+        },
+    ]
 }
 _VALUE: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "number"}]}
 

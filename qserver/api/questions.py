@@ -11,7 +11,7 @@ from qserver.api.answer_cache import AnswerCache, KeptAnswer
 from qserver.api.headers import Preference, idempotency_of, preference_of
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
-from qserver.api.parameters import read_parameters
+from qserver.api.parameters import Parameter, read_parameters
 from qserver.api.port import QuestionService
 from qserver.api.replies import bytes_reply, json_reply
 from qserver.api.request_bodies import ProbabilityRequest, QueryRequest
@@ -20,12 +20,20 @@ from qserver.api.schemas import AnswerBody, ExplanationBody, JobBody, Probabilit
 POLL_S = 1
 
 _QUERY_CODES = ("invalid_input", "invalid_query", "too_large", "not_found")
-_HEADERS = {
-    "Prefer": "`respond-async` for a job at once where something must be measured; `wait=SECONDS` "
-    "to wait less than the server would",
-    "Idempotency-Key": "1 to 255 printable ASCII characters, bound to the dataset and the exact "
-    "body; the same request under the same key is asked once",
-}
+_HEADERS = (
+    Parameter(
+        "Prefer",
+        "`respond-async` for a job at once where something must be measured; `wait=SECONDS` to "
+        "wait less than the server would",
+        {"type": "string"},
+    ),
+    Parameter(
+        "Idempotency-Key",
+        "bound to the dataset and the exact body; the same request under the same key is asked "
+        "once",
+        {"type": "string", "pattern": "^[ -~]{1,255}$"},
+    ),
+)
 
 
 class QuestionViews:

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from qserver.api.errors import fields_problem
 from qserver.api.query_schema import JSON_REF
 from qserver.errors import InputError
-from qserver.requirement import Requirement
+from qserver.requirement import MIN_DELTA, Requirement
 
 
 def _number(value: object) -> float:
@@ -25,6 +25,7 @@ def _number(value: object) -> float:
 
 
 Number = Annotated[float, BeforeValidator(_number)]
+_PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 QueryDocument = Annotated[dict[str, Any], WithJsonSchema({JSON_REF: "Query"})]
 
 
@@ -50,8 +51,14 @@ class QueryRequest(RequestBody):
     """A question: what to count, how long the interval may be, and how sure."""
 
     query: QueryDocument
-    length: Number = Field(description="full length of the interval, in the query's own units")
-    confidence: Number = Field(description="probability that the interval holds the true answer")
+    length: Number = Field(
+        description="full length of the interval, in the query's own units",
+        json_schema_extra={"minimum": 1e-9, "maximum": 1e15},
+    )
+    confidence: Number = Field(
+        description="probability that the interval holds the true answer",
+        json_schema_extra={"exclusiveMinimum": 0, "maximum": 1 - MIN_DELTA},
+    )
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where they are out of range."""
@@ -66,13 +73,22 @@ class Bounds:
     high: float
 
 
+def _exactly_one_bound(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": ["at_least"]}, {"required": ["between"]}]
+    for name in ("at_least", "between"):
+        schema["properties"][name].pop("default", None)
+
+
 class ProbabilityRequest(RequestBody):
     """A question about where the answer lies; exactly one of `at_least` and `between`."""
 
+    model_config = ConfigDict(json_schema_extra=_exactly_one_bound)
+
     query: QueryDocument
-    at_least: Number | None = Field(None, description="asks for P(q >= at_least)")
-    between: tuple[Number, Number] | None = Field(
-        None, description="[a, b] with a <= b; asks for P(a <= q <= b)"
+    # The defaults mean nothing: what counts is which of the two was given, and null is neither.
+    at_least: Number = Field(0.0, description="asks for P(q >= at_least)")
+    between: Annotated[tuple[Number, Number], WithJsonSchema(_PAIR)] = Field(
+        (0.0, 0.0), description="[a, b] with a <= b; asks for P(a <= q <= b)"
     )
 
     def bounds(self) -> Bounds:
@@ -81,11 +97,12 @@ class ProbabilityRequest(RequestBody):
         Raises:
             InputError: none or both of the two forms, or the ends in the wrong order.
         """
-        if self.between is not None and self.at_least is None:
-            low, high = self.between
-            if low > high:
-                raise InputError("between", "have low <= high", [low, high])
-            return Bounds(low, high)
-        if self.at_least is None or self.between is not None:
+        given = self.model_fields_set & {"at_least", "between"}
+        if len(given) != 1:
             raise InputError("at_least", "be given, or else `between`, but not both")
-        return Bounds(self.at_least, inf)
+        if "at_least" in given:
+            return Bounds(self.at_least, inf)
+        low, high = self.between
+        if low > high:
+            raise InputError("between", "have low <= high", [low, high])
+        return Bounds(low, high)

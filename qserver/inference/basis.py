@@ -25,7 +25,8 @@ _CLEARLY_OUTSIDE = 1e-6
 _INSIDE = 1e-11
 _MIN_PIVOT = 1e-9
 _MAX_ERROR = 1e-7
-_BATCH = 128
+BATCH = 128
+_DROPPED = 1e-14
 _CHEAP_TO_REBALANCE = 256
 
 
@@ -35,11 +36,14 @@ class Coefficients:
 
     Args:
         values: lambda, with query = sum of lambda_j h_j, shape (r,).
-        errors: bound on what may be wrong with each, beyond rounding to floats, shape (r,).
+        error: bound on what may be wrong with them, beyond rounding to floats: the estimate from
+            answers y is off by at most error * `Basis.dual_norm(y)`.
+        measure: the `Basis.measure` that `error` refers to.
     """
 
     values: FloatArray
-    errors: FloatArray
+    error: float
+    measure: int
 
 
 @dataclass(frozen=True)
@@ -73,19 +77,38 @@ class Basis:
         self._rows = FactoredRows(sizes)
         self._factor = GrowingFactor()
         self._n_balanced = 0
+        self._measure = 0
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def admit(self, queries: Sequence[LinearQuery]) -> list[Admission]:
-        """Take in new rows: what becomes of each, in order.
+    @property
+    def measure(self) -> int:
+        """Number of the measure in use: it changes when classes are weighed anew."""
+        return self._measure
 
-        A dependent row's coefficients may be shorter than the basis is by the end.
-        """
-        out: list[Admission] = []
-        for start in range(0, len(queries), _BATCH):
-            out.extend(self._admit_batch(queries[start : start + _BATCH]))
-        return out
+    def dual_norm(self, answers: FloatArray) -> float:
+        """Norm of the answers of the basis rows, shape (r,), that goes with `Coefficients`."""
+        if not len(self):
+            return 0.0
+        return self._factor.dual_norm(answers * np.exp2(-self._relative_logs))
+
+    @property
+    def _relative_logs(self) -> FloatArray:
+        logs = self._rows.log_scales
+        return np.asarray(logs - logs[0])
+
+    def admit(self, queries: Sequence[LinearQuery]) -> list[Admission]:
+        """Take in a batch of new rows (some hundred at most): what becomes of each, in order."""
+        products = [self._rows.products(q) for q in queries]
+        cross = np.stack([p.rows for p in products], axis=1)
+        square = self._rows.gram([p.query for p in products])
+        chosen = _independent(self._factor.leftovers(cross, square))
+        self._factor.append(cross[:, chosen], square[np.ix_(chosen, chosen)])
+        for i in chosen:
+            self._rows.add(queries[i])
+        joined = set(chosen)
+        return [_JOINED if i in joined else self._admit_close(q) for i, q in enumerate(queries)]
 
     def coefficients(self, query: LinearQuery) -> Coefficients | None:
         """Coefficients of `query`, or None if it is not in the row space."""
@@ -96,27 +119,16 @@ class Basis:
             return None
         claim = simple_rationals(fit.coefficients.values)
         if claim is not None and self._span.confirms(self._rows, query, claim):
-            return Coefficients(claim.values, np.zeros(len(self)))
+            return Coefficients(claim.values, 0.0, self._measure)
         if not self._span.contains(self._rows, query):
             return None
-        if not fit.is_sound:
+        if not fit.is_sound and self._rebalance():
             # The floats disagree with the exact test: better conditioned, and with new primes.
             self._span.refresh()
-            if not self._rebalance() or not self._span.contains(self._rows, query):
+            if not self._span.contains(self._rows, query):
                 return None
             fit = self._fit(self._rows.products(query))
         return fit.coefficients if fit.is_sound else None
-
-    def _admit_batch(self, queries: Sequence[LinearQuery]) -> list[Admission]:
-        products = [self._rows.products(q) for q in queries]
-        cross = np.stack([p.rows for p in products], axis=1)
-        square = self._rows.gram([p.query for p in products])
-        chosen = _independent(self._factor.leftovers(cross, square))
-        self._factor.append(cross[:, chosen], square[np.ix_(chosen, chosen)])
-        for i in chosen:
-            self._rows.add(queries[i])
-        joined = set(chosen)
-        return [_JOINED if i in joined else self._admit_close(q) for i, q in enumerate(queries)]
 
     def _admit_close(self, query: LinearQuery) -> Admission:
         """A row that is dependent or close to it."""
@@ -148,8 +160,8 @@ class Basis:
         for query in self._rows.queries:
             rows.add(query)
         rows.rebalance()
-        for start in range(0, n, _BATCH):
-            part = self._rows.queries[start : start + _BATCH]
+        for start in range(0, n, BATCH):
+            part = self._rows.queries[start : start + BATCH]
             products = [rows.products(q) for q in part]
             cross = np.stack([p.rows[:start] for p in products], axis=1)
             square = rows.gram([p.query for p in products])
@@ -157,6 +169,7 @@ class Basis:
                 return False
             factor.append(cross, square)
         self._rows, self._factor = rows, factor
+        self._measure += 1
         return True
 
     def _fit(self, products: Products) -> _Fit:
@@ -164,12 +177,17 @@ class Basis:
         x, g = solution.x[:, 0], products.rows
         square = products.query.square
         distance = square - float(x @ (g + solution.residual[:, 0]))
-        error = float(solution.error[0])
-        scales = np.exp2(products.query.log_scale - self._rows.log_scales)
-        values = np.where(np.abs(x) <= error, 0.0, x) * scales
+        # Zeros spare work later. The G-norm of what is dropped is at most sqrt(r) times its own.
+        kept = np.abs(x) > _DROPPED * np.abs(x).max(initial=0.0)
+        dropped = float(np.linalg.norm(x[~kept])) * len(x) ** 0.5
+        error = float(solution.error[0]) + dropped
+        scale = products.query.log_scale
+        values = np.where(kept, x, 0.0) * np.exp2(scale - self._rows.log_scales)
+        found = Coefficients(
+            values, error * 2.0 ** (scale - self._rows.log_scale(0)), self._measure
+        )
         sound = distance <= _INSIDE * square and error <= _MAX_ERROR and square > _MIN_PIVOT
-        # An entry set to zero may be wrong by twice the error.
-        return _Fit(Coefficients(values, 2.0 * error * scales), distance / square, sound)
+        return _Fit(found, distance / square, sound)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.history import Measurement
-from qserver.inference.basis import Basis, Coefficients
+from qserver.inference.basis import BATCH, Basis
 from qserver.inference.classes import FloatArray
 from qserver.inference.factor import GrowingFactor
 from qserver.inference.growing import GrowingArray, grown_matrix
@@ -139,15 +139,21 @@ class RowSpace:
     def extend(self, measurements: Sequence[Measurement]) -> None:
         """Take in measurements, in order, up to the cap."""
         taken = [m for m in measurements if not m.row.is_zero][: self._max_rows - self.n_rows]
-        admissions = self._basis.admit([m.row for m in taken])
-        dependent: list[tuple[Measurement, Coefficients]] = []
-        for measurement, admission in zip(taken, admissions, strict=True):
+        for start in range(0, len(taken), BATCH):
+            self._extend_batch(taken[start : start + BATCH])
+
+    def _extend_batch(self, batch: Sequence[Measurement]) -> None:
+        admissions = self._basis.admit([m.row for m in batch])
+        for measurement, admission in zip(batch, admissions, strict=True):
             if admission.is_basis:
                 self._basis_noise.append(measurement)
-            elif admission.coefficients is not None:
-                dependent.append((measurement, admission.coefficients))
-        for measurement, coefficients in dependent:
-            self._append_dependent(measurement, coefficients)
+        answers = self._basis.dual_norm(self._basis_noise.noise.sizes)
+        for measurement, admission in zip(batch, admissions, strict=True):
+            found = admission.coefficients
+            if found is not None and found.measure != self._basis.measure:
+                found = self._basis.coefficients(measurement.row)
+            if found is not None:
+                self._append_dependent(measurement, found.values, found.error * answers)
 
     def is_estimable(self, query: LinearQuery) -> bool:
         """Whether the rows in play give an unbiased estimate of `query`."""
@@ -168,12 +174,12 @@ class RowSpace:
             coefficients=found.values,
             directions=self._dependence[reach, :n],
             start=start[reach],
-            error=float(found.errors @ basis.sizes),
+            error=found.error * self._basis.dual_norm(basis.sizes),
             direction_errors=self._errors.view[reach],
         )
 
-    def _append_dependent(self, measurement: Measurement, coefficients: Coefficients) -> None:
-        row = _padded(coefficients.values, len(self._basis))
+    def _append_dependent(self, measurement: Measurement, values: FloatArray, error: float) -> None:
+        row = _padded(values, len(self._basis))
         variances = np.square(self._basis_noise.noise.scales)
         spread = row * variances
         square = measurement.scale**2 + float(row @ spread)
@@ -189,8 +195,7 @@ class RowSpace:
         self._covariance_scales.extend([np.sqrt(square)])
         self._dependence = grown_matrix(self._dependence, k + 1, n)
         self._dependence[k, :n] = row
-        answers = self._basis_noise.noise.sizes[: len(coefficients.errors)]
-        self._errors.extend([float(coefficients.errors @ answers)])
+        self._errors.extend([error])
         self._dependent_noise.append(measurement)
 
     def _least_variance(self, values: FloatArray) -> FloatArray:

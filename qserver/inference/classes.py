@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from qserver.inference.growing import GrowingArray
 from qserver.weights import Weights
@@ -89,6 +90,7 @@ class AxisVectors:
         self._starts = GrowingArray(np.intp)
         self._log_norms = GrowingArray(np.float64)
         self._below: FloatArray | None = None
+        self._matrix: csr_array | None = None
         self.intern(Weights((size,), (1,)))
 
     def __len__(self) -> int:
@@ -100,19 +102,16 @@ class AxisVectors:
         return list(self._boundary)
 
     @property
-    def starts(self) -> npt.NDArray[np.intp]:
-        """Where each vector's entries begin, shape (n_vectors,)."""
-        return self._starts.view
+    def matrix(self) -> csr_array:
+        """Jumps, shape (n_vectors, n_boundaries): a vector integrates to its row times Q.
 
-    @property
-    def entries(self) -> npt.NDArray[np.intp]:
-        """Boundary number of each entry; entries of one vector follow one another."""
-        return self._entries.view
-
-    @property
-    def jumps(self) -> FloatArray:
-        """Coefficient of each entry: a vector v integrates to sum of jumps times Q(boundary)."""
-        return self._jumps.view
+        Q_x is the integral over the values below boundary x.
+        """
+        if self._matrix is None:
+            starts = np.append(self._starts.view, len(self._entries))
+            parts = (self._jumps.view, self._entries.view, starts)
+            self._matrix = csr_array(parts, shape=(len(self), len(self._boundary)))
+        return self._matrix
 
     @property
     def log_norms(self) -> FloatArray:
@@ -129,7 +128,7 @@ class AxisVectors:
         self._entries.extend([self._number_of(stop) for stop in weights.stops])
         self._jumps.extend(jumps_of(weights))
         self._log_norms.extend([self.log_norm(weights)])
-        self._below = None
+        self._below = self._matrix = None
         return number
 
     def cosines(self, weights: Weights) -> FloatArray:
@@ -137,7 +136,7 @@ class AxisVectors:
         if self._below is None:
             self._below = self.measure.below(self._positions.view)
         integrals = self.measure.integral(weights, self._below)
-        products = np.add.reduceat(self.jumps * integrals[self.entries], self.starts)
+        products = self.matrix @ integrals
         scale = self.log_norms + (self.log_norm(weights) + np.log2(self.measure.total))
         return np.asarray(products * np.exp2(-scale))
 
@@ -172,10 +171,10 @@ class AxisVectors:
         multipliers = np.random.default_rng(0).integers(
             1, 1 << _MAX_DEPTH, len(self), dtype=np.uint64
         )
-        counts = np.diff(self.starts, append=len(self.entries))
-        jumps = self.jumps.astype(np.int64).astype(np.uint64) * np.repeat(multipliers, counts)
+        counts = np.diff(self._starts.view, append=len(self._entries))
+        jumps = self._jumps.view.astype(np.int64).astype(np.uint64)
         steps = np.zeros(len(order), dtype=np.uint64)
-        np.add.at(steps, self.entries, jumps)
+        np.add.at(steps, self._entries.view, jumps * np.repeat(multipliers, counts))
         # A vector is the sum of its jumps at and after a segment's end.
         signatures = np.cumsum(steps[order][::-1])[::-1]
         return np.unique(signatures, return_inverse=True)[1].reshape(-1)

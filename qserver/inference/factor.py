@@ -2,7 +2,8 @@
 
 G = L L', and K = L^-1 is kept: a solution is K'K g, two products with one triangle, both done on
 a block of rows while it is in cache. One step of refinement follows, and its residual bounds the
-error: abs(x - G^-1 g) <= norm(G^-1) abs(g - G x), norm(G^-1) <= trace(G^-1) = sum of K squared.
+error: with d = x - G^-1 g and r = g - G x, the G-norm of d is abs(K r) <= norm(K) abs(r), and the
+Frobenius norm of K is the root of trace(G^-1). For a vector y, abs(d y) <= abs(K r) abs(K y).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Solution:
 
     Args:
         x: shape (n, m).
-        error: bound on the Euclidean error of each column, shape (m,): rigorous up to the
-            rounding of the residual, for which an estimate is added.
+        error: bound on the G-norm of each column's error, sqrt(d' G d), shape (m,): rigorous up
+            to the rounding of the residual, for which an estimate is added.
         residual: g - G x, shape (n, m).
     """
 
@@ -50,8 +51,12 @@ class GrowingFactor:
         residual = right - self._apply(x)
         sizes = np.linalg.norm(x, axis=0)
         noise = _ROUNDING * (4.0 * sizes * np.sqrt(self.n + 1.0) + np.linalg.norm(right, axis=0))
-        error = self.inverse_trace * (np.linalg.norm(residual, axis=0) + noise)
+        error = self.inverse_trace**0.5 * (np.linalg.norm(residual, axis=0) + noise)
         return Solution(x, error, residual)
+
+    def dual_norm(self, values: FloatArray) -> float:
+        """abs(K y) for y of shape (n,): the largest y d over d of G-norm 1."""
+        return float(np.linalg.norm(self._half(values[:, None])))
 
     def leftovers(self, cross: FloatArray, square: FloatArray) -> FloatArray:
         """Gram matrix of new vectors minus their projections on the old, shape (m, m).

@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from qserver.inference.classes import FloatArray
 
 PRIME_BITS = 26
 _HALF = float(1 << 13)
 _MAX_INNER = 1 << 13
+_EXACT = 2.0**53
 _WITNESSES = (2, 3, 5, 7)
 
 
@@ -58,12 +60,13 @@ class PrimeField:
 
     def reduce(self, values: FloatArray) -> FloatArray:
         """Residues of whole floats below 2^53 in size."""
-        quotient = np.floor(values * self._reciprocal)
+        quotient = values * self._reciprocal
+        np.floor(quotient, out=quotient)
         quotient *= self._p
-        out = np.asarray(values - quotient)
+        out = np.subtract(values, quotient, out=quotient)
         # The quotient may be off by one on either side.
-        out += self._p * (out < 0)
-        out -= self._p * (out >= self._p)
+        np.add(out, self._p, out=out, where=out < 0.0)
+        np.subtract(out, self._p, out=out, where=out >= self._p)
         return out
 
     def residue(self, numerator: int, denominator: int = 1) -> float:
@@ -77,6 +80,15 @@ class PrimeField:
             part = slice(start, start + _MAX_INNER)
             out = self.reduce(out + self._partial(left[..., part], right[part]))
         return out
+
+    def sparse_matmul(self, left: csr_array, right: FloatArray) -> FloatArray:
+        """left @ right, for a sparse matrix of whole floats below 2^53 and residues."""
+        longest = int(np.diff(left.indptr).max(initial=0))
+        largest = float(np.abs(left.data).max(initial=0.0))
+        if longest * largest <= _EXACT / self._p:
+            return self.reduce(left @ right)
+        entries = self.reduce(self.reduce(left.data)[:, None] * right[left.indices])
+        return self.reduce(np.add.reduceat(entries, left.indptr[:-1], axis=0))
 
     def _partial(self, left: FloatArray, right: FloatArray) -> FloatArray:
         # Splitting costs passes over memory: split the smaller factor.

@@ -84,9 +84,7 @@ class Sketcher:
     def _vector_sums(self, rows: FactoredRows, axis: int, block: int) -> FloatArray:
         vectors = rows.axes[axis]
         below = np.stack([self._below(axis, x, block) for x in vectors.boundaries])
-        jumps = self.field.reduce(vectors.jumps)[:, None]
-        entries = self.field.reduce(jumps * below[vectors.entries])
-        return self.field.reduce(np.add.reduceat(entries, vectors.starts, axis=0))
+        return self.field.sparse_matmul(vectors.matrix, below)
 
     def _sum(self, factor: Factor, blocks: Sequence[int]) -> FloatArray:
         total = np.zeros(len(blocks) * BLOCK)

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import redis
-
 from qserver.config import Settings
 from qserver.errors import (
     BudgetExhaustedError,
@@ -27,6 +25,7 @@ from qserver.history import Estimator
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import await_durable, check_durable
 from qserver.storage.keys import DATASETS, GROUP, Keys
+from qserver.storage.queue import JobQueue
 from qserver.storage.records import (
     DatasetMeta,
     Reservation,
@@ -47,15 +46,6 @@ class Lease:
     population: str
     nonce: str
     fence: int
-
-
-@dataclass(frozen=True)
-class Taken:
-    """An open job that this worker took from the queue: its id and its stream entry."""
-
-    population: str
-    job: str
-    entry: str
 
 
 @dataclass(frozen=True)
@@ -84,6 +74,7 @@ class SpendingStore:
         self._client = client
         self._settings = settings
         self._scripts = Scripts(client)
+        self.queue = JobQueue(client)
 
     @classmethod
     def open(cls, settings: Settings) -> SpendingStore:
@@ -163,38 +154,6 @@ class SpendingStore:
     def has_ledger(self, population: str) -> bool:
         """Whether the population has a ledger in this store."""
         return bool(self._client.exists(Keys(population).ledger))
-
-    def make_queue(self, population: str) -> None:
-        """Make the population's consumer group, if there is none yet."""
-        try:
-            self._client.xgroup_create(Keys(population).jobs, GROUP, id="0", mkstream=True)
-        except redis.ResponseError as exc:
-            if "BUSYGROUP" not in str(exc):
-                raise StoreError("The job queue cannot be made.") from exc
-
-    def take(self, populations: Sequence[str], *, consumer: str, block_ms: int) -> Taken | None:
-        """The next open job of these populations, or None after `block_ms` milliseconds."""
-        by_stream = {Keys(p).jobs: p for p in populations}
-        streams: dict[Any, Any] = dict.fromkeys(by_stream, ">")
-        reply: Any = self._client.xreadgroup(GROUP, consumer, streams, count=1, block=block_ms)
-        for stream, entries in _pairs(reply):
-            for entry, fields in entries:
-                return Taken(by_stream[stream], str(fields["job"]), str(entry))
-        return None
-
-    def take_over(self, population: str, *, consumer: str, idle_ms: int) -> Taken | None:
-        """A job whose worker has been silent for `idle_ms` milliseconds, or None."""
-        reply: Any = self._client.xautoclaim(
-            Keys(population).jobs, GROUP, consumer, min_idle_time=idle_ms, count=1
-        )
-        for entry, fields in reply[1]:
-            if fields:
-                return Taken(population, str(fields["job"]), str(entry))
-        return None
-
-    def start(self, taken: Taken) -> None:
-        """Say that a job is being worked on."""
-        self._client.hset(Keys(taken.population).job(taken.job), "state", "running")
 
     def acquire(self, population: str) -> Lease | None:
         """The population's lease, or None while another worker holds it.
@@ -378,21 +337,7 @@ class SpendingStore:
             ],
         )
 
-    def beat(self, populations: Sequence[str], *, ttl_ms: int) -> None:
-        """Say that a worker of these populations lives, for `ttl_ms` milliseconds."""
-        for population in populations:
-            self._client.set(Keys(population).alive, "1", px=ttl_ms)
-
 
 def _refuse_fenced(code: int) -> None:
     if code == 4:
         raise FencedError("The lease passed to another worker.")
-
-
-def _pairs(reply: Any) -> list[tuple[str, list[tuple[str, dict[str, str]]]]]:
-    if not reply:
-        return []
-    if isinstance(reply, dict):
-        # RESP3 gives a mapping of lists of pages.
-        return [(k, [entry for page in v for entry in page]) for k, v in reply.items()]
-    return list(reply)

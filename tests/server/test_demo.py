@@ -34,11 +34,21 @@ _QUESTION = {
 
 @dataclass
 class Demo:
-    """A running demo, and what it printed until it was ready."""
+    """A running demo, and what it printed."""
 
-    process: subprocess.Popen[str]
-    printed: str
+    process: subprocess.Popen[bytes]
     mark: str
+    printed: str = ""
+
+    def read_until(self, text: str) -> None:
+        """Read on until `text` was printed; fail when the output ends or nothing more comes."""
+        assert self.process.stdout is not None
+        output = self.process.stdout.fileno()
+        while text not in self.printed:
+            ready, _, _ = select.select([output], [], [], _TIMEOUT_S)
+            more = os.read(output, 4096) if ready else b""
+            assert more, f"`{text}` must be printed, got {self.printed}"
+            self.printed += more.decode()
 
     @property
     def client(self) -> HttpClient:
@@ -84,38 +94,26 @@ def command(state: Path, *more: str) -> list[str]:
     ]
 
 
-def start(state: Path, *more: str) -> Demo:
+@contextlib.contextmanager
+def running(state: Path, *more: str) -> Iterator[Demo]:
+    """A demo that is ready; killed at the end if it still runs."""
     mark = secrets.token_hex(8)
     process = subprocess.Popen(
         command(state, *more),
         env={**os.environ, _MARK: mark},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        bufsize=0,
     )
-    assert process.stdout is not None
-    printed = ""
-    while "qserver query" not in printed:
-        ready, _, _ = select.select([process.stdout], [], [], _TIMEOUT_S)
-        line = process.stdout.readline() if ready else ""
-        if not line:
-            process.kill()
-            pytest.fail(f"the demo did not get ready: {printed}")
-        printed += line
-    return Demo(process, printed, mark)
-
-
-@contextlib.contextmanager
-def running(state: Path, *more: str) -> Iterator[Demo]:
-    demo = start(state, *more)
+    demo = Demo(process, mark)
     try:
+        demo.read_until("qserver query")
         yield demo
     finally:
-        if demo.process.poll() is None:
-            demo.process.kill()
-            demo.process.wait()
-        assert demo.process.stdout is not None
-        demo.process.stdout.close()
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -183,8 +181,7 @@ def test_a_worker_that_was_killed_is_started_again_and_measures(state: Path) -> 
     with running(state) as demo:
         worker = demo.process_id("worker run")
         os.kill(worker, signal.SIGKILL)
-        assert demo.process.stdout is not None
-        assert "The worker ended with status -9" in demo.process.stdout.readline()
+        demo.read_until("The worker ended with status -9")
         # The question waits in the queue for the new worker.
         question = {"query": {"where": {"sex": "Male"}}, "length": 1000, "confidence": 0.9}
         answer = demo.client.post("v1", "datasets", "adult", "query", document=question).document
@@ -197,8 +194,7 @@ def test_the_end_of_the_store_stops_everything_with_a_message(state: Path) -> No
     with running(state) as demo:
         os.kill(demo.process_id("valkey"), signal.SIGKILL)
         assert demo.process.wait(timeout=_TIMEOUT_S) == ExitCode.NOT_NOW
-        assert demo.process.stdout is not None
-        assert "The store ended unexpectedly" in demo.process.stdout.read()
+        demo.read_until("The store ended unexpectedly")
         assert demo.processes() == {}
 
 

@@ -97,7 +97,15 @@ def test_every_success_is_documented_and_has_the_documented_shape(
 
 @pytest.mark.parametrize(
     "change",
-    [{"length": "1"}, {"query": {}}, {"query": {"where": {"age": {"over": 1}}}}, {"more": 1}],
+    [
+        {"length": "1"},
+        {"length": 0},
+        {"confidence": 1},
+        {"query": {}},
+        {"query": {"where": {"age": {"over": 1}}}},
+        {"query": {"where": {"sex": {"weights": {"Male": "one"}}}}},
+        {"more": 1},
+    ],
 )
 def test_the_documented_schema_refuses_what_the_server_refuses(
     caller: Caller, api_app: Flask, change: dict[str, Any]
@@ -156,7 +164,7 @@ def test_the_reference_mentions_every_route_and_every_problem(api_app: Flask) ->
         for parameter in route.operation.parameters:
             assert f"`{parameter.name}`" in text
         for header in route.operation.headers:
-            assert f"`{header}" in text
+            assert f"`{header.name}" in text
     section = text.partition("## Problems")[2]
     for code in KINDS:
         assert f"`{code}`" in section

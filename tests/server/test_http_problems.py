@@ -342,6 +342,8 @@ def test_all_wrong_fields_are_named_at_once(caller: Caller) -> None:
         ({"between": 5}, "between"),
         ({"between": [1, "x"]}, "between[1]"),
         ({"at_least": "1"}, "at_least"),
+        ({"at_least": None}, "at_least"),
+        ({"at_least": 1, "between": None}, "between"),
         ({"at_most": 1}, "at_most"),
     ],
 )

@@ -32,8 +32,9 @@ from qserver.query import total_query
 from qserver.requirement import Requirement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import SCHEMA, Keys
+from qserver.storage.queue import Taken
 from qserver.storage.records import DatasetMeta, Request, Reservation, charge_json
-from qserver.storage.spending import Lease, Outcome, SpendingStore, Taken
+from qserver.storage.spending import Lease, Outcome, SpendingStore
 from qserver.storage.store import Cursor, Store
 
 DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))
@@ -52,7 +53,7 @@ def settings(store_url: str) -> Settings:
 def writer(settings: Settings) -> SpendingStore:
     store = SpendingStore.open(settings)
     store.attach(META, limit_nano=LIMIT)
-    store.make_queue("town")
+    store.queue.make_queue("town")
     return store
 
 
@@ -231,7 +232,7 @@ def test_a_published_row_is_not_shown_before_it_is_acknowledged(
     reserve(writer, lease, job)
     writer.publish(lease, a_reservation(job), [5], n_history=0)
     assert reader.changes(META, Cursor(), shown_only=True).measurements == ()
-    taken = writer.take(["town"], consumer="c", block_ms=10)
+    taken = writer.queue.take(["town"], consumer="c", block_ms=10)
     assert taken is not None
     kept = Estimator(KEY, ((0, 1.0),))
     outcome = Outcome("done", '"result"', "s1", n_show=1, keep_s=0, estimator=kept)
@@ -268,7 +269,7 @@ def test_a_question_without_a_worker_is_refused_when_it_needs_one(
 ) -> None:
     with pytest.raises(NoWorkerError):
         submit(reader, need_worker=True)
-    writer.beat(["town"], ttl_ms=60_000)
+    writer.queue.beat(["town"], ttl_ms=60_000)
     assert reader.worker_alive("town")
     assert submit(reader, need_worker=True)
 
@@ -281,10 +282,10 @@ def test_a_full_queue_is_refused(reader: Store) -> None:
 
 def test_a_silent_worker_s_job_is_taken_over(writer: SpendingStore, reader: Store) -> None:
     job = submit(reader)
-    taken = writer.take(["town"], consumer="dead", block_ms=10)
+    taken = writer.queue.take(["town"], consumer="dead", block_ms=10)
     assert taken == Taken("town", job, taken.entry if taken else "")
-    assert writer.take(["town"], consumer="next", block_ms=1) is None
-    found = writer.take_over("town", consumer="next", idle_ms=0)
+    assert writer.queue.take(["town"], consumer="next", block_ms=1) is None
+    found = writer.queue.take_over("town", consumer="next", idle_ms=0)
     assert found is not None
     assert found.job == job
 

@@ -192,7 +192,7 @@ def crashing(spender: Spender, method: str, *, after: bool) -> None:
 
 
 STEPS = [
-    ("_writer.start", 0),
+    ("_writer.queue.start", 0),
     ("_writer.reserve", 0),
     ("_writer.await_durable", 1),
     ("_measure", 1),
@@ -304,7 +304,7 @@ def test_the_same_job_twice_charges_once(town: Deployment) -> None:
     found = town.submit(YOUNG)
     assert isinstance(found, JobStatus)
     writer = town.writer()
-    taken = writer.take(["town"], consumer="a", block_ms=10)
+    taken = writer.queue.take(["town"], consumer="a", block_ms=10)
     assert taken is not None
     for spender in (town.spender(), town.spender()):
         lease = writer.acquire("town")

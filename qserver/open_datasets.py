@@ -1,0 +1,81 @@
+"""The datasets that this process has read: a replica each, with the lock that guards it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from qserver.config import Settings
+from qserver.errors import NotFoundError
+from qserver.replica import Replica
+from qserver.storage.records import DatasetMeta
+from qserver.storage.store import Stamp, Store
+
+
+@dataclass(frozen=True)
+class OpenDataset:
+    """A dataset's replica; hold the lock while using it."""
+
+    replica: Replica
+    lock: threading.Lock
+
+    @property
+    def meta(self) -> DatasetMeta:
+        """The dataset's public facts."""
+        return self.replica.meta
+
+
+class OpenDatasets:
+    """Replicas by dataset, read on first use. Thread-safe."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._open: dict[str, OpenDataset] = {}
+
+    def get(self, name: str) -> OpenDataset:
+        """The dataset's replica.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        with self._lock:
+            found = self._open.get(name)
+        if found is not None:
+            return found
+        meta = self._store.meta(name)
+        fresh = OpenDataset(Replica(meta, self._settings, shown_only=True), threading.Lock())
+        with self._lock:
+            return self._open.setdefault(name, fresh)
+
+    def meta(self, name: str) -> DatasetMeta:
+        """The dataset's public facts; NotFoundError."""
+        return self.get(name).meta
+
+    def stamp(self, name: str) -> Stamp:
+        """What every answer on the dataset depends on; one small round trip; NotFoundError."""
+        try:
+            return self._store.stamp(self.meta(name))
+        except NotFoundError:
+            # Detached, or attached anew: what this process has read is of no use any more.
+            self.forget(name)
+            return self._store.stamp(self.meta(name))
+
+    def refresh(self, name: str) -> OpenDataset:
+        """The dataset's replica, brought up to date; lock it before use; NotFoundError."""
+        found = self.get(name)
+        try:
+            with found.lock:
+                found.replica.refresh(self._store)
+        except NotFoundError:
+            self.forget(name)
+            found = self.get(name)
+            with found.lock:
+                found.replica.refresh(self._store)
+        return found
+
+    def forget(self, name: str) -> None:
+        """Drop what was read of a dataset."""
+        with self._lock:
+            self._open.pop(name, None)

@@ -1,0 +1,219 @@
+"""Ways to answer a stream of queries, and what each has spent: what a budget benchmark compares.
+
+All three draw real noise on the same counts and are charged under the same neighbour relation.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from qserver.charge import Charge
+from qserver.history import Estimator, Measurement
+from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.planning.allocation import fresh_alpha_nano
+from qserver.planning.ledger import CellLedger
+from qserver.planning.planner import plan_answer, row_step
+from qserver.primitive import Primitive
+from qserver.query import LinearQuery
+from qserver.requirement import Requirement
+from worker.mechanism import release
+
+LIMIT_NANO = 1000 * 10**9
+"""The population's limit: it only fixes the lattice here, and nothing reaches it."""
+
+
+@dataclass(frozen=True)
+class SeededEntropy:
+    """Reproducible randomness in place of the worker's; for synthetic counts alone."""
+
+    generator: random.Random
+
+    def uniform_below(self, n: int) -> int:
+        """An integer uniform on 0 .. n - 1."""
+        return self.generator.randrange(n)
+
+    def bernoulli(self, p: Fraction) -> bool:
+        """True with probability p, exactly."""
+        return self.generator.randrange(p.denominator) < p.numerator
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Synthetic private counts and the noise drawn on them.
+
+    Args:
+        cells: count per cell, shape of the domain.
+        entropy: where the noise comes from.
+    """
+
+    cells: npt.NDArray[np.int64]
+    entropy: SeededEntropy
+
+    @classmethod
+    def seeded(cls, sizes: tuple[int, ...], seed: int) -> Counts:
+        """Uneven counts of mean about 100, and the noise of this seed."""
+        generator = np.random.default_rng(seed)
+        means = generator.lognormal(4.1, 1.0, sizes)
+        return cls(generator.poisson(means), SeededEntropy(random.Random(seed)))
+
+    def truth(self, query: LinearQuery) -> Fraction:
+        """The exact answer."""
+        total = Fraction(0)
+        for term in query.terms:
+            left = self.cells
+            for axis in reversed(range(left.ndim)):
+                weights = term.by_axis.get(axis)
+                left = left.sum(axis=-1) if weights is None else left @ weights.dense
+            total += term.coefficient * int(left)
+        return total
+
+    def release(self, query: LinearQuery, *, step: Fraction, alpha_nano: int) -> int:
+        """Lattice index of a noisy answer."""
+        truth = self.truth(query)
+        return release(truth, step=step, alpha_nano=alpha_nano, entropy=self.entropy)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What became of one query.
+
+    Args:
+        measured: whether a row was measured.
+        low, high: ends of the interval given, in the query's units.
+    """
+
+    measured: bool
+    low: float
+    high: float
+
+
+class Method(Protocol):
+    """A way to answer."""
+
+    @property
+    def spent_nano(self) -> int:
+        """What it has spent so far."""
+
+    def ask(self, query: Primitive, requirement: Requirement) -> Asked:
+        """Answer within the requirement, whatever it costs."""
+
+
+class Naive:
+    """Every query is measured, and every charge is added to the sum."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._spent_nano = 0
+
+    @property
+    def spent_nano(self) -> int:
+        """The sum of all charges: sequential composition."""
+        return self._spent_nano
+
+    def ask(self, query: Primitive, requirement: Requirement) -> Asked:
+        """Measure."""
+        charge = _fresh_charge(query, requirement)
+        self._spent_nano += charge.alpha_nano
+        return _measured(self._counts, query, requirement, charge)
+
+
+class ExactCache:
+    """A query asked before, no shorter and no surer, costs nothing; the rest is measured.
+
+    It enjoys the cell ledger: rows that share no cell share the budget.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._ledger = CellLedger(counts.cells.shape)
+        self._kept: dict[str, list[tuple[Requirement, Asked]]] = {}
+
+    @property
+    def spent_nano(self) -> int:
+        """The greatest loss of a cell."""
+        return self._ledger.spent_nano
+
+    def ask(self, query: Primitive, requirement: Requirement) -> Asked:
+        """The kept answer, or a measurement."""
+        kept = self._kept.setdefault(query.key, [])
+        for earlier, found in kept:
+            if requirement.is_looser_than(earlier):
+                return Asked(measured=False, low=found.low, high=found.high)
+        charge = _fresh_charge(query, requirement)
+        self._ledger.append(charge)
+        asked = _measured(self._counts, query, requirement, charge)
+        kept.append((requirement, asked))
+        return asked
+
+
+@dataclass
+class Planned:
+    """The planner of this project: history, else the cheapest of its plans."""
+
+    counts: Counts
+    seed: int
+    n_rows: int = 0
+    engine: InferenceEngine = field(init=False)
+    ledger: CellLedger = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = self.counts.cells.shape
+        self.engine = InferenceEngine(sizes, random.Random(self.seed))
+        self.ledger = CellLedger(sizes)
+
+    @property
+    def spent_nano(self) -> int:
+        """The greatest loss of a cell."""
+        return self.ledger.spent_nano
+
+    def ask(self, query: Primitive, requirement: Requirement) -> Asked:
+        """Answer from history, or measure what the plan says and answer then."""
+        plan = plan_answer(
+            query,
+            requirement,
+            engine=self.engine,
+            ledger=self.ledger,
+            limit_nano=LIMIT_NANO,
+        )
+        for row in plan.rows:
+            index = self.counts.release(row.row, step=row.step, alpha_nano=row.alpha_nano)
+            measurement = Measurement(
+                self.n_rows, row.row, row.key, row.alpha_nano, row.step, index
+            )
+            self.engine.extend([measurement])
+            self.ledger.append(Charge(row.row, row.alpha_nano, "benchmark"))
+            self.n_rows += 1
+        estimate = self.engine.estimate(query, confidence=requirement.confidence)
+        if estimate is None:
+            raise RuntimeError("A query that was just answered must have an estimate.")
+        self._remember(query, estimate)
+        interval = estimate.posterior.scaled(query.multiplier).interval(requirement.confidence)
+        return Asked(measured=bool(plan.rows), low=interval.low, high=interval.high)
+
+    def _remember(self, query: Primitive, estimate: RowEstimate) -> None:
+        """Keep the weights of the answer, as the server does."""
+        if estimate.method not in ("direct", "stored"):
+            self.engine.extend([Estimator(query.key, estimate.weights)])
+
+
+def _fresh_charge(query: Primitive, requirement: Requirement) -> Charge:
+    step = row_step(query, limit_nano=LIMIT_NANO, records_per_person=1).step
+    alpha_nano = fresh_alpha_nano(requirement, multiplier=query.multiplier, step=step)
+    return Charge(query.row, alpha_nano, "benchmark")
+
+
+def _measured(
+    counts: Counts, query: Primitive, requirement: Requirement, charge: Charge
+) -> Asked:
+    """The interval of exactly the asked length around a noisy answer."""
+    step = row_step(query, limit_nano=LIMIT_NANO, records_per_person=1).step
+    index = counts.release(query.row, step=step, alpha_nano=charge.alpha_nano)
+    centre = float(index * step * query.multiplier)
+    half = requirement.half_width
+    return Asked(measured=True, low=centre - half, high=centre + half)
