@@ -23,18 +23,28 @@ INTEGER_SCHEMA: dict[str, Any] = {
     "anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]+$"}],
     "description": "as a text beyond 2^53 - 1",
 }
+# Pairs are written without `prefixItems`, which not every tool reads.
+PAIR_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "number"},
+    "minItems": 2,
+    "maxItems": 2,
+}
+PRICE_POINT_SCHEMA: dict[str, Any] = {**PAIR_SCHEMA, "items": {"type": ["number", "null"]}}
 TERMS_SCHEMA: dict[str, Any] = {
     "type": "array",
     "items": {
         "type": "array",
-        "prefixItems": [
-            {"type": "string", "description": "coefficient, an exact fraction"},
-            {
-                "type": "array",
-                "items": {"type": "array", "minItems": 3, "maxItems": 3},
-                "description": "[attribute's position, stops of the runs, weight of each run]",
-            },
-        ],
+        "items": {
+            "anyOf": [
+                {"type": "string", "description": "first: coefficient, an exact fraction"},
+                {
+                    "type": "array",
+                    "items": {"type": "array", "minItems": 3, "maxItems": 3},
+                    "description": "second: per attribute [position, stops of runs, weights]",
+                },
+            ]
+        },
         "minItems": 2,
         "maxItems": 2,
     },

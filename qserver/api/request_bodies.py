@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from qserver.api.errors import fields_problem
-from qserver.api.query_schema import JSON_REF
+from qserver.api.query_schema import JSON_REF, PAIR_SCHEMA
 from qserver.errors import InputError
 from qserver.requirement import MIN_DELTA, Requirement
 
@@ -25,7 +25,6 @@ def _number(value: object) -> float:
 
 
 Number = Annotated[float, BeforeValidator(_number)]
-_PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 QueryDocument = Annotated[dict[str, Any], WithJsonSchema({JSON_REF: "Query"})]
 
 
@@ -87,7 +86,7 @@ class ProbabilityRequest(RequestBody):
     query: QueryDocument
     # The defaults mean nothing: what counts is which of the two was given, and null is neither.
     at_least: Number = Field(0.0, description="asks for P(q >= at_least)")
-    between: Annotated[tuple[Number, Number], WithJsonSchema(_PAIR)] = Field(
+    between: Annotated[tuple[Number, Number], WithJsonSchema(PAIR_SCHEMA)] = Field(
         (0.0, 0.0), description="[a, b] with a <= b; asks for P(a <= q <= b)"
     )
 

@@ -22,7 +22,13 @@ from qserver.answer import (
     Source,
 )
 from qserver.api.errors import job_problem
-from qserver.api.query_schema import INTEGER_SCHEMA, JSON_REF, TERMS_SCHEMA
+from qserver.api.query_schema import (
+    INTEGER_SCHEMA,
+    JSON_REF,
+    PAIR_SCHEMA,
+    PRICE_POINT_SCHEMA,
+    TERMS_SCHEMA,
+)
 from qserver.api.wire import epsilon, wire_integer, wire_value
 
 WideInteger = Annotated[
@@ -30,8 +36,10 @@ WideInteger = Annotated[
 ]
 Terms = Annotated[list[list[Any]], PlainSerializer(wire_value), WithJsonSchema(TERMS_SCHEMA)]
 Epsilon = Annotated[float, Field(description="in epsilon, a multiple of 1e-9", ge=0)]
+PricePoint = Annotated[tuple[float, float | None], WithJsonSchema(PRICE_POINT_SCHEMA)]
 Interval = Annotated[
-    tuple[float, float], Field(description="[low, high], both ends rounded outward")
+    tuple[float, float],
+    WithJsonSchema({**PAIR_SCHEMA, "description": "[low, high], both ends rounded outward"}),
 ]
 
 
@@ -126,7 +134,7 @@ class ExplanationBody(BaseModel):
     affordable: bool
     plan: list[PlanRowBody]
     free: OfferBody | None
-    curve: list[tuple[float, float | None]] = Field(
+    curve: list[PricePoint] = Field(
         description="[length, price] at the same confidence; a null price is out of reach"
     )
     sensitivity: float

@@ -168,11 +168,13 @@ class RowSpace:
         self._dependence = grown_matrix(self._dependence, self._covariance.n, n)
         start = self._least_variance(found.values)
         reach = self._reachable(found.values)
+        directions = self._dependence[reach, :n]
+        used = np.flatnonzero((found.values != 0.0) | (directions != 0.0).any(axis=0))
         return Combinations(
-            basis=basis,
+            basis=basis.part(used),
             dependent=self._dependent_noise.noise.part(reach),
-            coefficients=found.values,
-            directions=self._dependence[reach, :n],
+            coefficients=found.values[used],
+            directions=directions[:, used],
             start=start[reach],
             error=found.error * self._basis.dual_norm(basis.sizes),
             direction_errors=self._errors.view[reach],

@@ -69,13 +69,14 @@ class CombinedProblem:
         for _ in range(_MAX_TRIALS):
             trial = self._trial(log_scale, a)
             excess = trial.tail.half_width - self._target
+            step = -excess / max(trial.slope, 1e-300)
             if excess <= 0.0:
                 low, best, a = log_scale, trial, trial.tail.a
             else:
                 high = log_scale
-            if high - low <= _TOLERANCE or low >= _LARGEST_LOG:
+            if high - low <= _TOLERANCE or low >= _LARGEST_LOG or 0.0 <= step <= _TOLERANCE:
                 break
-            newton = log_scale - excess / max(trial.slope, 1e-300) - 0.25 * _TOLERANCE
+            newton = log_scale + step - 0.5 * _TOLERANCE
             log_scale = newton if low < newton < high else _between(low, high)
         return self._result(best)
 

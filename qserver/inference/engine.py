@@ -139,10 +139,10 @@ class InferenceEngine:
             return None
         if known.half_width <= half_width:
             return Combined(0.0, known.weights, 0.0)
-        options = [self._only(known)]
         found = self._combinations_of(primitive)
-        if found is not None:
-            options.append(found)
+        options = [] if found is None else [found]
+        if known.method in ("direct", "stored"):
+            options.append(self._only(known))
         problems = [
             CombinedProblem(o, confidence=confidence, target=half_width, step=float(step))
             for o in options

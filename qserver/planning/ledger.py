@@ -102,7 +102,7 @@ class CellLedger:
     @property
     def exact(self) -> bool:
         """Whether `spent_nano` is the greatest loss itself, rounded up."""
-        return self._bound_is_exact and self.spent_nano == self.bound_nano
+        return self.spent_nano == self.bound_nano and self._bound_is_exact
 
     def spent_after(self, charges: Sequence[AnyCharge]) -> int:
         """What `spent_nano` would be after these charges as well; nothing is changed.

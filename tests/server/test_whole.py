@@ -1,0 +1,200 @@
+"""The whole server as processes: gunicorn, two workers, a real store, real HTTP clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
+from qserver.config import Settings
+from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.store import Cursor, Store
+from tests.deployment import Deployment
+
+N_WORKERS = 2
+# 7,919 of 12,345 people are 20 years old: numbers to look for where they must not be.
+N_PLANTED, N_TOTAL = 7919, 12345
+SECRET = "PLANTED-LABEL-ZANZIBAR"
+PLANTED = [(20, "Male")] * N_PLANTED + [(21, SECRET)] * (N_TOTAL - N_PLANTED)
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A running server with its processes."""
+
+    town: Deployment
+    port: int
+    workers: list[Child]
+    logs: Path
+
+    def call(self, method: str, path: str, document: object = None, **headers: str) -> Reply:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        body = None if document is None else json.dumps(document)
+        sent = {"Content-Type": "application/json"} if body else {}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body=body, headers=sent)
+        response = connection.getresponse()
+        reply = Reply(response.status, json.loads(response.read()), dict(response.headers))
+        connection.close()
+        return reply
+
+    def ask(self, where: dict[str, Any], *, length: float = 60, **headers: str) -> Reply:
+        document = {"query": {"where": where}, "length": length, "confidence": 0.95}
+        return self.call("POST", "/v1/datasets/people/query", document, **headers)
+
+    def charges(self) -> tuple[str, ...]:
+        store = Store.open(self.town.settings)
+        return store.changes(self.town.meta, Cursor(), shown_only=True).charges
+
+
+def start_worker(settings: Settings, log: Path) -> Child:
+    command = python_command("-m", "worker", "run")
+    return Child(
+        ChildSpec(
+            name="worker",
+            command=command,
+            log=log,
+            environment=child_environment(settings, os.environ),
+        )
+    )
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Iterator[Whole]:
+    with EmbeddedServer.start(tmp_path / "state") as server:
+        town = Deployment.make(tmp_path / "state", server.url, limit="0.3", rows=PLANTED)
+        listener = listen("127.0.0.1", 0)
+        settings = replace(town.settings, wait_s=20, slot_ms=5, lease_ms=1500)
+        town = replace(town, settings=settings)
+        logs = tmp_path / "logs"
+        logs.mkdir()
+        workers = [start_worker(settings, logs / f"worker{i}.log") for i in range(N_WORKERS)]
+        web = Child(
+            http_spec(settings, listener=listener, log=logs / "web.log", environ=os.environ)
+        )
+        found = Whole(town, listener.getsockname()[1], workers, logs)
+        try:
+            assert found.call("GET", "/healthz").status == 200
+            yield found
+        finally:
+            web.stop()
+            for worker in workers:
+                worker.stop()
+            listener.close()
+
+
+def everything_public(whole: Whole, state: Path) -> bytes:
+    """All that left the workers' memory but their private folder: store files, logs, replies."""
+    parts = [p.read_bytes() for p in (state / "redis").rglob("*") if p.is_file()]
+    parts += [p.read_bytes() for p in whole.logs.iterdir()]
+    for path in ("", "/people", "/people/history", "/people/ledger"):
+        parts.append(json.dumps(whole.call("GET", f"/v1/datasets{path}").body).encode())
+    return b"".join(parts)
+
+
+def test_sixty_identical_questions_charge_once(whole: Whole) -> None:
+    with ThreadPoolExecutor(60) as pool:
+        replies = list(pool.map(lambda _i: whole.ask({"age": 20}), range(60)))
+    assert {r.status for r in replies} == {200}
+    assert len({r.body["estimate"] for r in replies}) == 1
+    assert len(whole.charges()) == 1
+
+
+def test_different_questions_never_pass_the_limit(whole: Whole) -> None:
+    """40 overlapping questions of 0.1 epsilon under a limit of 0.3, from 40 clients at once."""
+    questions = [
+        {"age": {"below": 21 + i % 10}, "sex": {"not": ["Male", "Female"][: i // 10]}}
+        for i in range(20, 40)
+    ]
+    questions += [{"age": {"at_least": 20 + i % 10}} for i in range(1, 10)]
+    with ThreadPoolExecutor(30) as pool:
+        replies = list(pool.map(whole.ask, questions))
+    refused = [r for r in replies if r.status == 409]
+    assert {r.status for r in replies} == {200, 409}
+    assert {r.body["code"] for r in refused} == {"budget_exhausted"}
+    assert all(r.body["price"] > r.body["remaining"] for r in refused)
+    status = whole.call("GET", "/v1/datasets/people").body
+    assert 0.2 < status["spent"] <= status["limit"] == 0.3
+    measured = [r for r in replies if r.status == 200 and r.body["source"] == "measured"]
+    assert len(whole.charges()) == len({r.body["evidence"][-1] for r in measured})
+
+
+def test_a_job_is_polled_to_its_answer(whole: Whole) -> None:
+    accepted = whole.ask({"age": 22}, Prefer="respond-async")
+    assert accepted.status == 202
+    assert accepted.headers["Location"] == f"/v1/jobs/{accepted.body['id']}"
+    deadline = time.monotonic() + 20
+    job = whole.call("GET", accepted.headers["Location"]).body
+    while job["state"] not in ("done", "failed") and time.monotonic() < deadline:
+        job = whole.call("GET", accepted.headers["Location"]).body
+    assert job["state"] == "done"
+    assert job["result"]["source"] == "measured"
+
+
+def test_an_idempotency_key_gives_the_same_answer_and_refuses_another_body(whole: Whole) -> None:
+    first = whole.ask({"age": 23}, Idempotency_Key="k1")
+    again = whole.ask({"age": 23}, Idempotency_Key="k1")
+    other = whole.ask({"age": 24}, Idempotency_Key="k1")
+    assert first.body == again.body
+    assert first.body["source"] == "measured"
+    assert (other.status, other.body["code"]) == (422, "idempotency_mismatch")
+    assert len(whole.charges()) == 1
+
+
+def test_the_server_goes_on_when_a_worker_is_killed_and_says_so_when_none_is_left(
+    whole: Whole,
+) -> None:
+    os.kill(whole.workers[0].pid, 9)
+    assert whole.ask({"age": 25}).status == 200
+    os.kill(whole.workers[1].pid, 9)
+    deadline = time.monotonic() + 20
+    while whole.call("GET", "/v1/datasets/people").body["worker_alive"]:
+        assert time.monotonic() < deadline
+    refused = whole.ask({"age": 26})
+    assert (refused.status, refused.body["code"]) == (503, "no_worker")
+    assert whole.ask({"age": 25}).body["source"] == "history"
+
+
+def test_workers_finish_their_job_and_leave_when_asked_to_stop(whole: Whole) -> None:
+    accepted = whole.ask({"age": 27}, Prefer="respond-async")
+    for worker in whole.workers:
+        worker.stop()
+    assert [w.status for w in whole.workers] == [0, 0]
+    state = whole.call("GET", accepted.headers["Location"]).body["state"]
+    assert state in ("done", "queued")
+
+
+def test_nothing_private_leaves_the_worker(whole: Whole, tmp_path: Path) -> None:
+    """True counts, labels outside the domain and file names are planted and looked for."""
+    for question in ({"age": 20}, {"age": 21}, {"sex": "other"}, {"age": {"below": 22}}):
+        whole.ask(question, length=2000)
+    public = everything_public(whole, tmp_path / "state")
+    entry = whole.town.registry.entry("people")
+    assert b"people" in public  # the control: what is public is found by the same search
+    assert entry.snapshot.encode() in public
+    for secret in (
+        str(N_PLANTED),
+        str(N_TOTAL),
+        str(N_TOTAL - N_PLANTED),
+        SECRET,
+        entry.data,
+        entry.fingerprint,
+        whole.town.registry.key().hex(),
+    ):
+        assert secret.encode() not in public, secret
