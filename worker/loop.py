@@ -31,6 +31,7 @@ from worker.tables import Table
 
 _BLOCK_MS = 500
 _LEASE_PAUSE_S = 0.002
+_CHECK_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,10 @@ class Loop:
         trusted: Trusted,
         log: logging.Logger,
         pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
+        self._next_check = 0.0
         self._settings = settings
         self._trusted = trusted
         self._log = log
@@ -158,6 +162,10 @@ class Loop:
                     self._writer.release(lease)
 
     def _turn(self, heartbeat: Heartbeat) -> None:
+        # Settings can change while the store runs: eviction, for one, leaves no other trace.
+        if self._clock() >= self._next_check:
+            self._writer.check_durable()
+            self._next_check = self._clock() + _CHECK_S
         taken = self._next()
         if taken is None:
             return

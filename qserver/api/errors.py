@@ -65,7 +65,7 @@ def problem_document(
         "type": f"/docs#{kind.code}",
         "title": kind.title,
         "status": kind.status,
-        "detail": _shown(kind.detail or detail),
+        "detail": _shown(kind.detail or detail or kind.title),
         "code": kind.code,
         **(facts or {}),
     }

@@ -14,7 +14,7 @@ import numpy as np
 
 from qserver.inference.classes import FloatArray
 from qserver.inference.estimable import SpanTest
-from qserver.inference.factor import GrowingFactor
+from qserver.inference.factor import GrowingFactor, Solution
 from qserver.inference.modular import Entropy
 from qserver.inference.rational import simple_rationals
 from qserver.inference.rows import FactoredRows, Products
@@ -24,7 +24,8 @@ from qserver.query import LinearQuery
 _CLEARLY_OUTSIDE = 1e-6
 _INSIDE = 1e-11
 _MIN_PIVOT = 1e-9
-_MAX_ERROR = 1e-7
+_MAX_ERROR = 1e-6
+_ROUNDING = 2.0**-50
 BATCH = 128
 _DROPPED = 1e-14
 _CHEAP_TO_REBALANCE = 256
@@ -51,16 +52,17 @@ class Admission:
     """What became of a new row.
 
     Args:
-        is_basis: it joined the basis, as its last row so far.
+        position: its place in the basis if it joined, else -1.
         coefficients: of a dependent row; None where the row is set aside (or is in the basis).
     """
 
-    is_basis: bool
+    position: int = -1
     coefficients: Coefficients | None = None
 
-
-_JOINED = Admission(is_basis=True)
-_SET_ASIDE = Admission(is_basis=False)
+    @property
+    def is_basis(self) -> bool:
+        """Whether the row joined the basis."""
+        return self.position >= 0
 
 
 class Basis:
@@ -105,16 +107,18 @@ class Basis:
         square = self._rows.gram([p.query for p in products])
         chosen = _independent(self._factor.leftovers(cross, square))
         self._factor.append(cross[:, chosen], square[np.ix_(chosen, chosen)])
+        joined = {}
         for i in chosen:
+            joined[i] = Admission(position=len(self))
             self._rows.add(queries[i])
-        joined = set(chosen)
-        return [_JOINED if i in joined else self._admit_close(q) for i, q in enumerate(queries)]
+        return [joined.get(i) or self._admit_close(q) for i, q in enumerate(queries)]
 
     def coefficients(self, query: LinearQuery) -> Coefficients | None:
         """Coefficients of `query`, or None if it is not in the row space."""
         if query.is_zero or not len(self):
             return None
-        fit = self._fit(self._rows.products(query))
+        products = self._rows.products(query)
+        fit = self._fit(products)
         if fit.distance > _CLEARLY_OUTSIDE:
             return None
         claim = simple_rationals(fit.coefficients.values)
@@ -122,22 +126,24 @@ class Basis:
             return Coefficients(claim.values, 0.0, self._measure)
         if not self._span.contains(self._rows, query):
             return None
+        fit = self._refined(products, fit)
         if not fit.is_sound and self._rebalance():
             # The floats disagree with the exact test: better conditioned, and with new primes.
             self._span.refresh()
             if not self._span.contains(self._rows, query):
                 return None
-            fit = self._fit(self._rows.products(query))
+            products = self._rows.products(query)
+            fit = self._refined(products, self._fit(products))
         return fit.coefficients if fit.is_sound else None
 
     def _admit_close(self, query: LinearQuery) -> Admission:
         """A row that is dependent or close to it."""
         found = self.coefficients(query)
         if found is not None:
-            return Admission(is_basis=False, coefficients=found)
+            return Admission(coefficients=found)
         if self._join(query) or (self._rebalance() and self._join(query)):
-            return _JOINED
-        return _SET_ASIDE
+            return Admission(position=len(self) - 1)
+        return Admission()
 
     def _join(self, query: LinearQuery) -> bool:
         products = self._rows.products(query)
@@ -173,21 +179,25 @@ class Basis:
         return True
 
     def _fit(self, products: Products) -> _Fit:
-        solution = self._factor.solve(products.rows[:, None])
-        x, g = solution.x[:, 0], products.rows
-        square = products.query.square
-        distance = square - float(x @ (g + solution.residual[:, 0]))
+        return self._judge(products, self._factor.solve(products.rows))
+
+    def _refined(self, products: Products, fit: _Fit) -> _Fit:
+        return self._judge(products, self._factor.refined(products.rows, fit.solution))
+
+    def _judge(self, products: Products, solution: Solution) -> _Fit:
+        x, g, square = solution.x, products.rows, products.query.square
+        distance = square - float(x @ (g + solution.residual))
         # Zeros spare work later. The G-norm of what is dropped is at most sqrt(r) times its own.
         kept = np.abs(x) > _DROPPED * np.abs(x).max(initial=0.0)
-        dropped = float(np.linalg.norm(x[~kept])) * len(x) ** 0.5
-        error = float(solution.error[0]) + dropped
+        error = solution.error + float(np.linalg.norm(x[~kept])) * len(x) ** 0.5
         scale = products.query.log_scale
         values = np.where(kept, x, 0.0) * np.exp2(scale - self._rows.log_scales)
-        found = Coefficients(
-            values, error * 2.0 ** (scale - self._rows.log_scale(0)), self._measure
-        )
-        sound = distance <= _INSIDE * square and error <= _MAX_ERROR and square > _MIN_PIVOT
-        return _Fit(found, distance / square, sound)
+        unit = 2.0 ** (scale - self._rows.log_scale(0))
+        found = Coefficients(values, error * unit, self._measure)
+        noise = _ROUNDING * float(np.abs(x).sum()) ** 2
+        inside = distance <= _INSIDE * square + noise
+        sound = inside and error <= _MAX_ERROR and square > _MIN_PIVOT
+        return _Fit(found, distance / square, sound, solution)
 
 
 @dataclass(frozen=True)
@@ -197,6 +207,7 @@ class _Fit:
     coefficients: Coefficients
     distance: float
     is_sound: bool
+    solution: Solution
 
 
 def _independent(gram: FloatArray, least: float = _CLEARLY_OUTSIDE) -> list[int]:

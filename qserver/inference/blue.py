@@ -36,13 +36,13 @@ class Noise:
         ids: measurement ids.
         scales: Laplace scales b.
         steps: what the lattice adds per unit of weight.
-        sizes: abs(released answer).
+        answers: the released answers, as floats.
     """
 
     ids: npt.NDArray[np.int64]
     scales: FloatArray
     steps: FloatArray
-    sizes: FloatArray
+    answers: FloatArray
 
     def joined(self, other: Noise) -> Noise:
         """These rows and then the others."""
@@ -50,12 +50,14 @@ class Noise:
             np.concatenate([self.ids, other.ids]),
             np.concatenate([self.scales, other.scales]),
             np.concatenate([self.steps, other.steps]),
-            np.concatenate([self.sizes, other.sizes]),
+            np.concatenate([self.answers, other.answers]),
         )
 
     def part(self, chosen: npt.NDArray[np.intp]) -> Noise:
         """The chosen rows."""
-        return Noise(self.ids[chosen], self.scales[chosen], self.steps[chosen], self.sizes[chosen])
+        return Noise(
+            self.ids[chosen], self.scales[chosen], self.steps[chosen], self.answers[chosen]
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Combinations:
     def float_error(self, a: FloatArray) -> float:
         """Bound on what float coefficients and rounding may add to the estimate, in records."""
         sizes = np.abs(self.coefficients) + np.abs(a) @ np.abs(self.directions)
-        rounding = _ROUNDING * (np.count_nonzero(a) + 2) * float(sizes @ self.basis.sizes)
+        rounding = _ROUNDING * (np.count_nonzero(a) + 2) * float(sizes @ np.abs(self.basis.answers))
         return self.error + float(np.abs(a) @ self.direction_errors) + rounding
 
 
@@ -144,10 +146,10 @@ class RowSpace:
 
     def _extend_batch(self, batch: Sequence[Measurement]) -> None:
         admissions = self._basis.admit([m.row for m in batch])
-        for measurement, admission in zip(batch, admissions, strict=True):
-            if admission.is_basis:
-                self._basis_noise.append(measurement)
-        answers = self._basis.dual_norm(self._basis_noise.noise.sizes)
+        joined = [(a.position, m) for a, m in zip(admissions, batch, strict=True) if a.is_basis]
+        for _, measurement in sorted(joined, key=lambda pair: pair[0]):
+            self._basis_noise.append(measurement)
+        answers = self._basis.dual_norm(self._basis_noise.noise.answers)
         for measurement, admission in zip(batch, admissions, strict=True):
             found = admission.coefficients
             if found is not None and found.measure != self._basis.measure:
@@ -176,7 +178,7 @@ class RowSpace:
             coefficients=found.values[used],
             directions=directions[:, used],
             start=start[reach],
-            error=found.error * self._basis.dual_norm(basis.sizes),
+            error=found.error and found.error * self._basis.dual_norm(basis.answers),
             direction_errors=self._errors.view[reach],
         )
 
@@ -207,7 +209,7 @@ class RowSpace:
         spread = values * np.square(self._basis_noise.noise.scales)
         scales = self._covariance_scales.view
         right = (self._dependence[:k, :n] @ spread) / scales
-        return np.asarray(self._covariance.solve(right[:, None]).x[:, 0] / scales)
+        return np.asarray(self._covariance.solve(right).x / scales)
 
     def _reachable(self, values: FloatArray) -> npt.NDArray[np.intp]:
         """Dependent rows that share basis rows with the query, directly or through others."""
@@ -228,7 +230,7 @@ def noise_of(measurements: Sequence[Measurement]) -> Noise:
         np.array([m.id for m in measurements], dtype=np.int64),
         np.array([m.scale for m in measurements], dtype=np.float64),
         np.array([m.lattice_allowance for m in measurements], dtype=np.float64),
-        np.array([abs(float(m.value)) for m in measurements], dtype=np.float64),
+        np.array([float(m.value) for m in measurements], dtype=np.float64),
     )
 
 
@@ -237,7 +239,7 @@ class _NoiseList:
         self._ids = GrowingArray(np.int64)
         self._scales = GrowingArray(np.float64)
         self._steps = GrowingArray(np.float64)
-        self._sizes = GrowingArray(np.float64)
+        self._answers = GrowingArray(np.float64)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -246,11 +248,11 @@ class _NoiseList:
         self._ids.extend([measurement.id])
         self._scales.extend([measurement.scale])
         self._steps.extend([measurement.lattice_allowance])
-        self._sizes.extend([abs(float(measurement.value))])
+        self._answers.extend([float(measurement.value)])
 
     @property
     def noise(self) -> Noise:
-        return Noise(self._ids.view, self._scales.view, self._steps.view, self._sizes.view)
+        return Noise(self._ids.view, self._scales.view, self._steps.view, self._answers.view)
 
 
 def _padded(values: FloatArray, n: int) -> FloatArray:

@@ -28,6 +28,9 @@ from qserver.primitive import Primitive
 from qserver.requirement import check_confidence
 
 _CACHE_SIZE = 4096
+_KEPT = 0.8
+"""Part of the cap that is kept when it is passed, so that this happens rarely."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -72,7 +75,8 @@ class InferenceEngine:
     def __init__(
         self, sizes: tuple[int, ...], entropy: Entropy, *, max_rows: int = MAX_ROWS
     ) -> None:
-        self._space = RowSpace(sizes, entropy, max_rows=max_rows)
+        self._sizes, self._entropy, self._max_rows = tuple(sizes), entropy, max_rows
+        self._space = RowSpace(self._sizes, entropy, max_rows=max_rows)
         self._measurements: list[Measurement] = []
         self._pending: list[Measurement] = []
         self._direct: dict[str, list[int]] = {}
@@ -160,6 +164,16 @@ class InferenceEngine:
         rows = [self._measurements[i] for i in known.ids]
         return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
 
+    def _catch_up(self) -> None:
+        """Bring new measurements into play; where that passes the cap, the most useful rows."""
+        if not self._pending:
+            return
+        if self._space.n_rows + len(self._pending) > self._max_rows:
+            self._space = RowSpace(self._sizes, self._entropy, max_rows=self._max_rows)
+            self._pending = _most_useful(self._measurements, int(_KEPT * self._max_rows))
+        self._space.extend(self._pending)
+        self._pending = []
+
     def _add(self, measurement: Measurement) -> None:
         if measurement.id != len(self._measurements):
             condition = f"be {len(self._measurements)}, the next one"
@@ -186,13 +200,15 @@ class InferenceEngine:
         return min(candidates, key=lambda c: c.half_width, default=None)
 
     def _combine(self, combinations: Combinations, confidence: float) -> RowEstimate:
-        tail = TailProblem(combinations, confidence).best()
-        weights = combinations.weights(tail.a)
+        a = combinations.start
+        if len(a):
+            a = TailProblem(combinations, confidence).best().a
+        weights = combinations.weights(a)
         ids = np.concatenate([combinations.basis.ids, combinations.dependent.ids])
         used = np.flatnonzero(weights)
         pairs = tuple((int(ids[i]), float(weights[i])) for i in used)
-        method = "tail" if (tail.a != combinations.start).any() else "blue"
-        return self._evaluate(pairs, combinations.float_error(tail.a), confidence, method)
+        method = "tail" if (a != combinations.start).any() else "blue"
+        return self._evaluate(pairs, combinations.float_error(a), confidence, method)
 
     def _evaluate(
         self,
@@ -217,14 +233,18 @@ class InferenceEngine:
         return float(primitive.row.terms[0].coefficient / measured.terms[0].coefficient)
 
     def _combinations_of(self, primitive: Primitive) -> Combinations | None:
-        if self._pending:
-            self._space.extend(self._pending)
-            self._pending = []
+        self._catch_up()
         key = primitive.key
         if key not in self._combinations:
             _trim(self._combinations)
             self._combinations[key] = self._space.combinations(primitive.row)
         return self._combinations[key]
+
+
+def _most_useful(measurements: list[Measurement], n: int) -> list[Measurement]:
+    """The n rows of least noise, public ones first, newer before older; in history order."""
+    chosen = sorted(measurements, key=lambda m: (m.scale, -m.id))[:n]
+    return sorted(chosen, key=lambda m: m.id)
 
 
 def _trim(cache: OrderedDict[K, V]) -> None:

@@ -16,23 +16,24 @@ from qserver.inference.classes import FloatArray
 from qserver.inference.growing import grown_matrix
 
 _BLOCK_ENTRIES = 1 << 17
+_MAX_BLOCK = 256
 _ROUNDING = 2.0**-53
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Solutions of G x = g, one per column.
+    """Solution of G x = g.
 
     Args:
-        x: shape (n, m).
-        error: bound on the G-norm of each column's error, sqrt(d' G d), shape (m,): rigorous up
-            to the rounding of the residual, for which an estimate is added.
-        residual: g - G x, shape (n, m).
+        x: shape (n,).
+        residual: g - G x, shape (n,).
+        error: bound on the G-norm of what is wrong with x: rigorous up to the rounding of the
+            residual, for which an estimate is added.
     """
 
     x: FloatArray
-    error: FloatArray
     residual: FloatArray
+    error: float
 
 
 class GrowingFactor:
@@ -45,18 +46,23 @@ class GrowingFactor:
         self.inverse_trace = 0.0
 
     def solve(self, right: FloatArray) -> Solution:
-        """Solutions for the columns of `right`, shape (n, m), with one step of refinement."""
-        x = self._apply_inverse(right)
-        x += self._apply_inverse(right - self._apply(x))
+        """Solution of G x = g for g of shape (n,), not yet refined."""
+        return self._solution(right, self._apply_inverse(right))
+
+    def refined(self, right: FloatArray, solution: Solution) -> Solution:
+        """The same after one step of refinement."""
+        return self._solution(right, solution.x + self._apply_inverse(solution.residual))
+
+    def _solution(self, right: FloatArray, x: FloatArray) -> Solution:
         residual = right - self._apply(x)
-        sizes = np.linalg.norm(x, axis=0)
-        noise = _ROUNDING * (4.0 * sizes * np.sqrt(self.n + 1.0) + np.linalg.norm(right, axis=0))
-        error = self.inverse_trace**0.5 * (np.linalg.norm(residual, axis=0) + noise)
-        return Solution(x, error, residual)
+        size = float(np.linalg.norm(x))
+        noise = _ROUNDING * (4.0 * size * (self.n + 1.0) ** 0.5 + float(np.linalg.norm(right)))
+        error = self.inverse_trace**0.5 * (float(np.linalg.norm(residual)) + noise)
+        return Solution(x, residual, error)
 
     def dual_norm(self, values: FloatArray) -> float:
         """abs(K y) for y of shape (n,): the largest y d over d of G-norm 1."""
-        return float(np.linalg.norm(self._half(values[:, None])))
+        return float(np.linalg.norm(self._half(values)))
 
     def leftovers(self, cross: FloatArray, square: FloatArray) -> FloatArray:
         """Gram matrix of new vectors minus their projections on the old, shape (m, m).
@@ -83,12 +89,15 @@ class GrowingFactor:
         self._gram = grown_matrix(self._gram, end, end)
         self._inverse = grown_matrix(self._inverse, end, end)
         self._gram[n:end, :n], self._gram[n:end, n:end] = cross.T, square
+        # Above the diagonal only what a block of `_apply` on the diagonal may reach.
+        near = max(0, n - _MAX_BLOCK)
+        self._gram[near:n, n:end] = cross[near:]
         self._inverse[n:end, :n], self._inverse[n:end, n:end] = left, np.tril(corner)
         self.inverse_trace += float(np.square(left).sum() + np.square(np.tril(corner)).sum())
         self.n += m
 
     def _blocks(self) -> list[slice]:
-        rows = max(16, min(256, _BLOCK_ENTRIES // max(1, self.n)))
+        rows = max(16, min(_MAX_BLOCK, _BLOCK_ENTRIES // max(1, self.n)))
         return [slice(i, min(i + rows, self.n)) for i in range(0, self.n, rows)]
 
     def _half(self, right: FloatArray) -> FloatArray:
@@ -114,12 +123,9 @@ class GrowingFactor:
         return out
 
     def _apply(self, x: FloatArray) -> FloatArray:
-        """G x, from the lower triangle alone."""
+        """G x, from the blocks on and below the diagonal."""
         out = np.zeros_like(x)
         for block in self._blocks():
-            left, corner = self._gram[block, : block.start], np.tril(self._gram[block, block])
-            out[block] += (
-                left @ x[: block.start] + corner @ x[block] + np.tril(corner, -1).T @ x[block]
-            )
-            out[: block.start] += left.T @ x[block]
+            out[block] += self._gram[block, : block.stop] @ x[: block.stop]
+            out[: block.start] += self._gram[block, : block.start].T @ x[block]
         return out

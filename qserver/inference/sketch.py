@@ -87,12 +87,12 @@ class Sketcher:
         return self.field.sparse_matmul(vectors.matrix, below)
 
     def _sum(self, factor: Factor, blocks: Sequence[int]) -> FloatArray:
-        total = np.zeros(len(blocks) * BLOCK)
         jumps = self.field.reduce(jumps_of(factor.weights).astype(np.float64))
-        for stop, jump in zip(factor.weights.stops, jumps, strict=True):
-            below = np.concatenate([self._below(factor.axis, stop, b) for b in blocks])
-            total = self.field.reduce(total + self.field.reduce(jump * below))
-        return total
+        below = [
+            np.concatenate([self._below(factor.axis, stop, b) for b in blocks])
+            for stop in factor.weights.stops
+        ]
+        return np.asarray(self.field.matmul(jumps[None], np.stack(below))[0])
 
     def _expand(self, axis: int, position: int, block: int) -> FloatArray:
         if position == self._sizes[axis]:

@@ -78,7 +78,7 @@ def cell_shapes(row: LinearQuery) -> tuple[Shape, ...]:
         parts = zip(grids, alone, strict=True)
         return tuple(_shape(g, g.values(query), query.denominator) for g, query in parts)
     ends = _ends(grid, row)
-    return (Shape(ends.layout, np.maximum(-ends.low, ends.high), row.denominator, exact=False),)
+    return (_bound(ends, np.maximum(-ends.low, ends.high), row.denominator),)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -100,7 +100,7 @@ def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
     ends = _ends(grid, row)
     doubled_middle = int(ends.low.min()) + int(ends.high.max())
     distances = np.maximum(doubled_middle - 2 * ends.low, 2 * ends.high - doubled_middle)
-    here = Shape(ends.layout, distances, 2 * row.denominator, exact=False)
+    here = _bound(ends, distances, 2 * row.denominator)
     return here, on_second_cell(here, len(row.sizes))
 
 
@@ -115,8 +115,9 @@ def _layout(axes: Iterable[AxisClasses]) -> Layout:
     return Layout(tuple(a.axis for a in kept), tuple(from_classes(a) for a in kept))
 
 
-def _shape(grid: ClassGrid, values: IntegerGrid, denominator: int) -> Shape:
-    return Shape(_layout(grid.axes), values, denominator)
+def _shape(grid: ClassGrid, values: NDArray[Any], denominator: int) -> Shape:
+    numerators: NDArray[Any] = np.asarray(values)
+    return Shape(_layout(grid.axes), numerators, denominator)
 
 
 def _roomy(values: NDArray[Any]) -> NDArray[Any]:
@@ -157,7 +158,12 @@ def _ends(grid: ClassGrid, row: LinearQuery) -> _Ends:
         values = part.term_values(term, coefficient, np.dtype(object))
         ends = [values * end for end in _outside(term, inside)]
         low, high = low + np.minimum(*ends), high + np.maximum(*ends)
-    return _Ends(_layout(part.axes), low, high)
+    # Sums of arrays without axes are plain integers.
+    return _Ends(_layout(part.axes), np.array(low, dtype=object), np.array(high, dtype=object))
+
+
+def _bound(ends: _Ends, numerators: NDArray[Any], denominator: int) -> Shape:
+    return Shape(ends.layout, np.array(numerators, dtype=object), denominator, exact=False)
 
 
 def _outside(term: Term, inside: Collection[int]) -> tuple[int, int]:

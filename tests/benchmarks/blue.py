@@ -175,12 +175,12 @@ def _cut(n_rows: int, n: int) -> Case:
     n_all = n_rows + 3 * n
     drawn = different([source.box(cuts) for _ in range(4 * n_all)], n_all)
     rows, extra = drawn[:n_rows], drawn[n_rows : n_rows + n]
-    answerable = _connected(rows, drawn[n_rows + n :])[:n]
+    answerable = connected(rows, drawn[n_rows + n :])[:n]
     others = different([source.box() for _ in range(2 * n)], n)
     return Case("ranges", rows, extra, answerable, others)
 
 
-def _connected(rows: Sequence[LinearQuery], queries: Sequence[LinearQuery]) -> list[LinearQuery]:
+def connected(rows: Sequence[LinearQuery], queries: Sequence[LinearQuery]) -> list[LinearQuery]:
     """The ranges that the rows answer: their ends are joined by a path of rows."""
     parent: dict[int, int] = {}
 
@@ -190,12 +190,12 @@ def _connected(rows: Sequence[LinearQuery], queries: Sequence[LinearQuery]) -> l
         return cut
 
     for row in rows:
-        low, high = _ends(row)
+        low, high = ends_of(row)
         parent[root(low)] = root(high)
-    return [q for q in queries if len({root(cut) for cut in _ends(q)}) == 1]
+    return [q for q in queries if len({root(cut) for cut in ends_of(q)}) == 1]
 
 
-def _ends(query: LinearQuery) -> list[int]:
+def ends_of(query: LinearQuery) -> list[int]:
     """The two ends of a range on the only attribute."""
     weights = query.terms[0].factors[0].weights if query.terms[0].factors else None
     if weights is None:

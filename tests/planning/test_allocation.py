@@ -23,29 +23,37 @@ def exact(fraction: Fraction) -> mp.mpf:
     return mp.mpf(fraction.numerator) / fraction.denominator
 
 
-def slack(
-    requirement: Requirement, multiplier: Fraction, step: Fraction, alpha_nano: int
-) -> mp.mpf:
-    """L/2 - abs(m) (b ln(1/delta) + g) to 50 digits: not negative when the requirement is met."""
+def least_alpha(requirement: Requirement, multiplier: Fraction, step: Fraction) -> mp.mpf:
+    """alpha in nano-epsilon at which abs(m) (b ln(1/delta) + g) = L/2, to 50 digits."""
     log = -mp.log(1 - mp.mpf(requirement.confidence))
-    scale = mp.mpf(10) ** 9 / alpha_nano
-    half_width = exact(abs(multiplier)) * (scale * log + exact(step))
-    return mp.mpf(requirement.length) / 2 - half_width
+    scale = (mp.mpf(requirement.length) / 2 / exact(abs(multiplier)) - exact(step)) / log
+    return mp.mpf(10) ** 9 / scale
 
 
 @given(length=lengths, confidence=confidences, multiplier=multipliers)
 @settings(deadline=None)
-def test_alpha_meets_the_requirement_and_one_nano_less_does_not(
+def test_alpha_is_the_least_that_meets_the_requirement(
     length: float, confidence: float, multiplier: Fraction
 ) -> None:
-    """Minimal to the nano but for the room of 2^-40 of the length that float evaluation has."""
+    """To the nano, but for the room of 2^-40 of the length that float evaluation has."""
     requirement = Requirement(length, confidence)
     step = abs(Fraction(length) / multiplier) / 2**22
     with mp.workdps(50):
         alpha = fresh_alpha_nano(requirement, multiplier=multiplier, step=step)
-        assert slack(requirement, multiplier, step, alpha) >= 0
-        less = alpha - 1 - alpha // 2**38
-        assert less == 0 or slack(requirement, multiplier, step, less) < 0
+        least = least_alpha(requirement, multiplier, step)
+        assert mp.ceil(least) <= alpha <= mp.ceil(least * (1 + mp.mpf(2) ** -39))
+
+
+@pytest.mark.parametrize("length", [0.5, 3.0, 100.0, 12345.678, 1e9])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_one_nano_less_does_not_meet_the_requirement(length: float, confidence: float) -> None:
+    requirement, step = Requirement(length, confidence), Fraction(1, 2**22)
+    with mp.workdps(50):
+        alpha = fresh_alpha_nano(requirement, multiplier=Fraction(3), step=step)
+        log = -mp.log(1 - mp.mpf(confidence))
+        widths = [3 * (mp.mpf(10) ** 9 / a * log + exact(step)) for a in (alpha, alpha - 1) if a]
+        assert widths[0] <= mp.mpf(length) / 2
+        assert all(width > mp.mpf(length) / 2 for width in widths[1:])
 
 
 def test_alpha_is_the_papers_rule_when_the_lattice_is_fine() -> None:
@@ -86,10 +94,10 @@ def test_room_for_rounding_is_taken_from_the_length() -> None:
 
 
 @pytest.mark.parametrize("rate", ["0.001", "0.1", "0.7", "3"])
-@pytest.mark.parametrize("n_steps", ["1.0", "1.5", "2", "2.999", "7", "100.25"])
+@pytest.mark.parametrize("n_steps", ["1.0", "1.5", "2", "2.999", "7", "10.25"])
 def test_the_lattice_noise_is_within_a_step_of_the_continuous_law(rate: str, n_steps: str) -> None:
     """P(abs(g K) <= h) >= P(abs(Lap) <= h - g): masses of the lattice summed up one by one."""
-    with mp.workdps(40):
+    with mp.workdps(60):
         ratio, h = mp.exp(-mp.mpf(rate)), mp.mpf(n_steps)
         mass = [(1 - ratio) / (1 + ratio) * ratio ** abs(k) for k in range(-200, 201)]
         discrete = mp.fsum(m for k, m in zip(range(-200, 201), mass, strict=True) if abs(k) <= h)

@@ -73,7 +73,7 @@ def test_shapes_of_rows_too_large_to_tabulate_are_upper_bounds(seed: int, row_gr
 def test_a_row_without_negative_terms_is_exact_term_by_term() -> None:
     """However large the grid of all its axes is: here 10^9 cells."""
     sizes = (1000, 1000, 1000)
-    terms = [(1, {a: interval(1000, i, i + 1) for i in [100 * a]}) for a in range(3)]
+    terms = [(1, {a: interval(1000, 100 * a, 100 * a + 1)}) for a in range(3)]
     ramps = linear_query(sizes, [*terms, (2, {0: interval(1000, 5, 9)})])
     row = primitive(ramps).row
     with limits(row_grid=6):

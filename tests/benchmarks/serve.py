@@ -1,0 +1,191 @@
+"""Answers from history over real HTTP, beside a bare JSON echo on the same stack in the same run.
+
+gunicorn with the default settings, a durable store, a history of ranges on a third as many cuts
+as rows, written by the spending scripts. Repeated questions are sent again byte for byte; a new
+question was never sent before. The load comes from another process over keep-alive connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from qserver.charge import Charge
+from qserver.config import Settings
+from qserver.domain import Attribute, Domain
+from qserver.plan import PlannedRow
+from qserver.planning.ledger import CellLedger
+from qserver.query import LinearQuery, total_query
+from qserver.requirement import Requirement
+from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.records import DatasetMeta, Request, Reservation, charge_json
+from qserver.storage.spending import Outcome, SpendingStore
+
+from .blue import connected, ends_of
+from .load import Plan, generate, repeated
+from .stack import Site, echoing, serving
+from .tables import Report, Value
+from .workloads import QuerySource, different, measurements_of
+
+SIZES = (10, 100, 1000, 5000)
+QUICK_SIZES = (10,)
+SEED = 20_240_503
+N_REPEATED = 20
+CONNECTIONS = 8
+SIZE = 10_000
+REQUIREMENT = Requirement(2000.0, 0.95)
+LIMIT_NANO = 10**15
+_JOB_ROWS = 500
+_PATH = "/v1/datasets/line/query"
+_EDGES = tuple(map(Fraction, range(SIZE + 1)))
+_DOMAIN = Domain((Attribute("position", "integer", edges=_EDGES),))
+_META = DatasetMeta("line", "line", "s1", _DOMAIN, "add-remove", 1, records_verified=False)
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Requests per measurement: for the rate (all connections), and for times (one)."""
+
+    rate: int
+    times: int
+    new: int
+
+
+FULL = Amounts(rate=4000, times=1000, new=300)
+QUICK = Amounts(rate=80, times=40, new=20)
+
+
+def run(*, quick: bool) -> Report:
+    """Rates and times of repeated and new questions, by length of the history."""
+    amounts = QUICK if quick else FULL
+    rows = [_row(n_rows, amounts) for n_rows in (QUICK_SIZES if quick else SIZES)]
+    settings = Settings()
+    return Report(
+        name="serve",
+        title="Answers from history over HTTP: requests per second and wall-clock times",
+        parameters={
+            "connections": CONNECTIONS,
+            "http_workers": settings.http_workers,
+            "http_threads": settings.http_threads,
+            "requests_for_rate": amounts.rate,
+            "requests_for_times": amounts.times,
+            "new_questions": amounts.new,
+            "seed": SEED,
+        },
+        rows=tuple(rows),
+    )
+
+
+def _row(n_rows: int, amounts: Amounts) -> dict[str, Value]:
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(EmbeddedServer.start(folder / "state"))
+        settings = Settings(redis_url=server.url, state_dir=folder / "state")
+        questions = _fill(SpendingStore.open(settings), n_rows, 2 * amounts.new + N_REPEATED)
+        site = stack.enter_context(serving(settings, log=folder / "http.log"))
+        echo = stack.enter_context(echoing(settings, log=folder / "echo.log"))
+        return _measure(site, echo, n_rows, questions, amounts)
+
+
+def _measure(
+    site: Site, echo: Site, n_rows: int, questions: Sequence[str], amounts: Amounts
+) -> dict[str, Value]:
+    often, fresh = questions[:N_REPEATED], questions[N_REPEATED:]
+    # Until every process has read the history and kept the repeated answers.
+    for _ in range(3):
+        generate(Plan(site.port, _PATH, repeated(often, 16 * N_REPEATED), 16))
+        generate(Plan(echo.port, "/", repeated(often, 16 * N_REPEATED), 16))
+    many, few = repeated(often, amounts.rate), repeated(often, amounts.times)
+    echo_rate = generate(Plan(echo.port, "/", many, CONNECTIONS))
+    rate = generate(Plan(site.port, _PATH, many, CONNECTIONS))
+    echo_times = generate(Plan(echo.port, "/", few, 1)).times
+    times = generate(Plan(site.port, _PATH, few, 1)).times
+    new = generate(Plan(site.port, _PATH, tuple(fresh[: amounts.new]), 1))
+    new_rate = generate(Plan(site.port, _PATH, tuple(fresh[amounts.new :]), CONNECTIONS))
+    free = sum(o.sources.get("history", 0) for o in (rate, new, new_rate))
+    return {
+        "rows": n_rows,
+        "echo_per_s": echo_rate.rate,
+        "repeated_per_s": rate.rate,
+        "repeated_share": rate.rate / echo_rate.rate,
+        "echo_p50_ms": echo_times.median_ms,
+        "repeated_p50_ms": times.median_ms,
+        "repeated_p99_ms": times.quantile_ms(0.99),
+        "new_per_s": new_rate.rate,
+        "new_p50_ms": new.times.median_ms,
+        "new_p99_ms": new.times.quantile_ms(0.99),
+        "from_history_percent": 100.0 * free / (amounts.rate + 2 * amounts.new),
+    }
+
+
+def _fill(store: SpendingStore, n_rows: int, n_questions: int) -> list[str]:
+    """Give the store a history; bodies of different questions that it answers."""
+    source = QuerySource.seeded(_DOMAIN.sizes, SEED)
+    cuts = [source.breakpoints(n_rows // 3 + 2)]
+    drawn = [source.box(cuts) for _ in range(n_rows)]
+    _measure_all(store, drawn)
+    if n_rows < 100:
+        # Few cuts have few ranges: sums of two with other coefficients are new questions too.
+        pairs = [source.generator.sample(drawn, 2) for _ in range(n_questions)]
+        return [_pair_body(*pair, coefficient=i + 2) for i, pair in enumerate(pairs)]
+    others = [source.box(cuts) for _ in range(4 * n_questions)]
+    return [_body(q) for q in connected(drawn, different(others, 2 * n_questions))][:n_questions]
+
+
+def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
+    """Charge and publish rows for these queries, as a worker would, hundreds to a job."""
+    store.attach(_META, limit_nano=LIMIT_NANO)
+    lease = store.acquire(_META.population)
+    if lease is None:
+        raise RuntimeError("The lease of a new store must be free.")
+    measured = measurements_of(queries, seed=SEED)
+    ledger = CellLedger(_DOMAIN.sizes)
+    request = Request(
+        _META.name, _META.snapshot, total_query(_DOMAIN.sizes), REQUIREMENT
+    )
+    for version, start in enumerate(range(0, len(measured), _JOB_ROWS)):
+        part = measured[start : start + _JOB_ROWS]
+        job = f"{_META.population}~{version}"
+        rows = tuple(PlannedRow(m.row, m.key, m.alpha_nano, m.step) for m in part)
+        charges = [Charge(m.row, m.alpha_nano, job) for m in part]
+        before = ledger.spent_nano
+        after = ledger.spent_after(charges)
+        ledger.extend(charges)
+        store.reserve(
+            lease,
+            Reservation(job, request, rows, before, after, start),
+            ledger_version=version,
+            spent_snapshot_after_nano=after,
+            charges=[charge_json(c, snapshot=_META.snapshot, at=0) for c in charges],
+        )
+        reservation = store.reservation(_META.population, job)
+        if reservation is None:
+            raise RuntimeError("A reservation that was made must be found.")
+        store.publish(lease, reservation, [m.index for m in part], n_history=start)
+        shown = Outcome("done", "", _META.snapshot, start + len(part), 0)
+        store.acknowledge(_META.population, job, shown)
+    store.release(lease)
+
+
+def _where(query: LinearQuery) -> dict[str, object]:
+    low, high = ends_of(query)
+    return {"where": {"position": {"between": [low, high - 1]}}}
+
+
+def _body(query: LinearQuery) -> str:
+    return _question(_where(query))
+
+
+def _pair_body(first: LinearQuery, second: LinearQuery, *, coefficient: int) -> str:
+    terms = [_where(first), {"coefficient": coefficient, **_where(second)}]
+    return _question({"terms": terms})
+
+
+def _question(query: dict[str, object]) -> str:
+    requirement = {"length": 2000 if "where" in query else 1e9, "confidence": 0.95}
+    return json.dumps({"query": query, **requirement})

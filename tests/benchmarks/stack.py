@@ -1,0 +1,118 @@
+"""The parts of a running server, as the project itself starts them, for the benchmarks of HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from qserver.children import (
+    LOOPBACK,
+    Child,
+    ChildSpec,
+    child_environment,
+    http_spec,
+    listen,
+    python_command,
+)
+from qserver.config import Settings
+
+from .load import ROOT
+
+_READY_S = 60.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """A server that answers at this port of the loopback address."""
+
+    port: int
+
+
+@contextlib.contextmanager
+def serving(settings: Settings, *, log: Path) -> Iterator[Site]:
+    """qserver's HTTP side on the store that the settings name."""
+    with contextlib.closing(listen(LOOPBACK, 0)) as listener:
+        spec = http_spec(settings, listener=listener, log=log, environ=os.environ)
+        with _running(spec):
+            yield _ready(listener)
+
+
+@contextlib.contextmanager
+def echoing(settings: Settings, *, log: Path) -> Iterator[Site]:
+    """The bare echo, under the very same gunicorn, configuration and environment."""
+    with contextlib.closing(listen(LOOPBACK, 0)) as listener:
+        spec = http_spec(settings, listener=listener, log=log, environ=os.environ)
+        *command, _app = spec.command
+        echo = replace(
+            spec,
+            command=(*command, "tests.benchmarks.echo:app"),
+            environment={**spec.environment, "PYTHONPATH": str(ROOT)},
+        )
+        with _running(echo):
+            yield _ready(listener)
+
+
+@contextlib.contextmanager
+def working(settings: Settings, *, log: Path, alive: Callable[[], bool]) -> Iterator[None]:
+    """A worker; returns once `alive`."""
+    with _running(_worker_spec(settings, log, "run")):
+        _wait(alive)
+        yield
+
+
+def attach(settings: Settings, *arguments: str, log: Path) -> None:
+    """`python -m worker attach` with these arguments.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    with _running(_worker_spec(settings, log, "attach", *arguments)) as child:
+        _wait(lambda: child.status is not None)
+        if child.status:
+            raise RuntimeError(f"attach failed: {log.read_text(encoding='utf-8')[-2000:]}")
+
+
+def _worker_spec(settings: Settings, log: Path, *arguments: str) -> ChildSpec:
+    return ChildSpec(
+        name="worker",
+        command=python_command("-m", "worker", *arguments),
+        environment=child_environment(settings, os.environ),
+        log=log,
+    )
+
+
+@contextlib.contextmanager
+def _running(spec: ChildSpec) -> Iterator[Child]:
+    child = Child(spec)
+    try:
+        yield child
+    finally:
+        child.stop()
+
+
+def _ready(listener: socket.socket) -> Site:
+    port = int(listener.getsockname()[1])
+    _wait(lambda: _answers(port))
+    return Site(port)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=2.0)
+    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 200
+    return False
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _READY_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"A part of the server was not ready after {_READY_S:g} s.")
+        time.sleep(0.05)

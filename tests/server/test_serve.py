@@ -1,0 +1,44 @@
+"""`qserver serve` on an embedded store and on a store by URL, and what doctor says of both."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from running_program import running
+
+from qserver.cli import main
+from qserver.commands.runtime import ExitCode
+
+
+def test_serve_runs_its_own_store_lends_it_to_another_server_and_doctor_is_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    with running(state, "serve", "--port", "0", "--state", str(state)) as owner:
+        owner.read_until("qserver-worker run")
+        redis_url = owner.printed.rsplit("--redis-url ", 1)[1].split()[0]
+        with running(state, "serve", "--port", "0", "--redis-url", redis_url) as guest:
+            assert guest.client.get("v1", "datasets").document["datasets"] == []
+            assert guest.stop(signal.SIGTERM) == ExitCode.OK
+        doctor = ["doctor", "--state", str(state), "--url", owner.url, "--json"]
+        assert main(doctor, environ={}) == ExitCode.OK
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        verdicts = {finding["subject"]: finding["verdict"] for finding in findings}
+        subjects = ("state folder", "store", "durability", "HTTP")
+        assert [verdicts[subject] for subject in subjects] == ["ok"] * 4
+        assert verdicts["datasets"] == "note"
+        assert owner.stop(signal.SIGINT) == ExitCode.OK
+        assert owner.processes() == {}
+
+
+def test_serve_refuses_a_store_that_is_not_there_before_it_starts_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["serve", "--port", "0", "--redis-url", f"unix://{tmp_path}/none"]
+    assert main(arguments, environ={}) == ExitCode.NOT_NOW
+    output = capsys.readouterr()
+    assert "store_unavailable: " in output.err
+    assert output.out == ""
