@@ -33,6 +33,8 @@ shows a true count, a row, or anything computed from them.
 from __future__ import annotations
 
 import reprlib
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 _MAX_NAME = 120
@@ -263,7 +265,8 @@ class _Shortener(reprlib.Repr):
     def repr_instance(self, x: object, level: int) -> str:  # noqa: ARG002 - the base's signature
         """`repr(x)`, or its type alone where that fails."""
         try:
-            text = repr(x)
+            # Decimals and fractions as a person writes them.
+            text = str(x) if isinstance(x, Decimal | Fraction) else repr(x)
         except (ValueError, RecursionError):
             return f"a {type(x).__name__}"
         return text if len(text) <= self.maxother else text[: self.maxother - 3] + "..."

@@ -9,10 +9,13 @@ from qserver.answer import Offer
 from qserver.errors import (
     BudgetExhaustedError,
     CapacityError,
+    DomainError,
     InputError,
     MeasurementError,
     NotFoundError,
     QServerError,
+    QueryError,
+    RequirementError,
     StoreNotDurableError,
     StoreUnavailableError,
 )
@@ -49,6 +52,7 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     for kind in (CapacityError, StoreNotDurableError, StoreUnavailableError):
         if code == kind.code:
             return kind(problem["message"])
-    if "condition" in facts:
-        return InputError(facts["name"], facts["condition"])
+    for input_kind in (DomainError, QueryError, RequirementError, InputError):
+        if code == input_kind.code and "condition" in facts:
+            return input_kind(facts["name"], facts["condition"])
     return MeasurementError()

@@ -8,6 +8,8 @@ from math import log1p
 from qserver.errors import RequirementError
 
 MIN_DELTA = 1e-9
+MIN_LENGTH = 1e-9
+MAX_LENGTH = 1e15
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Requirement:
 
 def check_length(length: float) -> None:
     """Raise RequirementError unless `length` is a finite number in [1e-9, 1e15]."""
-    if not _is_number(length) or not 1e-9 <= length <= 1e15:
+    if not _is_number(length) or not MIN_LENGTH <= length <= MAX_LENGTH:
         raise RequirementError("length", "be a number in [1e-9, 1e15]", length)
 
 

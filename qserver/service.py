@@ -27,7 +27,7 @@ from qserver.open_datasets import OpenDatasets
 from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery
 from qserver.replica import Replica
-from qserver.requirement import Requirement
+from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.storage.store import Stamp, Store
 
 __all__ = ["Idempotency", "Service"]
@@ -208,7 +208,7 @@ class Service:
 def _curve_point(
     replica: Replica, row: Primitive, requirement: Requirement, factor: float
 ) -> CurvePoint:
-    length = requirement.length * factor
+    length = min(max(requirement.length * factor, MIN_LENGTH), MAX_LENGTH)
     try:
         plan = replica.plan(row, Requirement(length, requirement.confidence))
     except CapacityError:

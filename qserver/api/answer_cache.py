@@ -30,7 +30,7 @@ class AnswerCache:
 
     def __init__(self, *, max_entries: int = 4096, max_body_bytes: int = 4096) -> None:
         self._max_entries = max_entries
-        self._max_body_bytes = max_body_bytes
+        self.max_body_bytes = max_body_bytes
         self._kept: OrderedDict[tuple[str, bytes], KeptAnswer] = OrderedDict()
         self._lock = Lock()
 
@@ -45,7 +45,7 @@ class AnswerCache:
 
     def keep(self, dataset: str, body: bytes, answer: KeptAnswer) -> None:
         """Keep an answer in place of what was kept for the same dataset and body."""
-        if len(body) + len(dataset) > self._max_body_bytes:
+        if len(body) + len(dataset) > self.max_body_bytes:
             return
         key = (dataset, body)
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
+from qserver.api.answer_cache import AnswerCache
 from qserver.api.datasets import DatasetViews
 from qserver.api.docs import docs_blueprint
 from qserver.api.errors import register_error_handlers
@@ -12,6 +13,7 @@ from qserver.api.health import HealthViews
 from qserver.api.jobs import JobViews
 from qserver.api.port import QuestionService
 from qserver.api.questions import QuestionViews
+from qserver.api.repeated import RepeatedQuestions
 
 
 def create_app(service: QuestionService, *, wait_s: float, max_body_bytes: int) -> Flask:
@@ -30,8 +32,10 @@ def create_app(service: QuestionService, *, wait_s: float, max_body_bytes: int) 
     register_error_handlers(app)
     app.after_request(finish_response)
     app.register_blueprint(DatasetViews(service).blueprint())
-    app.register_blueprint(QuestionViews(service, wait_s=wait_s).blueprint())
+    cache = AnswerCache()
+    app.register_blueprint(QuestionViews(service, wait_s=wait_s, cache=cache).blueprint())
     app.register_blueprint(JobViews(service).blueprint())
     app.register_blueprint(HealthViews(service).blueprint())
     app.register_blueprint(docs_blueprint())
+    app.wsgi_app = RepeatedQuestions(app.wsgi_app, service, cache)  # type: ignore[assignment, method-assign]
     return app

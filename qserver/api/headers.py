@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 from uuid import uuid4
 
 from flask import Request, Response, request
@@ -16,7 +17,7 @@ from qserver.service import Idempotency
 REQUEST_ID = "X-Request-Id"
 CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
-_SECURITY = (
+SECURITY_HEADERS = (
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
@@ -30,8 +31,12 @@ _SECONDS = re.compile(r"[0-9]{1,6}\Z")
 
 
 def request_id() -> str:
-    """The request's id: the client's X-Request-Id where it is sane, else a new random one."""
-    environ = request.environ
+    """The id of the request under way."""
+    return request_id_of(request.environ)
+
+
+def request_id_of(environ: dict[str, Any]) -> str:
+    """A request's id: the client's X-Request-Id where it is sane, else a new random one."""
     known = environ.get(_ENVIRON_KEY)
     if known is None:
         given = environ.get("HTTP_X_REQUEST_ID", "")
@@ -42,7 +47,7 @@ def request_id() -> str:
 def finish_response(response: Response) -> Response:
     """The response with the security headers that its view did not set, and the request id."""
     headers = response.headers
-    for name, value in _SECURITY:
+    for name, value in SECURITY_HEADERS:
         headers.setdefault(name, value)
     headers[REQUEST_ID] = request_id()
     return response

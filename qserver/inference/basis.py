@@ -141,7 +141,7 @@ class Basis:
         found = self.coefficients(query)
         if found is not None:
             return Admission(coefficients=found)
-        if self._join(query) or (self._rebalance() and self._join(query)):
+        if self._join(query) or (self._rebalance(query) and self._join(query)):
             return Admission(position=len(self) - 1)
         return Admission()
 
@@ -156,8 +156,11 @@ class Basis:
         self._rows.add(query)
         return True
 
-    def _rebalance(self) -> bool:
-        """Weigh classes alike and factor anew; False where it was done lately or does not help."""
+    def _rebalance(self, newcomer: LinearQuery | None = None) -> bool:
+        """Weigh classes alike and factor anew; False where it was done lately or does not help.
+
+        The classes are those of the rows, and of `newcomer` if it is to join them.
+        """
         n = len(self)
         if n == self._n_balanced or (n > _CHEAP_TO_REBALANCE and 10 * n < 11 * self._n_balanced):
             return False
@@ -165,6 +168,8 @@ class Basis:
         rows, factor = FactoredRows(self._sizes), GrowingFactor()
         for query in self._rows.queries:
             rows.add(query)
+        if newcomer is not None:
+            rows.reserve(newcomer)
         rows.rebalance()
         for start in range(0, n, BATCH):
             part = self._rows.queries[start : start + BATCH]

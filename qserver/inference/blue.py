@@ -190,14 +190,14 @@ class RowSpace:
         if square == 0.0:
             return
         k, n = self._covariance.n, len(self._basis)
-        cross = self._dependence[:k, :n] @ spread if k else np.zeros(0)
+        self._dependence = grown_matrix(self._dependence, k + 1, n)
+        cross = self._dependence[:k, :n] @ spread
         cross = (cross / (self._covariance_scales.view * np.sqrt(square)))[:, None]
         one = np.ones((1, 1))
         if self._covariance.leftovers(cross, one)[0, 0] < _REDUNDANT:
             return
         self._covariance.append(cross, one)
         self._covariance_scales.extend([np.sqrt(square)])
-        self._dependence = grown_matrix(self._dependence, k + 1, n)
         self._dependence[k, :n] = row
         self._errors.extend([error])
         self._dependent_noise.append(measurement)

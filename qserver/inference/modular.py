@@ -17,7 +17,7 @@ from qserver.inference.classes import FloatArray
 PRIME_BITS = 26
 _HALF = float(1 << 13)
 _MAX_INNER = 1 << 13
-_EXACT = 2.0**53
+_EXACT = 2.0**52
 _WITNESSES = (2, 3, 5, 7)
 
 
@@ -59,7 +59,7 @@ class PrimeField:
         self._reciprocal = 1.0 / p
 
     def reduce(self, values: FloatArray) -> FloatArray:
-        """Residues of whole floats below 2^53 in size."""
+        """Residues of whole floats up to 2^52 in size."""
         quotient = values * self._reciprocal
         np.floor(quotient, out=quotient)
         quotient *= self._p
@@ -82,7 +82,7 @@ class PrimeField:
         return out
 
     def sparse_matmul(self, left: csr_array, right: FloatArray) -> FloatArray:
-        """left @ right, for a sparse matrix of whole floats below 2^53 and residues."""
+        """left @ right, for a sparse matrix of whole floats up to 2^52 and residues."""
         longest = int(np.diff(left.indptr).max(initial=0))
         largest = float(np.abs(left.data).max(initial=0.0))
         if longest * largest <= _EXACT / self._p:

@@ -114,6 +114,13 @@ class FactoredRows:
         self._queries.append(query)
         self._scaled.append(scaled)
 
+    def reserve(self, query: LinearQuery) -> None:
+        """Intern the query's vectors, so that `rebalance` gives its classes their weight."""
+        for axis in query.scope:
+            self._open(axis)
+            for term in query.terms:
+                self._intern(axis, term)
+
     def scaled(self, query: LinearQuery) -> ScaledQuery:
         """`query` (with at least one term) brought to about unit norm."""
         logs = self._term_logs(query)

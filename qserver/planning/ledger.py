@@ -200,10 +200,18 @@ class CellLedger:
 
     def _take_in(self) -> None:
         """Add what is pending, at the figure that `spent_after` gives."""
-        if self._pending:
-            charges, self._pending = self._pending, []
+        if not self._pending:
+            return
+        charges, self._pending = self._pending, []
+        if len(charges) == 1:
             self._spent_nano = self.spent_after(charges)
             self._add(charges)
+            return
+        # The same, without adding to a copy first.
+        most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
+        self._add(charges)
+        bound = self.bound_nano
+        self._spent_nano = most if bound is None else max(self._spent_nano, min(most, bound))
 
     def _add(self, charges: Sequence[AnyCharge]) -> None:
         payments = self._payments(charges)

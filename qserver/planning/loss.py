@@ -90,8 +90,9 @@ def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
     """
     grid = class_grid(row)
     if grid.n_cells**2 <= MAX_GRID:
-        values = _roomy(grid.values(row))
-        pairs = np.abs(np.subtract.outer(values, values))
+        # Cell values in 64 bits stay below 2^62, so differences fit.
+        values = grid.values(row)
+        pairs: NDArray[Any] = np.asarray(np.abs(np.subtract.outer(values, values)))
         layout = _layout(grid.axes)
         both = Layout(
             layout.axes + tuple(a + len(row.sizes) for a in layout.axes), layout.partitions * 2
@@ -118,11 +119,6 @@ def _layout(axes: Iterable[AxisClasses]) -> Layout:
 def _shape(grid: ClassGrid, values: NDArray[Any], denominator: int) -> Shape:
     numerators: NDArray[Any] = np.asarray(values)
     return Shape(_layout(grid.axes), numerators, denominator)
-
-
-def _roomy(values: NDArray[Any]) -> NDArray[Any]:
-    """The values in a type in which a difference of two fits."""
-    return values if int(np.abs(values).max()) < _INT64_SAFE >> 1 else values.astype(object)
 
 
 def _is_non_negative(term: Term) -> bool:

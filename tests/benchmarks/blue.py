@@ -61,7 +61,7 @@ def run(*, quick: bool) -> Report:
             "confidence": CONFIDENCE,
             "largest_dense": LARGEST_DENSE,
         },
-        rows=tuple(_row(make(l, n)) for make in (_cut, _free, _small, _large) for l in sizes),
+        rows=tuple(_row(make(size, n)) for make in (_cut, _free, _small, _large) for size in sizes),
     )
 
 
@@ -96,9 +96,7 @@ def _times(ask: Callable[[LinearQuery], object], queries: Sequence[LinearQuery])
 
 def _answer_times(case: Case, rows: Sequence[Measurement]) -> Times:
     """The whole way to an interval: weights of the shortest tail, estimate, half-width."""
-    engine = InferenceEngine(
-        case.rows[0].sizes, random.Random(SEED), max_rows=2 * len(case.rows)
-    )
+    engine = InferenceEngine(case.rows[0].sizes, random.Random(SEED), max_rows=2 * len(case.rows))
     engine.extend(rows)
     engine.estimable(primitive(case.others[0]))
 

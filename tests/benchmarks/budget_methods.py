@@ -208,9 +208,7 @@ def _fresh_charge(query: Primitive, requirement: Requirement) -> Charge:
     return Charge(query.row, alpha_nano, "benchmark")
 
 
-def _measured(
-    counts: Counts, query: Primitive, requirement: Requirement, charge: Charge
-) -> Asked:
+def _measured(counts: Counts, query: Primitive, requirement: Requirement, charge: Charge) -> Asked:
     """The interval of exactly the asked length around a noisy answer."""
     step = row_step(query, limit_nano=LIMIT_NANO, records_per_person=1).step
     index = counts.release(query.row, step=step, alpha_nano=charge.alpha_nano)

@@ -109,13 +109,14 @@ def _play(workload: Workload, make: Callable[[Counts, int], Method], *, seed: in
     return Run(
         spent=tuple(spent),
         measured=sum(a.measured for a in asked),
-        violated=sum(not _holds(counts, q, a) for q, a in pairs),
+        violated=sum(not holds(counts, q, a) for q, a in pairs),
         too_long=sum(a.high - a.low > q.requirement.length * (1 + 1e-12) for q, a in pairs),
         seconds=seconds,
     )
 
 
-def _holds(counts: Counts, question: Question, asked: Asked) -> bool:
+def holds(counts: Counts, question: Question, asked: Asked) -> bool:
+    """Whether the interval given contains the true answer."""
     truth = counts.truth(question.query.row) * question.query.multiplier
     return asked.low <= truth <= asked.high
 

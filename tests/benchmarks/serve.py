@@ -145,9 +145,7 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
         raise RuntimeError("The lease of a new store must be free.")
     measured = measurements_of(queries, seed=SEED)
     ledger = CellLedger(_DOMAIN.sizes)
-    request = Request(
-        _META.name, _META.snapshot, total_query(_DOMAIN.sizes), REQUIREMENT
-    )
+    request = Request(_META.name, _META.snapshot, total_query(_DOMAIN.sizes), REQUIREMENT)
     for version, start in enumerate(range(0, len(measured), _JOB_ROWS)):
         part = measured[start : start + _JOB_ROWS]
         job = f"{_META.population}~{version}"

@@ -243,6 +243,22 @@ def test_sums_past_64_bits_fall_back_to_prices() -> None:
     assert min(ledger.loss_by_value(0)) >= 10**15
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("seed", range(N_SETTINGS))
+def test_a_row_too_large_to_tabulate_makes_the_figure_a_bound(seed: int, relation: str) -> None:
+    """Then nothing but the price rule may claim to be exact, and nothing is undercharged."""
+    rng = random.Random(seed)
+    setting = Setting((3, 4, 3), relation, 1, null_cell=True)
+    charges = random_charges(rng, setting.sizes, 4)
+    exact = greatest_loss(charges, setting)
+    with limits(row_grid=5):
+        ledger = ledger_of(setting)
+        ledger.extend(charges)
+        assert ceil(exact) <= ledger.bound_nano
+        assert ceil(exact) <= ledger.spent_nano
+        assert not ledger.exact or ledger.spent_nano <= ceil(exact + Fraction(1, 1000))
+
+
 def test_an_empty_ledger_has_spent_nothing() -> None:
     ledger = CellLedger((6, 2))
     assert (ledger.spent_nano, ledger.spent_after([]), ledger.exact) == (0, 0, True)

@@ -110,7 +110,7 @@ def test_the_end_of_the_store_stops_everything_with_a_message(state: Path) -> No
 def test_a_demo_that_is_killed_leaves_nothing_running(state: Path) -> None:
     with demo(state) as program:
         children = set(program.processes()) - {program.process.pid}
-        assert len(children) == 5  # store, worker, gunicorn and its two processes
+        assert len(children) >= 4  # store, worker, gunicorn and its processes
         program.process.kill()
         program.process.wait()
         wait_until_gone(children)

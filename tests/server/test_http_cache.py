@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
-from calls import ASK, QUESTION, Caller, assert_problem
+from calls import ASK, QUESTION, Caller, assert_problem, chunk
 from fake_service import FREE, MEASURED, FakeService
 
 from qserver.api.answer_cache import AnswerCache, KeptAnswer
@@ -13,10 +14,40 @@ from qserver.errors import StoreUnavailableError
 
 
 def test_a_repeated_free_question_is_computed_once(caller: Caller, service: FakeService) -> None:
-    bodies = {caller.post(ASK, QUESTION).body for _ in range(3)}
-    assert len(bodies) == 1
-    assert len(service.calls_of("ask")) == 1
-    assert len(service.calls_of("version")) == 3
+    first = caller.post(ASK, QUESTION)
+    service.calls.clear()
+    assert [caller.post(ASK, QUESTION).body for _ in range(2)] == [first.body] * 2
+    assert [method for method, _ in service.calls] == ["version", "version"]
+
+
+def test_a_repeated_answer_has_the_headers_of_the_first(caller: Caller) -> None:
+    first, again = (caller.post(ASK, QUESTION, {"X-Request-Id": "same"}) for _ in range(2))
+    unsteady = {"Date"}
+    headers = [{k: v for k, v in r.headers.items() if k not in unsteady} for r in (first, again)]
+    assert headers[0] == headers[1]
+
+
+def test_an_unusual_form_of_a_repeated_question_gets_the_same_answer(
+    caller: Caller, service: FakeService
+) -> None:
+    body = json.dumps(QUESTION).encode()
+    plain = caller.send(ASK, body)
+    unusual = [
+        caller.send(ASK, body, {"Content-Type": "application/json; charset=utf-8"}),
+        caller.send(ASK, body, {"Content-Encoding": "identity"}),
+        caller.send_chunks(ASK, chunk(body)),
+        caller.send("/v1/datasets/%61dult/query", body),
+    ]
+    assert [reply.body for reply in unusual] == [plain.body] * 4
+    assert len(service.calls_of("ask")) == 4
+
+
+def test_an_unforeseen_fault_behind_a_kept_answer_is_still_a_problem(
+    caller: Caller, service: FakeService
+) -> None:
+    caller.post(ASK, QUESTION)
+    service.fail("version", RuntimeError("private"))
+    assert_problem(caller.post(ASK, QUESTION), 500, "internal")
 
 
 def test_a_new_version_is_computed_anew(caller: Caller, service: FakeService) -> None:

@@ -1,0 +1,195 @@
+"""The benchmarks' quick versions: what they count is checked, how long they take never is."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.__main__ import DOCUMENT, RESULTS, main
+from benchmarks.budget_methods import Asked, Counts, Planned
+from benchmarks.machine import Times
+from benchmarks.ranges import UNIT_NANO, Question, holds
+from benchmarks.registry import benchmark_names
+from benchmarks.tables import Report, table_text, value_text, with_table
+from benchmarks.workloads import QuerySource, Segments
+
+from qserver.primitive import primitive
+from qserver.requirement import Requirement
+
+NAMES = ["blue", "coverage", "posterior", "ranges", "serve", "spend"]
+_DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
+
+
+def quick_document(name: str, folder: Path) -> Mapping[str, Any]:
+    """The JSON that a quick run of a benchmark writes."""
+    assert main([name, "--quick", "--out", str(folder)]) == 0
+    document: Mapping[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    assert set(document) == _DOCUMENT_KEYS
+    assert document["benchmark"] == name
+    assert document["quick"] is True
+    return document
+
+
+@pytest.fixture(scope="module")
+def ranges_rows(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any]]:
+    rows: list[Mapping[str, Any]] = quick_document("ranges", tmp_path_factory.mktemp("r"))["rows"]
+    return rows
+
+
+def test_every_benchmark_is_found_by_its_module() -> None:
+    assert benchmark_names() == NAMES
+
+
+def test_the_posterior_agrees_with_the_references_and_its_certificate(tmp_path: Path) -> None:
+    rows = quick_document("posterior", tmp_path)["rows"]
+    assert {row["against"] for row in rows} == {"reference", "certified"}
+    for row in rows:
+        assert row["error"] <= 1e-12
+        assert row["certificate"] <= 1e-10
+        assert row["convolution_error"] <= 1e-3
+        assert row["monte_carlo_error"] <= 0.05
+    assert all(isinstance(row["probability_ms"], float) for row in rows)
+
+
+def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) -> None:
+    rows = quick_document("blue", tmp_path)["rows"]
+    compared = [row for row in rows if row["variance_difference"] is not None]
+    assert [row["rows"] for row in rows if row not in compared] == ["30 predicates, 10^12 cells"]
+    assert max(row["variance_difference"] for row in compared) <= 1e-9
+
+
+def test_the_planner_spends_no_more_than_the_exact_cache_and_that_no_more_than_naive(
+    ranges_rows: list[Mapping[str, Any]],
+) -> None:
+    by_queries: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in ranges_rows:
+        by_queries.setdefault(row["queries"], {})[row["method"]] = row
+    assert len(by_queries) == 5
+    for methods in by_queries.values():
+        naive, cache, planner = (methods[m] for m in ("naive", "exact cache", "planner"))
+        assert planner["end"] <= cache["end"] * (1 + 1e-6)
+        assert cache["end"] <= naive["end"] * (1 + 1e-6)
+        assert planner["measured"] <= cache["measured"] <= naive["measured"]
+
+
+def test_a_naive_answer_costs_one_unit_and_halving_the_length_doubles_it(
+    ranges_rows: list[Mapping[str, Any]],
+) -> None:
+    naive = {row["queries"]: row["end"] for row in ranges_rows if row["method"] == "naive"}
+    assert naive["24 1-D ranges"] == pytest.approx(24, rel=1e-5)
+    assert naive["12 ranges at L, L/2, L/4"] == pytest.approx(4 * (1 + 2 + 4), rel=1e-5)
+
+
+def test_no_interval_is_longer_than_asked_and_few_miss_the_truth(
+    ranges_rows: list[Mapping[str, Any]],
+) -> None:
+    """Of 24 intervals at 95 percent more than 6 miss with probability 3e-4; the seed is fixed."""
+    assert {row["too_long"] for row in ranges_rows} == {0}
+    assert max(row["violated_percent"] for row in ranges_rows) <= 25.0
+
+
+def test_a_violated_interval_is_counted() -> None:
+    """An interval holds the truth at its very ends, and not one record beyond them."""
+    counts = Counts.seeded((5,), 1)
+    query = QuerySource.seeded((5,), 1).box().scaled(3)
+    question = Question(primitive(query), Requirement(10.0, 0.95))
+    truth = 3.0 * int(counts.cells[: query.sizes[0]] @ _dense(query))
+    assert holds(counts, question, Asked(measured=True, low=truth, high=truth))
+    assert not holds(counts, question, Asked(measured=True, low=truth + 1, high=truth + 2))
+    assert not holds(counts, question, Asked(measured=True, low=truth - 2, high=truth - 1))
+
+
+def test_the_planner_answers_the_same_question_again_for_nothing() -> None:
+    method = Planned(Counts.seeded((50,), 2), 2)
+    row = primitive(QuerySource.seeded((50,), 2).box())
+    requirement = Requirement(100.0, 0.95)
+    first, spent = method.ask(row, requirement), method.spent_nano
+    again = method.ask(row, requirement)
+    assert first.measured
+    assert spent == pytest.approx(UNIT_NANO, rel=1e-5)
+    assert (again.measured, again.low, again.high) == (False, first.low, first.high)
+    assert method.spent_nano == spent
+
+
+def test_served_answers_come_from_history_and_beside_them_an_echo_is_measured(
+    tmp_path: Path,
+) -> None:
+    (row,) = quick_document("serve", tmp_path)["rows"]
+    assert row["from_history_percent"] == 100.0
+    assert row["repeated_share"] == pytest.approx(row["repeated_per_s"] / row["echo_per_s"])
+    assert 0.0 < row["new_p50_ms"] <= row["new_p99_ms"]
+
+
+def test_every_answer_of_the_spend_benchmark_is_measured(tmp_path: Path) -> None:
+    rows = quick_document("spend", tmp_path)["rows"]
+    assert [row["connections"] for row in rows] == [1, 4]
+    assert {row["measured_percent"] for row in rows} == {100.0}
+
+
+def test_every_benchmark_has_results_of_a_full_run_and_the_document_shows_them() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for name in NAMES:
+        document = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        assert set(document) == _DOCUMENT_KEYS
+        assert document["quick"] is False
+        assert with_table(text, name, table_text(document["rows"])) == text
+
+
+def test_an_unknown_name_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["no-such-benchmark"])
+    assert "invalid choice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 99, 100, 101])
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.99])
+def test_a_quantile_is_the_least_time_that_so_many_calls_did_not_pass(n: int, level: float) -> None:
+    times = Times.of_seconds(float(i) for i in range(n, 0, -1))
+    enough = [t for t in times.ms if sum(u <= t for u in times.ms) >= level * n - 1e-9]
+    assert times.quantile_ms(level) == min(enough)
+    assert times.median_ms == times.quantile_ms(0.5)
+
+
+def test_times_are_of_at_least_one_call() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Times.of_seconds([])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (3, "3"), (0.0, "0"), (1.25, "1.25"), (1234.5, "1234"), (1.2e-7, "1.2e-07")],
+)
+def test_numbers_are_shown_to_three_digits(value: float | None, text: str) -> None:
+    assert value_text(value) == text
+
+
+def test_a_report_has_rows_of_the_same_columns() -> None:
+    with pytest.raises(ValueError, match="same columns"):
+        Report("x", "x", {}, ({"a": 1}, {"b": 1}))
+
+
+def test_a_table_replaces_only_what_stands_between_its_marks() -> None:
+    text = "before\n<!-- table: x -->\nold\n<!-- end: x -->\nafter\n"
+    assert with_table(text, "x", "new") == text.replace("old", "new")
+    with pytest.raises(ValueError, match="a place"):
+        with_table(text, "y", "new")
+
+
+def test_dense_vectors_agree_with_the_query_cell_by_cell() -> None:
+    source = QuerySource.seeded((4, 3, 5), 3)
+    queries = [source.predicate(2), source.box(), source.combination([source.box()] * 3, 2)]
+    segments = Segments.of(queries)
+    assert len(segments.cells) == math.prod(segments.sizes)
+    for query in queries:
+        expected = [float(query.value_at(cell)) for cell in segments.cells.tolist()]
+        np.testing.assert_array_equal(segments.dense(query), expected)
+
+
+def _dense(query: Any) -> Any:
+    (factor,) = query.terms[0].factors or (None,)
+    return np.ones(query.sizes[0], dtype=np.int64) if factor is None else factor.weights.dense
