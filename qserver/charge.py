@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from qserver.errors import InputError
 from qserver.query import LinearQuery
 
 NANO = 10**9
+
+# Neighbouring datasets differ by one record more or less, or by one record replaced.
+Relation = Literal["add-remove", "replace-one"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from qserver.charge import NANO
+from qserver.charge import NANO, Relation
 from qserver.config import Settings
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
@@ -17,7 +17,7 @@ from qserver.errors import ConfigError, StoreBehindError
 from qserver.numbers import exact_number
 from qserver.primitive import primitive
 from qserver.query import total_query
-from qserver.storage.records import DatasetMeta, Relation, public_row_json
+from qserver.storage.records import DatasetMeta, public_row_json
 from qserver.storage.spending import SpendingStore
 from worker.journal import Journal
 from worker.journal_records import Attached

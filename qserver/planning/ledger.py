@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from qserver.charge import Charge, OpaqueCharge
+from qserver.charge import Charge, OpaqueCharge, Relation
 from qserver.errors import QueryError, StoreError
 from qserver.planning.loss import MAX_UNITS, UNITS_PER_NANO, cell_shapes, pair_shapes
 from qserver.planning.maximum import Maximum, Payment
-from qserver.planning.neighbours import AnyCharge, Neighbours, Relation
+from qserver.planning.neighbours import AnyCharge, Neighbours
 from qserver.planning.partition import Indices
 from qserver.query import LinearQuery
 

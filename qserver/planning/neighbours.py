@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Literal
 
-from qserver.charge import Charge, OpaqueCharge
+from qserver.charge import Charge, OpaqueCharge, Relation
 from qserver.errors import DomainError
 from qserver.primitive import primitive
 
-Relation = Literal["add-remove", "replace-one"]
 AnyCharge = Charge | OpaqueCharge
 
 

@@ -94,13 +94,11 @@ def from_classes(classes: AxisClasses) -> Partition:
 @lru_cache(maxsize=1 << 13)
 def common(one: Partition, other: Partition) -> Partition:
     """The coarsest partition that refines both: `one` itself where it does, or else `other`."""
-    if one is other or other.n == 1:
+    if _refines(one, other):
         return one
-    stops = np.union1d(one.stops, other.stops)
+    stops = _merged(one.stops, other.stops)
     codes = _ids_at(one, stops) * other.n + _ids_at(other, stops)
     pairs, first, ids = np.unique(codes, return_index=True, return_inverse=True)
-    if len(pairs) == one.n:
-        return one
     if len(pairs) == other.n:
         return other
     return _numbered(stops, ids, first)
@@ -109,7 +107,11 @@ def common(one: Partition, other: Partition) -> Partition:
 @lru_cache(maxsize=1 << 13)
 def meeting(left: Partition, right: Partition) -> Meeting:
     """Which classes of `left` and of `right` share a value."""
-    stops = np.union1d(left.stops, right.stops)
+    if _refines(left, right):
+        rights = parents(right, left)
+        order = np.argsort(rights, kind="stable")
+        return Meeting(order, rights[order])
+    stops = _merged(left.stops, right.stops)
     pairs = np.unique(_ids_at(right, stops) * left.n + _ids_at(left, stops))
     return Meeting(pairs % left.n, pairs // left.n)
 
@@ -118,6 +120,22 @@ def meeting(left: Partition, right: Partition) -> Meeting:
 def parents(coarse: Partition, fine: Partition) -> Indices:
     """Class in `coarse` of each class of `fine`, which refines it."""
     return coarse.class_of(fine.first)
+
+
+def _refines(fine: Partition, coarse: Partition) -> bool:
+    """Whether every class of `fine` lies within one of `coarse`: tested without a sort."""
+    if fine is coarse or coarse.n == 1:
+        return True
+    ends = np.searchsorted(fine.stops, coarse.stops)
+    if not np.array_equal(fine.stops[ends], coarse.stops):
+        return False
+    return np.array_equal(parents(coarse, fine)[fine.ids], _ids_at(coarse, fine.stops))
+
+
+def _merged(one: Indices, other: Indices) -> Indices:
+    """The union of two increasing arrays, increasing."""
+    stops = np.sort(np.concatenate([one, other]), kind="stable")
+    return stops[np.diff(stops, prepend=-1) > 0]
 
 
 def _ids_at(partition: Partition, stops: Indices) -> Indices:

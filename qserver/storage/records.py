@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 from qserver.answer import Answer
-from qserver.charge import Charge, OpaqueCharge
+from qserver.charge import Charge, OpaqueCharge, Relation
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import StoreError
@@ -18,8 +18,6 @@ from qserver.history import Estimator, Measurement
 from qserver.plan import PlannedRow
 from qserver.query import LinearQuery, query_from_document
 from qserver.requirement import Requirement
-
-Relation = Literal["add-remove", "replace-one"]
 
 
 @dataclass(frozen=True)
