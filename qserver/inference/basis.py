@@ -105,8 +105,9 @@ class Basis:
         products = [self._rows.products(q) for q in queries]
         cross = np.stack([p.rows for p in products], axis=1)
         square = self._rows.gram([p.query for p in products])
-        chosen = _independent(self._factor.leftovers(cross, square))
-        self._factor.append(cross[:, chosen], square[np.ix_(chosen, chosen)])
+        newcomers = self._factor.newcomers(cross, square)
+        chosen = newcomers.independent(_CLEARLY_OUTSIDE)
+        self._factor.append(newcomers.only(chosen))
         joined = {}
         for i in chosen:
             joined[i] = Admission(position=len(self))
@@ -148,11 +149,10 @@ class Basis:
     def _join(self, query: LinearQuery) -> bool:
         products = self._rows.products(query)
         cross, square = products.rows[:, None], np.array([[products.query.square]])
-        if self._factor.leftovers(cross, square)[0, 0] < _MIN_PIVOT:
+        newcomers = self._factor.newcomers(cross, square)
+        if not newcomers.independent(_MIN_PIVOT) or self._span.contains(self._rows, query):
             return False
-        if self._span.contains(self._rows, query):
-            return False
-        self._factor.append(cross, square)
+        self._factor.append(newcomers)
         self._rows.add(query)
         return True
 
@@ -176,9 +176,10 @@ class Basis:
             products = [rows.products(q) for q in part]
             cross = np.stack([p.rows[:start] for p in products], axis=1)
             square = rows.gram([p.query for p in products])
-            if len(_independent(factor.leftovers(cross, square), _MIN_PIVOT)) < len(part):
+            newcomers = factor.newcomers(cross, square)
+            if len(newcomers.independent(_MIN_PIVOT)) < len(part):
                 return False
-            factor.append(cross, square)
+            factor.append(newcomers)
         self._rows, self._factor = rows, factor
         self._measure += 1
         return True
@@ -213,14 +214,3 @@ class _Fit:
     distance: float
     is_sound: bool
     solution: Solution
-
-
-def _independent(gram: FloatArray, least: float = _CLEARLY_OUTSIDE) -> list[int]:
-    """Vectors with this Gram matrix that are clearly independent of the earlier ones."""
-    rest, chosen = gram.copy(), []
-    for i in range(len(rest)):
-        pivot = rest[i, i]
-        if pivot > least:
-            chosen.append(i)
-            rest -= np.outer(rest[:, i], rest[i]) / pivot
-    return chosen

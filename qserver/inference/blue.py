@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,12 @@ from qserver.inference.growing import GrowingArray, grown_matrix
 from qserver.inference.modular import Entropy
 from qserver.query import LinearQuery
 
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
 MAX_ROWS = 5000
+NEW = -1
+"""Id that stands for a row yet to be measured."""
+
 _REDUNDANT = 1e-10
 _ROUNDING = 2.0**-52
 
@@ -53,7 +59,7 @@ class Noise:
             np.concatenate([self.answers, other.answers]),
         )
 
-    def part(self, chosen: npt.NDArray[np.intp]) -> Noise:
+    def part(self, chosen: BoolArray) -> Noise:
         """The chosen rows."""
         return Noise(
             self.ids[chosen], self.scales[chosen], self.steps[chosen], self.answers[chosen]
@@ -72,6 +78,8 @@ class Combinations:
         start: the a of least variance, shape (k,).
         error: bound on the float error of an estimate with a = 0, in records.
         direction_errors: the same per unit of each a, shape (k,).
+        whitening: K with K'K the inverse of D^-1 (R_T + T R_B T') D^-1 for R = b^2, shape (k, k).
+        deviations: the diagonal of D, shape (k,). In z with a = D^-1 K'z the variance is round.
     """
 
     basis: Noise
@@ -81,10 +89,38 @@ class Combinations:
     start: FloatArray
     error: float
     direction_errors: FloatArray
+    whitening: FloatArray
+    deviations: FloatArray
 
     def weights(self, a: FloatArray) -> FloatArray:
         """Weights of all r + k rows, basis first."""
         return np.concatenate([self.coefficients - a @ self.directions, a])
+
+    def with_new_row(self, *, scale: float, step: float) -> Combinations:
+        """The same query with a new measurement of itself: one more dependent row, T = lambda.
+
+        Args:
+            scale: Laplace scale of the new row.
+            step: its lattice step.
+        """
+        new = Noise(np.array([NEW]), np.array([scale]), np.array([step]), np.zeros(1))
+        spread = self.coefficients * np.square(self.basis.scales)
+        deviation = float(np.sqrt(scale**2 + self.coefficients @ spread))
+        half = self.whitening @ (self.directions @ spread / self.deviations) / deviation
+        # At least what the new row's own noise leaves: 1 - half^2 could round to nothing.
+        pivot = max(1.0 - float(half @ half), (scale / deviation) ** 2) ** 0.5
+        row = np.append(-half @ self.whitening, 1.0) / pivot
+        return Combinations(
+            basis=self.basis,
+            dependent=self.dependent.joined(new),
+            coefficients=self.coefficients,
+            directions=np.vstack([self.directions, self.coefficients]),
+            start=np.append(self.start, 0.0),
+            error=self.error,
+            direction_errors=np.append(self.direction_errors, self.error),
+            whitening=np.vstack([np.pad(self.whitening, ((0, 0), (0, 1))), row]),
+            deviations=np.append(self.deviations, deviation),
+        )
 
     def float_error(self, a: FloatArray) -> float:
         """Bound on what float coefficients and rounding may add to the estimate, in records."""
@@ -98,12 +134,14 @@ def only_combination(noise: Noise, weights: FloatArray) -> Combinations:
     n = len(weights)
     return Combinations(
         basis=noise,
-        dependent=noise.part(np.zeros(0, dtype=np.intp)),
+        dependent=noise.part(np.zeros(n, dtype=bool)),
         coefficients=weights,
         directions=np.zeros((0, n)),
         start=np.zeros(0),
         error=0.0,
         direction_errors=np.zeros(0),
+        whitening=np.zeros((0, 0)),
+        deviations=np.zeros(0),
     )
 
 
@@ -124,6 +162,7 @@ class RowSpace:
         self._basis_noise = _NoiseList()
         self._dependent_noise = _NoiseList()
         self._dependence: FloatArray = np.zeros((0, 0))
+        self._touches: BoolArray = np.zeros((0, 0), dtype=bool)
         self._errors = GrowingArray(np.float64)
         self._covariance = GrowingFactor()
         self._covariance_scales = GrowingArray(np.float64)
@@ -150,12 +189,16 @@ class RowSpace:
         for _, measurement in sorted(joined, key=lambda pair: pair[0]):
             self._basis_noise.append(measurement)
         answers = self._basis.dual_norm(self._basis_noise.noise.answers)
+        dependent = []
         for measurement, admission in zip(batch, admissions, strict=True):
             found = admission.coefficients
             if found is not None and found.measure != self._basis.measure:
                 found = self._basis.coefficients(measurement.row)
             if found is not None:
-                self._append_dependent(measurement, found.values, found.error * answers)
+                error = found.error and found.error * answers
+                dependent.append(_Dependent(measurement, found.values, error))
+        if dependent:
+            self._extend_dependent(dependent)
 
     def is_estimable(self, query: LinearQuery) -> bool:
         """Whether the rows in play give an unbiased estimate of `query`."""
@@ -166,41 +209,48 @@ class RowSpace:
         found = self._basis.coefficients(query)
         if found is None:
             return None
-        basis, n = self._basis_noise.noise, len(self._basis)
-        self._dependence = grown_matrix(self._dependence, self._covariance.n, n)
+        basis, k, n = self._basis_noise.noise, self._covariance.n, len(self._basis)
+        self._dependence = grown_matrix(self._dependence, k, n)
+        self._touches = grown_matrix(self._touches, k, n)
         start = self._least_variance(found.values)
-        reach = self._reachable(found.values)
-        directions = self._dependence[reach, :n]
-        used = np.flatnonzero((found.values != 0.0) | (directions != 0.0).any(axis=0))
+        reach = self._reachable(found.values != 0.0)
+        used = _most_or_all(self._used(found.values != 0.0, reach))
         return Combinations(
             basis=basis.part(used),
             dependent=self._dependent_noise.noise.part(reach),
             coefficients=found.values[used],
-            directions=directions[:, used],
+            directions=_part(self._dependence[: len(reach), :n], reach, used),
             start=start[reach],
             error=found.error and found.error * self._basis.dual_norm(basis.answers),
             direction_errors=self._errors.view[reach],
+            whitening=_part(self._covariance.inverse_factor, reach, reach),
+            deviations=self._covariance_scales.view[reach],
         )
 
-    def _append_dependent(self, measurement: Measurement, values: FloatArray, error: float) -> None:
-        row = _padded(values, len(self._basis))
-        variances = np.square(self._basis_noise.noise.scales)
-        spread = row * variances
-        square = measurement.scale**2 + float(row @ spread)
-        if square == 0.0:
-            return
+    def _extend_dependent(self, new: Sequence[_Dependent]) -> None:
         k, n = self._covariance.n, len(self._basis)
-        self._dependence = grown_matrix(self._dependence, k + 1, n)
-        cross = self._dependence[:k, :n] @ spread
-        cross = (cross / (self._covariance_scales.view * np.sqrt(square)))[:, None]
-        one = np.ones((1, 1))
-        if self._covariance.leftovers(cross, one)[0, 0] < _REDUNDANT:
-            return
-        self._covariance.append(cross, one)
-        self._covariance_scales.extend([np.sqrt(square)])
-        self._dependence[k, :n] = row
-        self._errors.extend([error])
-        self._dependent_noise.append(measurement)
+        rows = np.stack([_padded(d.values, n) for d in new])
+        spread = rows * np.square(self._basis_noise.noise.scales)
+        scales = np.array([d.measurement.scale for d in new])
+        square = spread @ rows.T + np.diag(np.square(scales))
+        deviations = np.sqrt(np.diag(square))
+        # A public row that repeats public rows has no variance at all, and says nothing.
+        known = np.flatnonzero(deviations > 0.0)
+        rows, spread, deviations = rows[known], spread[known], deviations[known]
+        square = square[np.ix_(known, known)] / np.outer(deviations, deviations)
+        self._dependence = grown_matrix(self._dependence, k + len(rows), n)
+        self._touches = grown_matrix(self._touches, k + len(rows), n)
+        cross = self._dependence[:k, :n] @ spread.T
+        cross /= np.outer(self._covariance_scales.view, deviations)
+        newcomers = self._covariance.newcomers(cross, square)
+        chosen = newcomers.independent(_REDUNDANT)
+        self._covariance.append(newcomers.only(chosen))
+        self._covariance_scales.extend(deviations[chosen])
+        end = k + len(chosen)
+        self._dependence[k:end, :n], self._touches[k:end, :n] = rows[chosen], rows[chosen] != 0.0
+        for i in known[chosen]:
+            self._errors.extend([new[i].error])
+            self._dependent_noise.append(new[i].measurement)
 
     def _least_variance(self, values: FloatArray) -> FloatArray:
         k, n = self._covariance.n, len(self._basis)
@@ -211,17 +261,20 @@ class RowSpace:
         right = (self._dependence[:k, :n] @ spread) / scales
         return np.asarray(self._covariance.solve(right).x / scales)
 
-    def _reachable(self, values: FloatArray) -> npt.NDArray[np.intp]:
+    def _reachable(self, used: BoolArray) -> BoolArray:
         """Dependent rows that share basis rows with the query, directly or through others."""
-        k, n = self._covariance.n, len(self._basis)
-        touches = self._dependence[:k, :n] != 0.0
-        rows, reached = values != 0.0, np.zeros(k, dtype=bool)
-        while True:
-            more = touches[:, rows].any(axis=1)
+        reached: BoolArray = np.zeros(self._covariance.n, dtype=bool)
+        while not reached.all():
+            touches = self._touches[: len(reached), : len(used)]
+            more: BoolArray = np.asarray(touches[:, used].any(axis=1))
             if (more == reached).all():
-                return np.flatnonzero(reached)
-            reached = more
-            rows |= touches[reached].any(axis=0)
+                break
+            reached, used = more, self._used(used, more)
+        return _most_or_all(reached)
+
+    def _used(self, used: BoolArray, reached: BoolArray) -> BoolArray:
+        """Basis rows that the query or one of the dependent rows needs."""
+        return used | self._touches[: len(reached), : len(used)][reached].any(axis=0)
 
 
 def noise_of(measurements: Sequence[Measurement]) -> Noise:
@@ -232,6 +285,15 @@ def noise_of(measurements: Sequence[Measurement]) -> Noise:
         np.array([m.lattice_allowance for m in measurements], dtype=np.float64),
         np.array([float(m.value) for m in measurements], dtype=np.float64),
     )
+
+
+@dataclass(frozen=True)
+class _Dependent:
+    """A dependent row: its coefficients on the basis, and what floats may add, in records."""
+
+    measurement: Measurement
+    values: FloatArray
+    error: float
 
 
 class _NoiseList:
@@ -253,6 +315,18 @@ class _NoiseList:
     @property
     def noise(self) -> Noise:
         return Noise(self._ids.view, self._scales.view, self._steps.view, self._answers.view)
+
+
+def _part(matrix: FloatArray, rows: BoolArray, columns: BoolArray) -> FloatArray:
+    """The chosen rows and columns, without a copy where that is all of them."""
+    if rows.all() and columns.all():
+        return matrix
+    return np.asarray(matrix[np.ix_(rows, columns)])
+
+
+def _most_or_all(chosen: BoolArray) -> BoolArray:
+    """`chosen`, or all where that is most: a row too many costs less than a copy of matrices."""
+    return np.ones_like(chosen) if 2 * np.count_nonzero(chosen) > len(chosen) else chosen
 
 
 def _padded(values: FloatArray, n: int) -> FloatArray:

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.inference.blue import Combinations, Noise
+from qserver.inference.blue import Combinations
 from qserver.inference.classes import FloatArray
 from qserver.inference.tail import Tail, TailProblem, safe_half_width
 
-_NEW = -1
 _TOLERANCE = 1e-8
 _MAX_TRIALS = 60
 _LARGEST_LOG = 60.0
@@ -90,20 +89,8 @@ class CombinedProblem:
         return _Trial(log_scale, tail, float(problem.slopes(tail.a)[-1]))
 
     def _problem(self, log_scale: float) -> TailProblem:
-        history = self._history
-        new = Noise(
-            np.array([_NEW]), np.array([math.exp(log_scale)]), np.array([self._step]), np.zeros(1)
-        )
-        return TailProblem(
-            replace(
-                history,
-                dependent=history.dependent.joined(new),
-                directions=np.vstack([history.directions, history.coefficients]),
-                start=np.append(history.start, 0.0),
-                direction_errors=np.append(history.direction_errors, history.error),
-            ),
-            self._confidence,
-        )
+        joint = self._history.with_new_row(scale=math.exp(log_scale), step=self._step)
+        return TailProblem(joint, self._confidence)
 
     def _result(self, best: _Trial) -> Combined:
         problem = self._problem(best.log_scale)

@@ -60,8 +60,7 @@ class Echelon:
             UnluckyPrimeError: the prime divides a denominator.
         """
         self._sketch_new_rows(rows)
-        numerators = self._field.reduce(claim.numerators)[None]
-        left = self._field.matmul(numerators, self._row_checks)[0]
+        left = self._field.combination(claim.numerators, self._row_checks)
         right = self._sketch(query, ())[:N_CHECKS] * self._field.residue(claim.denominator)
         return bool((left == self._field.reduce(right)).all())
 

@@ -81,6 +81,12 @@ class PrimeField:
             out = self.reduce(out + self._partial(left[..., part], right[part]))
         return out
 
+    def combination(self, coefficients: FloatArray, residues: FloatArray) -> FloatArray:
+        """coefficients @ residues, for whole floats up to 2^52, shape (n,), and residues."""
+        if float(np.abs(coefficients).sum()) <= _EXACT / self._p:
+            return self.reduce(coefficients @ residues)
+        return np.asarray(self.matmul(self.reduce(coefficients)[None], residues)[0])
+
     def sparse_matmul(self, left: csr_array, right: FloatArray) -> FloatArray:
         """left @ right, for a sparse matrix of whole floats up to 2^52 and residues."""
         longest = int(np.diff(left.indptr).max(initial=0))

@@ -87,12 +87,10 @@ class Sketcher:
         return self.field.sparse_matmul(vectors.matrix, below)
 
     def _sum(self, factor: Factor, blocks: Sequence[int]) -> FloatArray:
-        jumps = self.field.reduce(jumps_of(factor.weights).astype(np.float64))
-        below = [
-            np.concatenate([self._below(factor.axis, stop, b) for b in blocks])
-            for stop in factor.weights.stops
-        ]
-        return np.asarray(self.field.matmul(jumps[None], np.stack(below))[0])
+        axis, stops = factor.axis, factor.weights.stops
+        jumps = jumps_of(factor.weights).astype(np.float64)
+        below = np.array([[self._below(axis, x, b) for b in blocks] for x in stops])
+        return self.field.combination(jumps, below.reshape(len(stops), -1))
 
     def _expand(self, axis: int, position: int, block: int) -> FloatArray:
         if position == self._sizes[axis]:

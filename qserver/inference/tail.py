@@ -17,7 +17,7 @@ from qserver.inference.classes import FloatArray
 from qserver.inference.laplace_sum import LaplaceSum
 
 _MAX_STEPS = 200
-_MAX_WHITENED = 400
+_GRADIENT = 3e-6
 _OUTWARD = 1.0 + 1e-9
 
 
@@ -81,32 +81,23 @@ class TailProblem:
 
     def _descend(self, start: Tail) -> FloatArray:
         unit = start.half_width
-        spread = self._spread() * float(
-            np.linalg.norm(self.combinations.weights(start.a) * self._scales)
-        )
+        deviation = np.linalg.norm(self.combinations.weights(start.a) * self._scales)
+        whitening, inward = self.combinations.whitening, deviation / self.combinations.deviations
 
         def objective(z: FloatArray) -> tuple[float, FloatArray]:
-            value = self._value_and_gradient(start.a + spread @ z)
-            return value.value / unit, (value.gradient @ spread) / unit
+            value = self._value_and_gradient(start.a + inward * (z @ whitening))
+            return value.value / unit, whitening @ (value.gradient * inward) / unit
 
+        # In these coordinates the curvature is about 1: what is left is half the square of this.
+        gradient = _GRADIENT / len(start.a) ** 0.5
         result = minimize(
             objective,
             np.zeros(len(start.a)),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": _MAX_STEPS, "ftol": 1e-14, "gtol": 1e-8, "maxcor": 30},
+            options={"maxiter": _MAX_STEPS, "ftol": 0.0, "gtol": gradient, "maxcor": 30},
         )
-        return np.asarray(start.a + spread @ result.x)
-
-    def _spread(self) -> FloatArray:
-        """Directions in which the variance is round: the problem is close to a sphere then."""
-        directions = np.hstack(
-            [-self.combinations.directions, np.eye(len(self.combinations.start))]
-        )
-        noisy = directions * self._scales
-        if len(noisy) > _MAX_WHITENED:
-            return np.diag(1.0 / np.linalg.norm(noisy, axis=1))
-        return np.asarray(np.linalg.inv(np.linalg.cholesky(noisy @ noisy.T)).T)
+        return np.asarray(start.a + inward * (result.x @ whitening))
 
     def _value_and_gradient(self, a: FloatArray) -> _Value:
         weights = self.combinations.weights(a)

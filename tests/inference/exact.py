@@ -77,9 +77,7 @@ def least_variance(rows: Matrix, scales: Vector, query: Vector) -> Fraction | No
 
 
 def _form(left: Vector, right: Vector, squares: Vector) -> Fraction:
-    return sum(
-        (a * b * s for a, b, s in zip(left, right, squares, strict=True)), start=Fraction(0)
-    )
+    return sum((a * b * s for a, b, s in zip(left, right, squares, strict=True)), start=Fraction(0))
 
 
 def _without(row: Vector, pivot: Vector, column: int) -> Vector:

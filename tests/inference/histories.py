@@ -57,7 +57,9 @@ def random_query(rng: random.Random, sizes: Sequence[int], *, n_terms: int = 2) 
 def random_range(rng: random.Random, size: int, cuts: int) -> LinearQuery:
     """A range on one attribute with ends on a grid of `cuts` cuts."""
     low, high = sorted(rng.sample(range(cuts + 1), 2))
-    return linear_query((size,), [(1, {0: interval(size, low * size // cuts, high * size // cuts)})])
+    return linear_query(
+        (size,), [(1, {0: interval(size, low * size // cuts, high * size // cuts)})]
+    )
 
 
 def combination(

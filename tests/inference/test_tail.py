@@ -1,0 +1,261 @@
+"""Weights of the shortest interval, and the least alpha of a new row together with history."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.optimize import brentq, minimize, minimize_scalar
+
+from qserver.history import Estimator
+from qserver.inference.blue import RowSpace
+from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.tail import TailProblem, safe_half_width
+from qserver.primitive import primitive
+from qserver.query import LinearQuery, linear_query, total_query
+from qserver.weights import indicator
+from tests.inference.histories import STEP, combination, engine, measured, random_range
+
+PRICE_TOLERANCE = 1e-6
+SIZE = 24
+
+
+def _half(n: int = 2) -> LinearQuery:
+    return linear_query((n,), [(1, {0: indicator(n, [0])})])
+
+
+def _rest(n: int = 2) -> LinearQuery:
+    return linear_query((n,), [(1, {0: indicator(n, range(1, n))})])
+
+
+def _problem(rows, query, confidence):
+    space = RowSpace(query.sizes, random.Random(1))
+    space.extend(rows)
+    found = space.combinations(query)
+    assert found is not None
+    return TailProblem(found, confidence)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.999])
+@pytest.mark.parametrize("scales", [(3, 10, 10), (10, 3, 30), (1, 1, 1)])
+def test_one_direction_is_minimised_like_a_search_over_all_weights(confidence, scales):
+    queries = (total_query((2,)), _half(), _rest())
+    rows = [measured(i, q, scale=s) for i, (q, s) in enumerate(zip(queries, scales, strict=True))]
+    problem = _problem(rows, total_query((2,)), confidence)
+
+    def half_width(w: float) -> float:
+        weights = np.array([w, 1 - w, 1 - w])
+        noise = LaplaceSum(np.abs(weights) * np.array(scales, dtype=float)).half_width(confidence)
+        return noise + float(np.abs(weights).sum() * STEP)
+
+    grid = min(np.linspace(-0.2, 1.2, 57), key=half_width)
+    best = minimize_scalar(half_width, bounds=(grid - 0.03, grid + 0.03), options={"xatol": 1e-9})
+    assert_allclose(problem.best().half_width, best.fun, rtol=3e-9)
+
+
+def test_least_variance_is_not_the_shortest_interval_and_the_difference_is_found():
+    queries = (total_query((2,)), _half(), _rest())
+    rows = [
+        measured(i, q, scale=s) for i, (q, s) in enumerate(zip(queries, (3, 10, 10), strict=True))
+    ]
+    problem = _problem(rows, total_query((2,)), 0.9999)
+    blue = problem.at(problem.combinations.start)
+    best = problem.best()
+    assert best.half_width < 0.995 * blue.half_width
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=15, deadline=None)
+def test_several_directions_are_minimised_like_by_a_general_method(seed):
+    rng = random.Random(seed)
+    queries = [random_range(rng, SIZE, 4) for _ in range(9)]
+    queries.append(queries[0])
+    rows = [measured(i, q, scale=rng.choice((3, 10, 30))) for i, q in enumerate(queries)]
+    problem = _problem(rows, queries[0], 0.98)
+    start = problem.combinations.start
+
+    def half_width(a):
+        return problem.at(np.asarray(a)).half_width
+
+    simplex = minimize(
+        half_width,
+        start,
+        method="Nelder-Mead",
+        options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 250 * len(start), "adaptive": True},
+    )
+    best = problem.best().half_width
+    assert best <= half_width(start)
+    # The simplex may stall above the optimum, never below it.
+    assert best <= simplex.fun * (1 + 1e-8)
+
+
+def test_the_half_width_is_that_of_the_laplace_sum_and_the_lattice():
+    rows = [measured(0, _half(), scale=10), measured(1, _rest(), scale=7)]
+    tail = _problem(rows, total_query((2,)), 0.9).best()
+    scales = np.array([m.scale for m in rows])
+    expected = LaplaceSum(scales).half_width(0.9) + 2 * float(STEP)
+    assert_allclose(tail.half_width, expected, rtol=2e-9)
+    assert tail.half_width >= expected
+
+
+@given(st.floats(1e-6, 1 - 1e-9), st.integers(1, 1000))
+@settings(max_examples=100, deadline=None)
+def test_a_looser_confidence_never_needs_a_longer_interval_even_by_rounding(confidence, ulps):
+    scales = np.array([1.0, 0.3, 0.7])
+    looser = confidence
+    for _ in range(ulps % 7 + 1):
+        looser = math.nextafter(looser, 0.0)
+    assert safe_half_width(scales, looser) <= safe_half_width(scales, confidence)
+
+
+def test_the_safe_half_width_is_certified_to_hold_its_confidence():
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 5, 40):
+        for confidence in (0.3, 0.8, 0.95, 0.999, 1 - 1e-9):
+            scales = rng.random(n)
+            half_width = safe_half_width(scales, confidence)
+            assert LaplaceSum(scales).certify(half_width).probability >= confidence
+
+
+# Combined with a new row.
+
+
+def _two_row_alpha(scale: float, target: float, confidence: float) -> float:
+    """Least alpha for one old measurement of the row itself, by nested scalar searches."""
+
+    def best(log_alpha: float) -> float:
+        b = math.exp(-log_alpha)
+
+        def half_width(w: float) -> float:
+            noise = LaplaceSum([abs(1 - w) * scale, abs(w) * b]).half_width(confidence)
+            return noise + (abs(1 - w) + abs(w)) * float(STEP)
+
+        found = minimize_scalar(
+            half_width, bounds=(0, 1), method="bounded", options={"xatol": 1e-10}
+        )
+        return min(float(found.fun), half_width(0.0), half_width(1.0))
+
+    return math.exp(brentq(lambda x: best(x) - target, -12, 3, xtol=1e-10))
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
+def test_the_least_alpha_is_that_of_a_nested_search(confidence, share):
+    inference = engine((2,), [measured(0, _half(), scale=10)])
+    now = inference.estimate(primitive(_half()), confidence=confidence)
+    assert now is not None
+    target = share * now.half_width
+    alpha = inference.combined_alpha(
+        primitive(_half()), half_width=target, confidence=confidence, step=STEP
+    )
+    assert_allclose(alpha, _two_row_alpha(10.0, target, confidence), rtol=1e-6)
+
+
+def _history(rng: random.Random, n: int):
+    queries = [random_range(rng, SIZE, 6) for _ in range(n)]
+    rows = [measured(i, q, scale=rng.choice((4, 10, 25))) for i, q in enumerate(queries)]
+    return queries, rows
+
+
+@given(st.integers(0, 10**9), st.sampled_from([0.8, 0.95, 0.999]), st.floats(0.2, 0.98))
+@settings(max_examples=20, deadline=None)
+def test_a_quote_stays_good_once_the_row_is_measured_as_quoted(seed, confidence, share):
+    rng = random.Random(seed)
+    queries, rows = _history(rng, 8)
+    query = combination(rng, queries)
+    if query is None:
+        return
+    inference, row = engine((SIZE,), rows, seed=seed), primitive(query)
+    now = inference.estimate(row, confidence=confidence)
+    assert now is not None
+    target = share * now.half_width
+    quote = inference.combined(row, half_width=target, confidence=confidence, step=STEP)
+    if quote is None:
+        return
+    alpha_nano = math.ceil(quote.alpha * 10**9)
+    new = measured(len(rows), query, scale=Fraction(10**9, alpha_nano))
+    weights = (*quote.weights, (len(rows), quote.new_weight))
+    inference.extend([new, Estimator(row.key, weights)])
+    after = inference.estimate(row, confidence=confidence)
+    assert after is not None
+    assert after.half_width <= target
+
+
+@given(st.integers(0, 10**9), st.sampled_from([0.8, 0.95, 0.999]), st.floats(0.3, 0.95))
+@settings(max_examples=15, deadline=None)
+def test_a_new_row_never_raises_a_price(seed, confidence, share):
+    rng = random.Random(seed)
+    queries, rows = _history(rng, 7)
+    query = combination(rng, queries)
+    if query is None:
+        return
+    row = primitive(query)
+    before, after = engine((SIZE,), rows), engine((SIZE,), rows)
+    after.extend([measured(len(rows), random_range(rng, SIZE, 6), scale=rng.choice((4, 10, 25)))])
+    now = before.estimate(row, confidence=confidence)
+    assert now is not None
+    prices = [
+        e.combined_alpha(row, half_width=share * now.half_width, confidence=confidence, step=STEP)
+        for e in (before, after)
+    ]
+    assert prices[0] is not None
+    assert prices[1] is not None
+    assert prices[1] <= prices[0] * (1 + PRICE_TOLERANCE)
+
+
+@given(st.integers(0, 10**9), st.floats(0.5, 0.999))
+@settings(max_examples=15, deadline=None)
+def test_an_answered_key_stays_free_at_every_looser_requirement(seed, confidence):
+    rng = random.Random(seed)
+    queries, rows = _history(rng, 7)
+    query = combination(rng, queries)
+    if query is None:
+        return
+    row, inference = primitive(query), engine((SIZE,), rows)
+    now = inference.estimate(row, confidence=confidence)
+    assert now is not None
+    more = [measured(len(rows) + i, random_range(rng, SIZE, 6), scale=40) for i in range(3)]
+    inference.extend([Estimator(row.key, now.weights), *more])
+    for looser in (confidence, math.nextafter(confidence, 0), 0.9 * confidence):
+        again = inference.estimate(row, confidence=looser)
+        assert again is not None
+        assert again.half_width <= now.half_width
+
+
+def test_the_price_is_never_above_that_of_a_fresh_row():
+    inference = engine((2,), [measured(0, _half(), scale=10**6)])
+    target, confidence = 30.0, 0.95
+    alpha = inference.combined_alpha(
+        primitive(_half()), half_width=target, confidence=confidence, step=STEP
+    )
+    fresh = -math.log1p(-confidence) / (target - float(STEP))
+    assert alpha is not None
+    assert alpha <= fresh * (1 + 1e-8)
+
+
+def test_a_target_that_history_meets_has_the_price_zero_and_an_unknown_row_none():
+    inference = engine((2,), [measured(0, _half(), scale=10)])
+    now = inference.estimate(primitive(_half()), confidence=0.9)
+    assert now is not None
+    price = inference.combined(
+        primitive(_half()), half_width=now.half_width, confidence=0.9, step=STEP
+    )
+    assert price is not None
+    assert price.alpha == 0.0
+    assert price.weights == now.weights
+    other = inference.combined_alpha(
+        primitive(total_query((2,))), half_width=5.0, confidence=0.9, step=STEP
+    )
+    assert other is None
+
+
+def test_a_lattice_coarser_than_the_target_has_no_price():
+    inference = engine((2,), [measured(0, _half(), scale=10)])
+    found = inference.combined(primitive(_half()), half_width=1.0, confidence=0.9, step=Fraction(2))
+    assert found is None
