@@ -21,6 +21,9 @@ from qserver.query import LinearQuery, Term
 
 MAX_COUNT_GRID = 1 << 20
 _CHUNK = 1 << 16
+_N_BYTE = 256
+# Up to so many cells, comparing with each is faster than a histogram.
+_N_COMPARED = 16
 # Up to 2^40 records, sums of values this small fit 63 bits.
 _SMALL_VALUE = 1 << 22
 
@@ -63,16 +66,16 @@ class Table:
 
     def _by_classes(self, query: LinearQuery, grid: ClassGrid) -> Fraction:
         """Count the records of every class cell, then weigh the counts in Python integers."""
+        dtype = np.uint8 if grid.n_cells < _N_BYTE else np.int32
+        lookup = [_Lookup(self.codes[a.axis], a.dense.astype(dtype), dtype(a.n)) for a in grid.axes]
         counts = np.zeros(grid.n_cells, dtype=np.int64)
-        lookup = [(self.codes[a.axis], a.dense.astype(np.int32), a.n) for a in grid.axes]
         n = len(self.codes[0])
-        for start in range(0, max(n, 1), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            cell = np.zeros(len(self.codes[0][part]), dtype=np.int32)
-            for codes, classes, n_classes in lookup:
-                cell *= n_classes
-                cell += classes[codes[part]]
-            counts += np.bincount(cell, minlength=grid.n_cells)
+        for start in range(0, n, _CHUNK):
+            cell: NDArray[Any] = np.zeros(min(_CHUNK, n - start), dtype=dtype)
+            for axis in lookup:
+                cell *= axis.n_classes
+                cell += axis.classes_of(start)
+            counts += _histogram(cell, grid.n_cells)
         return Fraction(_weigh(grid.values(query).ravel(), counts), query.denominator)
 
     def _by_records(self, term: Term) -> Fraction:
@@ -91,6 +94,31 @@ class Table:
                 )
             total += int(product.sum())
         return term.coefficient * total
+
+
+@dataclass(frozen=True, repr=False)
+class _Lookup:
+    """The class of each record's value of one attribute, by a table over values."""
+
+    codes: Codes
+    classes: NDArray[Any]
+    n_classes: Any
+
+    def classes_of(self, start: int) -> NDArray[Any]:
+        """Classes of the chunk that begins at record `start`."""
+        part = self.codes[start : start + _CHUNK]
+        if part.dtype == np.uint8 and self.classes.dtype == np.uint8:
+            # Several times faster than numpy's own look-up; the same work whatever the values.
+            table = self.classes.tobytes().ljust(_N_BYTE, b"\0")
+            return np.frombuffer(part.tobytes().translate(table), dtype=np.uint8)
+        return np.take(self.classes, part, mode="clip")
+
+
+def _histogram(cell: NDArray[Any], n_cells: int) -> NDArray[np.int64]:
+    """How many records each cell has. The route depends on the number of cells alone."""
+    if n_cells > _N_COMPARED:
+        return np.bincount(cell, minlength=n_cells)
+    return np.array([np.count_nonzero(cell == c) for c in range(n_cells)], dtype=np.int64)
 
 
 def _weigh(values: IntegerGrid, counts: NDArray[np.int64]) -> int:

@@ -92,3 +92,13 @@ def test_a_table_shows_nothing_of_its_records() -> None:
 )
 def test_codes_take_the_smallest_type_that_holds_them(size: int, dtype: type) -> None:
     assert code_dtype(size) is dtype
+
+
+@pytest.mark.parametrize("size", [2, 16, 17, 255, 256, 257, 70_000])
+def test_every_size_of_grid_counts_the_same(size: int) -> None:
+    """Each route of counting, told apart by the number of cells, against a loop."""
+    codes = np.random.default_rng(size).integers(0, size, 3000)
+    table = table_from_columns({0: codes}, (size,))
+    chosen = scaled_weights([v * v + 1 for v in range(size)])
+    query = linear_query((size,), [(1, {0: chosen})])
+    assert table.answer(query) == sum(v * v + 1 for v in codes.tolist())
