@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import numpy as np
 import pytest
 from benchmarks.__main__ import DOCUMENT, RESULTS, main
 from benchmarks.budget_methods import Asked, Counts, Planned
+from benchmarks.hindsight import Blocks, Chain, Target, best_price
+from benchmarks.load import ROOT
 from benchmarks.machine import Times
 from benchmarks.ranges import UNIT_NANO, Question, holds
 from benchmarks.registry import benchmark_names
@@ -26,8 +30,10 @@ _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"
 
 
 def quick_document(name: str, folder: Path) -> Mapping[str, Any]:
-    """The JSON that a quick run of a benchmark writes."""
-    assert main([name, "--quick", "--out", str(folder)]) == 0
+    """The JSON that a quick run of a benchmark writes, by the command of the documentation."""
+    command = [sys.executable, "-m", "tests.benchmarks", name, "--quick", "--out", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     document: Mapping[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     assert set(document) == _DOCUMENT_KEYS
     assert document["benchmark"] == name
@@ -63,6 +69,15 @@ def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) ->
     assert max(row["variance_difference"] for row in compared) <= 1e-9
 
 
+def test_coverage_is_counted_for_every_design_and_confidence(tmp_path: Path) -> None:
+    """With 200 histories no fixed design falls five standard errors short."""
+    rows = quick_document("coverage", tmp_path)["rows"]
+    assert {row["confidence"] for row in rows} == {0.8, 0.95, 0.999}
+    fixed = [row for row in rows if not row["design"].startswith("adaptive")]
+    assert len(rows) > len(fixed) > 0
+    assert min(row["difference_in_standard_errors"] for row in fixed) > -5.0
+
+
 def test_the_planner_spends_no_more_than_the_exact_cache_and_that_no_more_than_naive(
     ranges_rows: list[Mapping[str, Any]],
 ) -> None:
@@ -70,6 +85,7 @@ def test_the_planner_spends_no_more_than_the_exact_cache_and_that_no_more_than_n
     for row in ranges_rows:
         by_queries.setdefault(row["queries"], {})[row["method"]] = row
     assert len(by_queries) == 5
+    assert all(len(methods) == 4 for methods in by_queries.values())
     for methods in by_queries.values():
         naive, cache, planner = (methods[m] for m in ("naive", "exact cache", "planner"))
         assert planner["end"] <= cache["end"] * (1 + 1e-6)
@@ -89,8 +105,10 @@ def test_no_interval_is_longer_than_asked_and_few_miss_the_truth(
     ranges_rows: list[Mapping[str, Any]],
 ) -> None:
     """Of 24 intervals at 95 percent more than 6 miss with probability 3e-4; the seed is fixed."""
-    assert {row["too_long"] for row in ranges_rows} == {0}
-    assert max(row["violated_percent"] for row in ranges_rows) <= 25.0
+    played = [row for row in ranges_rows if row["measured"] is not None]
+    assert len(played) == 15
+    assert {row["too_long"] for row in played} == {0}
+    assert max(row["violated_percent"] for row in played) <= 25.0
 
 
 def test_a_violated_interval_is_counted() -> None:
@@ -121,7 +139,7 @@ def test_served_answers_come_from_history_and_beside_them_an_echo_is_measured(
 ) -> None:
     (row,) = quick_document("serve", tmp_path)["rows"]
     assert row["from_history_percent"] == 100.0
-    assert row["repeated_share"] == pytest.approx(row["repeated_per_s"] / row["echo_per_s"])
+    assert min(row["repeated_share"], row["repeated_per_s"], row["echo_per_s"]) > 0.0
     assert 0.0 < row["new_p50_ms"] <= row["new_p99_ms"]
 
 
@@ -188,6 +206,39 @@ def test_dense_vectors_agree_with_the_query_cell_by_cell() -> None:
     for query in queries:
         expected = [float(query.value_at(cell)) for cell in segments.cells.tolist()]
         np.testing.assert_array_equal(segments.dense(query), expected)
+
+
+def test_blocks_give_the_weights_of_dense_least_squares() -> None:
+    """All cells of all blocks as rows: the least-norm solution has the same error scales."""
+    blocks = Blocks((Chain((1, 2, 4)), Chain((1, 3))))
+    generator = np.random.default_rng(4)
+    alphas = generator.uniform(0.5, 2.0, len(blocks.levels))
+    target = Target((generator.normal(size=4), generator.normal(size=3)), 1.0)
+    rows, scales = [], []
+    for alpha, (i, j) in zip(alphas, blocks.levels, strict=True):
+        cells = np.kron(blocks.chains[0].sums[i], blocks.chains[1].sums[j])
+        rows.append(cells)
+        scales.extend([1 / alpha] * len(cells))
+    matrix = np.vstack(rows).T / np.array(scales)
+    query = np.kron(*target.vectors)
+    expected = np.linalg.lstsq(matrix, query, rcond=None)[0]
+    np.testing.assert_allclose(blocks.scales(target, alphas), np.abs(expected), atol=1e-12)
+    variance = float(blocks.energies(target) @ (1 / blocks.information(alphas)))
+    assert variance == pytest.approx(2 * float(expected @ expected), rel=1e-12)
+
+
+def test_in_hindsight_a_single_total_costs_one_unit() -> None:
+    blocks = Blocks((Chain((1, 2, 4)),))
+    price = best_price(blocks, [Target((np.ones(4),), 10.0)], confidence=0.95)
+    assert price == pytest.approx(math.log(20) / 10, rel=1e-2)
+    both = [Target((np.ones(4),), 10.0), Target((np.array([1.0, 0, 0, 0]),), 10.0)]
+    assert price < best_price(blocks, both, confidence=0.95) < 2 * price
+
+
+@pytest.mark.parametrize("parts", [(), (2, 4), (1, 2, 5), (1, 2, 2)])
+def test_partitions_that_are_no_chain_are_refused(parts: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="each must divide"):
+        Chain(parts)
 
 
 def _dense(query: Any) -> Any:

@@ -56,11 +56,12 @@ class Counts:
     entropy: SeededEntropy
 
     @classmethod
-    def seeded(cls, sizes: tuple[int, ...], seed: int) -> Counts:
-        """Uneven counts of mean about 100, and the noise of this seed."""
+    def seeded(cls, sizes: tuple[int, ...], seed: int, *, noise: str = "") -> Counts:
+        """Uneven counts of mean about 100, and noise that depends on the text `noise` too."""
         generator = np.random.default_rng(seed)
         means = generator.lognormal(4.1, 1.0, sizes)
-        return cls(generator.poisson(means), SeededEntropy(random.Random(seed)))
+        entropy = SeededEntropy(random.Random(f"{seed} {noise}"))
+        return cls(generator.poisson(means), entropy)
 
     def truth(self, query: LinearQuery) -> Fraction:
         """The exact answer."""

@@ -10,15 +10,17 @@ alpha_l^2 / 2 * sum over j <= l of (D_j q, summed over each cell) / lambda_j.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import product
+from itertools import pairwise, product
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from qserver.inference.laplace_sum import LaplaceSum
 
@@ -40,7 +42,7 @@ class Chain:
     n_parts: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        steps = zip(self.n_parts, self.n_parts[1:], strict=False)
+        steps = pairwise(self.n_parts)
         if self.n_parts[:1] != (1,) or any(b % a or a == b for a, b in steps):
             raise ValueError("`n_parts` must begin with 1, and each must divide the next.")
 
@@ -52,12 +54,15 @@ class Chain:
     @cached_property
     def sums(self) -> list[Floats]:
         """Per level, the matrix that sums a vector over each part, shape (parts, size)."""
-        return [np.kron(np.eye(k), np.ones((1, self.size // k))) for k in self.n_parts]
+        return [
+            np.asarray(np.kron(np.eye(k), np.ones(self.size // k)), dtype=np.float64)
+            for k in self.n_parts
+        ]
 
     def parts_of(self, vector: Floats) -> list[Floats]:
         """The vector's components D_j q, one per level; they add up to the vector."""
         means = [s.T @ (s @ vector) / (self.size / len(s)) for s in self.sums]
-        return [means[0]] + [b - a for a, b in zip(means, means[1:], strict=False)]
+        return [means[0]] + [b - a for a, b in pairwise(means)]
 
 
 @dataclass(frozen=True)
@@ -152,12 +157,17 @@ def _fit(blocks: Blocks, energies: Floats, widths: Floats, start: int) -> Floats
         # Logarithms: nearly linear in those of the alphas, and of one size for all queries.
         return np.asarray(-np.log(energies @ (1 / blocks.information(unit * np.exp(x))) / bounds))
 
-    found = minimize(
-        lambda x: float(np.exp(x).sum()),
+    def price(x: Floats) -> float:
+        return float(np.exp(x).sum())
+
+    # The stubs of scipy know no constraints as functions of arrays.
+    solve: Any = minimize
+    found = solve(
+        price,
         np.log(first / unit),
         jac=np.exp,
         method="SLSQP",
-        bounds=[(np.log(_LEAST), 0.0)] * len(first),
+        bounds=Bounds(math.log(_LEAST), 0.0),
         constraints={"type": "ineq", "fun": room},
         options={"maxiter": 200},
     )
