@@ -19,24 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.errors import ConfigError, QServerError
+from qserver.errors import ConfigError, PortInUseError
 from qserver.storage.embedded import end_with_parent
 
 LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
 _GRACE_S = 20.0
-
-
-class PortInUseError(QServerError):
-    """Another program listens on the port."""
-
-    code = "port_in_use"
-
-
-class ChildFailedError(QServerError):
-    """A child ended before it was of use."""
-
-    code = "child_failed"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,7 @@ from qserver import __version__
 from qserver.commands import datasets, local, questions
 from qserver.commands.console import Console
 from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
-from qserver.errors import QServerError
-from qserver.http_client import ServerProblemError
+from qserver.errors import QServerError, ServerProblemError
 
 _DESCRIPTION = """\
 Linear counting queries over private data, answered with a credible interval as short as you ask, at

@@ -24,7 +24,12 @@ QServerError
 │   ├── JournalError              the journal is corrupt, locked or from a newer version
 │   ├── PrivateDataError          attach: the file or its columns cannot be used
 │   └── MeasurementError          constant public text; details stay in the worker's own log
-└── CapacityError                 a size bound of the server was passed
+├── CapacityError                 a size bound of the server was passed
+├── PortInUseError                another program listens on the port
+├── ChildFailedError              a process of the server ended before it was of use
+├── ServerProblemError            to a client: the server refused, with a code of its own
+├── ServerUnreachableError        to a client: no server answers at the address
+└── NotDoneError                  to a client: the job has not ended yet
 
 A class has a stable `code` (what clients match on) and keeps its facts as attributes. No message
 shows a true count, a row, or anything computed from them.
@@ -33,6 +38,7 @@ shows a true count, a row, or anything computed from them.
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -244,6 +250,48 @@ class CapacityError(QServerError):
     """A bound on the size of a query, a history or a table was passed."""
 
     code = "too_large"
+
+
+class PortInUseError(QServerError):
+    """Another program listens on the port."""
+
+    code = "port_in_use"
+
+
+class ChildFailedError(QServerError):
+    """A child ended before it was of use."""
+
+    code = "child_failed"
+
+
+class ServerProblemError(QServerError):
+    """The server refused, and said so as a problem document.
+
+    Args:
+        code: the server's stable code, or `bad_reply` when it was no problem document.
+        detail: the server's sentence.
+        facts: the problem's other members, such as `price` and `remaining`.
+    """
+
+    code = "server_problem"
+
+    def __init__(self, *, code: str, detail: str, facts: Mapping[str, Any] | None = None) -> None:
+        self.code = code
+        self.detail = detail
+        self.facts = dict(facts or {})
+        super().__init__(detail)
+
+
+class ServerUnreachableError(QServerError):
+    """No qserver answered at the URL."""
+
+    code = "unreachable"
+
+
+class NotDoneError(QServerError):
+    """The time passed before the answer was there; its job goes on."""
+
+    code = "not_done"
 
 
 class _Shortener(reprlib.Repr):

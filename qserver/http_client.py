@@ -10,33 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from qserver.errors import ConfigError, QServerError
+from qserver.errors import ConfigError, ServerProblemError, ServerUnreachableError
 
 MAX_REPLY_BYTES = 64 << 20
 _FIRST_ERROR_STATUS = 400
 _PROBLEM_MEMBERS = ("type", "title", "status", "detail", "code", "instance")
-
-
-class ServerProblemError(QServerError):
-    """The server refused, and said so as a problem document.
-
-    Args:
-        code: the server's stable code, or `bad_reply` when it was no problem document.
-        detail: the server's sentence.
-        facts: the problem's other members, such as `price` and `remaining`.
-    """
-
-    def __init__(self, *, code: str, detail: str, facts: Mapping[str, Any] | None = None) -> None:
-        self.code = code
-        self.detail = detail
-        self.facts = dict(facts or {})
-        super().__init__(detail)
-
-
-class ServerUnreachableError(QServerError):
-    """No qserver answered at the URL."""
-
-    code = "unreachable"
 
 
 @dataclass(frozen=True)

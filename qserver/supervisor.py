@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Self
 
-from qserver.children import Child, ChildFailedError, ChildSpec
-from qserver.errors import StoreUnavailableError
+from qserver.children import Child, ChildSpec
+from qserver.errors import ChildFailedError, StoreUnavailableError
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_WAIT_S = 1.0

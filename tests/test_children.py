@@ -16,14 +16,13 @@ import pytest
 from qserver.children import (
     Child,
     ChildSpec,
-    PortInUseError,
     child_environment,
     http_spec,
     listen,
     python_command,
 )
 from qserver.config import Settings
-from qserver.errors import ConfigError
+from qserver.errors import ConfigError, PortInUseError
 
 # Says that it is ready on the descriptor it was given, then waits for signals.
 _WAITING = "import os, signal; {first}; os.write({fd}, b'!'); signal.pause()"

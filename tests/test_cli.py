@@ -12,7 +12,8 @@ from fake_server import FakeServer, Request, running_server
 from qserver import __version__
 from qserver.cli import main
 from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode
-from qserver.http_client import HttpClient, ServerProblemError, ServerUnreachableError
+from qserver.errors import ServerProblemError, ServerUnreachableError
+from qserver.http_client import HttpClient
 
 ANSWER = {
     "estimate": 2720.5,

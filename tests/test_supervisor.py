@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qserver.children import Child, ChildFailedError, ChildSpec, python_command
-from qserver.errors import StoreUnavailableError
+from qserver.children import Child, ChildSpec, python_command
+from qserver.errors import ChildFailedError, StoreUnavailableError
 from qserver.supervisor import Backoff, StopSignals, Supervisor, run_to_end
 
 

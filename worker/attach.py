@@ -91,7 +91,7 @@ def attach(
         StoreBehindError: the journal knows of spending that the store does not.
     """
     store = SpendingStore.open(settings)
-    if request.name in registry.entries():
+    if store.is_attached(request.name):
         raise ConfigError("name", "not be attached already", request.name)
     progress("reading and converting the file")
     snapshot = read_snapshot(request.data, request.domain, key=registry.key())
@@ -109,10 +109,11 @@ def attach(
     with journal.exclusive():
         _check_store_remembers(store, journal, request.population)
         journal.append(_record(request, meta, snapshot))
+    # The registry first: what dies between the two is attached anew, not half there for ever.
+    registry.put(_entry(request, meta, snapshot))
+    store.queue.make_queue(request.population)
     store.attach(meta, limit_nano=request.limit_nano, public_row=_public_row(meta, snapshot))
     store.await_durable()
-    store.queue.make_queue(request.population)
-    registry.put(_entry(request, meta, snapshot))
     return meta
 
 

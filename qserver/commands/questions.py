@@ -12,8 +12,8 @@ from typing import Any
 from qserver.commands.conditions import WHERE_HELP, question_document
 from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
 from qserver.commands.runtime import ExitCode, Runtime
-from qserver.errors import QServerError
-from qserver.http_client import HttpClient, Reply, ServerProblemError, problem_of
+from qserver.errors import NotDoneError, ServerProblemError
+from qserver.http_client import HttpClient, Reply, problem_of
 
 _FIRST_POLL_S = 0.1
 _LONGEST_POLL_S = 2.0
@@ -27,12 +27,6 @@ _SOURCES = {
     "measured": "measured now",
     "exact": "exact, without noise",
 }
-
-
-class NotDoneError(QServerError):
-    """The time passed before the answer was there; its job goes on."""
-
-    code = "not_done"
 
 
 def register(

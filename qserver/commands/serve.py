@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
-from qserver.children import ChildFailedError, http_spec, listen
+from qserver.children import http_spec, listen
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import Settings
-from qserver.http_client import HttpClient, ServerProblemError, ServerUnreachableError
+from qserver.errors import ChildFailedError, ServerProblemError, ServerUnreachableError
+from qserver.http_client import HttpClient
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.store import Store
 from qserver.supervisor import StopSignals, Supervisor

@@ -151,6 +151,10 @@ class SpendingStore:
         if reply_code(reply) == 0:
             raise NotFoundError("dataset", meta.name)
 
+    def is_attached(self, name: str) -> bool:
+        """Whether a dataset of this name is registered."""
+        return bool(self._client.hexists(DATASETS, name))
+
     def has_ledger(self, population: str) -> bool:
         """Whether the population has a ledger in this store."""
         return bool(self._client.exists(Keys(population).ledger))
