@@ -196,6 +196,12 @@ def test_every_error_of_the_tree_has_a_status_or_is_the_servers_own_fault() -> N
         "journal_error",
         "private_data_error",
         "state_in_use",
+        # Of the command line and of a client, which meet no request.
+        "port_in_use",
+        "child_failed",
+        "server_problem",
+        "unreachable",
+        "not_done",
     }
     assert codes - inner <= set(KINDS)
     assert not inner & set(KINDS)
