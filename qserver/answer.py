@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Source = Literal["history", "measured", "exact"]
+Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]
-PlanKind = Literal["free", "exact", "fresh", "combined"]
+PlanKind = Literal["free", "exact", "fresh", "combined", "refined"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Answer:
         low, high: ends of the interval at the asked confidence, rounded outward.
         confidence: as asked.
         confidence_attained: certified confidence of an interval of the asked length.
-        source: `history` (nothing was spent), `measured`, or `exact` (public, no noise).
+        source: `history` (nothing was spent), `measured`, `refined` (measured rows got less
+            noise, perhaps beside a new row) or `exact` (public, no noise).
         charged_nano: what this question cost, in nano-epsilon.
         remaining_nano: what is left of the population's limit.
         evidence: ids of the history rows used.
@@ -52,11 +53,19 @@ class Offer:
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A row that a plan measures: its terms, 1/b in nano-epsilon, and its key."""
+    """A row that a plan measures or refines.
+
+    Args:
+        alpha_nano: 1 / b afterwards, in nano-epsilon.
+        refines: id of the history row that gets less noise, or None for a new row.
+        charge_nano: rise of alpha: what the row costs a cell where it is 1.
+    """
 
     terms: list[list[object]]
     alpha_nano: int
     key: str
+    refines: int | None
+    charge_nano: int
 
 
 @dataclass(frozen=True)
@@ -72,11 +81,11 @@ class Explanation:
     """What an answer would cost and how it would be found; nothing was spent.
 
     Args:
-        kind: `free`, `exact`, `fresh` or `combined`.
+        kind: `free`, `exact`, `fresh`, `combined` or `refined`.
         price_nano: rise of the ledger, in nano-epsilon.
         remaining_nano: what is left now.
         affordable: whether the price fits into what is left.
-        rows: what would be measured.
+        rows: what would be measured or refined.
         free: the best interval available for nothing, or None.
         curve: prices of shorter and longer intervals at the same confidence.
         sensitivity: S of the query, and whether it is exact.

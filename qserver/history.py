@@ -17,7 +17,8 @@ class Measurement:
     """A primitive row h with its noisy answer y = h x + Laplace noise on a lattice.
 
     Args:
-        id: position in the history, from 0.
+        id: its place among the measurements in order of first release, from 0. A refinement keeps
+            the id of the measurement that it replaces.
         row: primitive row h (max abs at most 1).
         key: the row's key.
         alpha_nano: 1 / b in nano-epsilon per record; 0 for a public row, which has no noise.
@@ -56,6 +57,19 @@ class Measurement:
         """What the lattice adds to the continuous law: abs(g K - Lap) < g. 0 for a public row."""
         return 0.0 if self.is_public else float(self.step)
 
+    def check_refines(self, old: Measurement) -> None:
+        """Return if this measurement may take the place of `old`: the same row, with less noise.
+
+        Raises:
+            InputError: id, row, key or lattice step differ, `old` is public, or alpha is no larger.
+        """
+        same = (self.id, self.key, self.step) == (old.id, old.key, old.step)
+        if not same or self.row != old.row:
+            raise InputError("measurement", "have the id, row, key and step of what it refines")
+        if old.is_public or self.alpha_nano <= old.alpha_nano:
+            condition = f"exceed {old.alpha_nano}, that of a noisy row which it refines"
+            raise InputError("measurement.alpha_nano", condition, self.alpha_nano)
+
 
 @dataclass(frozen=True)
 class Estimator:
@@ -72,9 +86,9 @@ class Estimator:
 
 @dataclass(frozen=True)
 class History:
-    """The live measurements of one snapshot, in order, with the estimators found so far.
+    """The live measurements of one snapshot, by id, with the estimators found so far.
 
-    The version is the number of events (measurements and estimators) that made it.
+    The version is the number of events (measurements, refinements and estimators) that made it.
     """
 
     snapshot: str
@@ -88,8 +102,11 @@ class History:
     def with_events(self, events: Iterable[Measurement | Estimator]) -> History:
         """This history and the events that followed it.
 
+        A measurement with the next id is new; one with an earlier id refines that one and
+        replaces it.
+
         Raises:
-            InputError: a measurement's id is not the next one.
+            InputError: a measurement's id is beyond the next one, or it cannot be a refinement.
         """
         rows, found, version = list(self.measurements), dict(self.estimators), self.version
         for event in events:
@@ -97,7 +114,22 @@ class History:
             if isinstance(event, Estimator):
                 found[event.key] = (*found.get(event.key, ()), event)
                 continue
-            if event.id != len(rows):
-                raise InputError("measurement.id", f"be {len(rows)}, the next one", event.id)
-            rows.append(event)
+            place_measurement(rows, event)
         return History(self.snapshot, self.sizes, tuple(rows), MappingProxyType(found), version)
+
+
+def place_measurement(rows: list[Measurement], event: Measurement) -> Measurement | None:
+    """Append a new measurement to `rows` or put a refinement in its place; what it replaced.
+
+    Raises:
+        InputError: the id is beyond the next one, or the event cannot be a refinement.
+    """
+    if event.id > len(rows):
+        raise InputError("measurement.id", f"be {len(rows)}, the next one, or less", event.id)
+    if event.id == len(rows):
+        rows.append(event)
+        return None
+    old = rows[event.id]
+    event.check_refines(old)
+    rows[event.id] = event
+    return old

@@ -11,7 +11,7 @@ import secrets
 
 from qserver.config import Settings
 from qserver.errors import StoreError
-from qserver.history import Measurement
+from qserver.history import Measurement, place_measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan, plan_answer
@@ -59,7 +59,8 @@ class Replica:
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only)
         if changes.measurements or changes.estimators:
             self.engine.extend([*changes.measurements, *changes.estimators])
-        self.measurements += changes.measurements
+        for measurement in changes.measurements:
+            place_measurement(self.measurements, measurement)
         sizes = {self.meta.snapshot: self.meta.domain.sizes}
         for text in changes.charges:
             stored = charge_from_json(text, sizes)
@@ -71,6 +72,11 @@ class Replica:
         self.stamp = changes.stamp
         self.worker_alive = changes.worker_alive
         return changes.stamp
+
+    @property
+    def n_events(self) -> int:
+        """Events of the history read so far: its version."""
+        return self._cursor.n_events
 
     def plan(self, query: Primitive, requirement: Requirement) -> Plan:
         """The cheapest plan on the state last read."""

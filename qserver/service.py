@@ -24,6 +24,7 @@ from qserver.domain import Domain
 from qserver.errors import CapacityError, NotEstimableError, NotFoundError, QueryError
 from qserver.history import Measurement
 from qserver.open_datasets import OpenDatasets
+from qserver.plan import PlannedRow
 from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery
 from qserver.replica import Replica
@@ -144,7 +145,7 @@ class Service:
             price_nano=price,
             remaining_nano=remaining,
             affordable=price <= remaining,
-            rows=tuple(PlanRow(r.row.to_document(), r.alpha_nano, r.key) for r in plan.rows),
+            rows=tuple(map(_plan_row, plan.rows)),
             free=offer(row, plan, requirement),
             curve=curve,
             sensitivity=float(row.sensitivity),
@@ -214,6 +215,16 @@ def _curve_point(
     except CapacityError:
         return CurvePoint(length, None)
     return CurvePoint(length, replica.price_nano(plan))
+
+
+def _plan_row(row: PlannedRow) -> PlanRow:
+    return PlanRow(
+        terms=row.row.to_document(),
+        alpha_nano=row.alpha_nano,
+        key=row.key,
+        refines=row.refines,
+        charge_nano=row.charge_nano,
+    )
 
 
 def _history_row(measurement: Measurement) -> HistoryRow:

@@ -63,6 +63,7 @@ class Deployment:
         *,
         limit: str = "1",
         relation: Relation = "add-remove",
+        k: int = 1,
         rows: Sequence[tuple[int, str]] = tuple(ROWS),
     ) -> Deployment:
         """Attach `people` under the given limit."""
@@ -76,7 +77,7 @@ class Deployment:
             limit=Fraction(limit),
             relation=relation,
             population="town",
-            records_per_person=1,
+            records_per_person=k,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from qserver.charge import Charge, OpaqueCharge, check_nano, epsilon_text
 from qserver.errors import InputError
 from qserver.history import Estimator, History, Measurement
-from qserver.query import total_query
+from qserver.query import linear_query, total_query
+from qserver.weights import indicator
 
 SIZES = (2, 3)
 ROW = total_query(SIZES)
@@ -86,10 +87,47 @@ def test_earlier_history_is_left_as_it_was() -> None:
         before.version = 7  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("ids", [[1], [0, 0], [0, 2], [0, 1, 0]])
+@pytest.mark.parametrize("ids", [[1], [0, 2], [0, 1, 3]])
 def test_measurement_out_of_order_is_refused(ids: list[int]) -> None:
-    with pytest.raises(InputError, match=r"^`measurement\.id` must be \d+, the next one, got"):
+    with pytest.raises(InputError, match=r"^`measurement\.id` must be \d+, the next one, or less"):
         empty().with_events(measured(i) for i in ids)
+
+
+def test_a_refinement_takes_the_place_of_what_it_refines_and_counts_as_an_event() -> None:
+    before = empty().with_events([measured(0), measured(1)])
+    refined = measured(0, alpha_nano=2 * 10**8, index=-7)
+    after = before.with_events([refined, Estimator("a", ((0, 1.0),))])
+    assert after.measurements == (refined, before.measurements[1])
+    assert after.version == 4
+    assert before.measurements[0].alpha_nano == 10**8
+
+
+OTHER = linear_query(SIZES, [(1, {0: indicator(2, [0])})])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key": "other"},
+        {"step": Fraction(1, 2048)},
+        {"row": OTHER},
+        {"alpha_nano": 10**8},
+        {"alpha_nano": 10**8 - 1},
+        {"alpha_nano": 0},
+    ],
+    ids=str,
+)
+def test_a_refinement_of_another_row_or_with_no_less_noise_is_refused(
+    changes: dict[str, Any],
+) -> None:
+    with pytest.raises(InputError, match=r"^`measurement"):
+        empty().with_events([measured(0), measured(0, **{"alpha_nano": 2 * 10**8, **changes})])
+
+
+def test_a_public_row_is_never_refined() -> None:
+    public = measured(0, alpha_nano=0, step=Fraction(1), index=5)
+    with pytest.raises(InputError, match="noisy"):
+        empty().with_events([public, measured(0, step=Fraction(1), index=5)])
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "1", None, Fraction(1)])

@@ -26,7 +26,7 @@ from qserver.errors import (
     StoreBehindError,
     StoreError,
 )
-from qserver.history import Estimator
+from qserver.history import Estimator, Measurement
 from qserver.plan import PlannedRow
 from qserver.planning.planner import Plan
 from qserver.primitive import Primitive, primitive
@@ -44,7 +44,7 @@ from qserver.storage.spending import Lease, Outcome, SpendingStore
 from qserver.storage.store import Store
 from worker.journal import Journal
 from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
-from worker.mechanism import release
+from worker.measuring import draw, live_rows
 from worker.randomness import Entropy
 from worker.tables import Tables
 
@@ -178,7 +178,7 @@ class Spender:
             source="history",
             charged_nano=0,
             remaining_nano=replica.present.budget.remaining_nano,
-            version=len(replica.measurements),
+            version=replica.n_events,
         )
         known = estimate.method in ("direct", "stored")
         kept = None if known else Estimator(row.key, estimate.weights)
@@ -191,10 +191,11 @@ class Spender:
         if table is None:
             # The private data are missing or were changed: refused before anything is charged.
             raise MeasurementError
+        live = live_rows(replica.measurements, plan.rows)
         reservation = self._reserve(lease, taken, request, replica, plan)
         started = self._clock()
         try:
-            indices = self._measure(table, reservation.rows)
+            indices = self._measure(table, reservation.rows, live)
         except Exception:  # noqa: BLE001
             self._log.exception("measuring for job %s failed", taken.job)
             self._burn(lease, taken.job)
@@ -214,9 +215,10 @@ class Spender:
             rows=plan.rows,
             spent_before_nano=budget.spent_nano,
             spent_after_nano=replica.spent_after(plan),
-            n_history=len(replica.measurements),
+            n_history=replica.n_events,
+            weights=plan.weights,
         )
-        charges = [Charge(row.row, row.alpha_nano, taken.job) for row in plan.rows]
+        charges = [Charge(row.row, row.charge_nano, taken.job) for row in plan.rows]
         at = int(self._wall_clock())
         version = self._writer.reserve(
             lease,
@@ -233,22 +235,21 @@ class Spender:
                     job=taken.job,
                     ledger_version=version,
                     spent_nano_after=reservation.spent_after_nano,
-                    charges=tuple(ChargeLine(row.key, row.alpha_nano) for row in plan.rows),
+                    charges=tuple(ChargeLine(row.key, row.charge_nano) for row in plan.rows),
                 )
             )
         return reservation
 
-    def _measure(self, table: Tables, rows: Sequence[PlannedRow]) -> list[int]:
-        """Released lattice indices; the truth and the noise live in this call only."""
-        return [
-            release(
-                table.answer(row.row),
-                step=row.step,
-                alpha_nano=row.alpha_nano,
-                entropy=self._trusted.entropy,
-            )
-            for row in rows
-        ]
+    def _measure(
+        self, table: Tables, rows: Sequence[PlannedRow], live: Mapping[int, Measurement]
+    ) -> list[int]:
+        """Released lattice indices; the truth and the noise live in this call only.
+
+        Args:
+            live: what the rows refine, by id.
+        """
+        entropy = self._trusted.entropy
+        return [draw(table.answer(row.row), row, live=live, entropy=entropy) for row in rows]
 
     def _journal_release(
         self, lease: Lease, reservation: Reservation, indices: Sequence[int]
@@ -278,8 +279,8 @@ class Spender:
     ) -> None:
         """Publish, wait until that is durable, then show and acknowledge. Idempotent by job."""
         population, request = lease.population, reservation.request
-        n_history = self._writer.n_history(population, request.snapshot)
-        outcome = self._writer.publish(lease, reservation, indices, n_history=n_history)
+        # On any other history the row that a refinement replaces might not be the live one.
+        outcome = self._writer.publish(lease, reservation, indices, n_history=reservation.n_history)
         if outcome == "burnt":
             raise MeasurementError
         # A repeated publish wrote nothing itself, so it must wait for everybody's writes.
@@ -287,7 +288,9 @@ class Spender:
         replica = self._replica(request)
         replica.refresh(self._reader)
         row = primitive(request.query)
-        estimate = replica.engine.estimate(row, confidence=request.requirement.confidence)
+        estimate = replica.engine.estimate_with(
+            row, reservation.weights, confidence=request.requirement.confidence
+        )
         if estimate is None:
             raise MeasurementError
         limit = replica.present.budget.limit_nano
@@ -295,10 +298,10 @@ class Spender:
             row,
             request.requirement,
             estimate,
-            source="measured",
+            source=reservation.source,
             charged_nano=reservation.spent_after_nano - reservation.spent_before_nano,
             remaining_nano=limit - reservation.spent_after_nano,
-            version=len(replica.measurements),
+            version=replica.n_events,
         )
         taken = Taken(population, reservation.job, entry)
         kept = Estimator(row.key, estimate.weights)

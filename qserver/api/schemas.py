@@ -113,16 +113,24 @@ class JobBody(BaseModel):
 
 
 class PlanRowBody(BaseModel):
-    """A row that would be measured."""
+    """A row that would be measured, or a row of the history that would be refined."""
 
     terms: Terms
-    alpha: Epsilon
+    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
     key: str
+    refines: int | None = Field(description="id of the history row that is refined; null if new")
+    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what the row costs")]
 
     @classmethod
     def of(cls, row: PlanRow) -> Self:
         """The row as JSON has it."""
-        return cls(terms=row.terms, alpha=epsilon(row.alpha_nano), key=row.key)
+        return cls(
+            terms=row.terms,
+            alpha=epsilon(row.alpha_nano),
+            key=row.key,
+            refines=row.refines,
+            charge=epsilon(row.charge_nano),
+        )
 
 
 class ExplanationBody(BaseModel):

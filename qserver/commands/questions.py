@@ -25,6 +25,7 @@ _EXPLAIN = "Show what an answer would cost and what is known for nothing. Spends
 _SOURCES = {
     "history": "from answers released before",
     "measured": "measured now",
+    "refined": "released before, refined now",
     "exact": "exact, without noise",
 }
 

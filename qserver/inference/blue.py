@@ -10,14 +10,14 @@ dependent row it makes C the constraint's; where it says nothing new it is left 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from qserver.history import Measurement
-from qserver.inference.basis import BATCH, Basis
+from qserver.inference.basis import BATCH, Basis, Coefficients
 from qserver.inference.classes import FloatArray
 from qserver.inference.factor import GrowingFactor
 from qserver.inference.growing import GrowingArray, grown_matrix
@@ -166,6 +166,8 @@ class RowSpace:
         self._errors = GrowingArray(np.float64)
         self._covariance = GrowingFactor()
         self._covariance_scales = GrowingArray(np.float64)
+        self._dependents: dict[int, _Dependent] = {}
+        self._is_stale = False
 
     @property
     def n_rows(self) -> int:
@@ -183,20 +185,54 @@ class RowSpace:
         for start in range(0, len(taken), BATCH):
             self._extend_batch(taken[start : start + BATCH])
 
+    def refine(self, refined: Measurement) -> None:
+        """Give a row the noise and the answer of its refinement; the row space stays as it is.
+
+        What depends on them is brought up to date when it is next needed. A row that is not in
+        play is left out of it.
+        """
+        place = self._basis_noise.place(refined.id)
+        if place is not None:
+            self._basis_noise.replace(place, refined)
+            touched = self._touches[:, place : place + 1].any()
+            self._is_stale |= bool(touched) or bool(self._errors.view.any())
+        elif refined.id in self._dependents:
+            known = self._dependents[refined.id]
+            self._dependents[refined.id] = replace(known, measurement=refined)
+            self._is_stale = True
+
+    def _bring_up_to_date(self) -> None:
+        """Build anew what hangs on the noise, from the coefficients of the dependent rows."""
+        if not self._is_stale:
+            return
+        self._is_stale = False
+        known, self._dependents = list(self._dependents.values()), {}
+        self._covariance, self._dependent_noise = GrowingFactor(), _NoiseList()
+        self._covariance_scales, self._errors = GrowingArray(np.float64), GrowingArray(np.float64)
+        self._touches[:] = False
+        for start in range(0, len(known), BATCH):
+            self._extend_dependent([self._measured_anew(d) for d in known[start : start + BATCH]])
+
+    def _measured_anew(self, known: _Dependent) -> _Dependent:
+        """The same row, its error under the present measure of classes."""
+        if known.found.measure == self._basis.measure:
+            return known
+        found = self._basis.coefficients(known.measurement.row)
+        return known if found is None else replace(known, found=found)
+
     def _extend_batch(self, batch: Sequence[Measurement]) -> None:
         admissions = self._basis.admit([m.row for m in batch])
         joined = [(a.position, m) for a, m in zip(admissions, batch, strict=True) if a.is_basis]
         for _, measurement in sorted(joined, key=lambda pair: pair[0]):
             self._basis_noise.append(measurement)
-        answers = self._basis.dual_norm(self._basis_noise.noise.answers)
+        self._bring_up_to_date()
         dependent = []
         for measurement, admission in zip(batch, admissions, strict=True):
             found = admission.coefficients
             if found is not None and found.measure != self._basis.measure:
                 found = self._basis.coefficients(measurement.row)
             if found is not None:
-                error = found.error and found.error * answers
-                dependent.append(_Dependent(measurement, found.values, error))
+                dependent.append(_Dependent(measurement, found))
         if dependent:
             self._extend_dependent(dependent)
 
@@ -209,6 +245,7 @@ class RowSpace:
         found = self._basis.coefficients(query)
         if found is None:
             return None
+        self._bring_up_to_date()
         basis, k, n = self._basis_noise.noise, self._covariance.n, len(self._basis)
         self._dependence = grown_matrix(self._dependence, k, n)
         self._touches = grown_matrix(self._touches, k, n)
@@ -229,7 +266,8 @@ class RowSpace:
 
     def _extend_dependent(self, new: Sequence[_Dependent]) -> None:
         k, n = self._covariance.n, len(self._basis)
-        rows = np.stack([_padded(d.values, n) for d in new])
+        self._dependents |= {d.measurement.id: d for d in new}
+        rows = np.stack([_padded(d.found.values, n) for d in new])
         spread = rows * np.square(self._basis_noise.noise.scales)
         scales = np.array([d.measurement.scale for d in new])
         square = spread @ rows.T + np.diag(np.square(scales))
@@ -248,8 +286,9 @@ class RowSpace:
         self._covariance_scales.extend(deviations[chosen])
         end = k + len(chosen)
         self._dependence[k:end, :n], self._touches[k:end, :n] = rows[chosen], rows[chosen] != 0.0
+        answers = self._basis.dual_norm(self._basis_noise.noise.answers)
         for i in known[chosen]:
-            self._errors.extend([new[i].error])
+            self._errors.extend([new[i].found.error and new[i].found.error * answers])
             self._dependent_noise.append(new[i].measurement)
 
     def _least_variance(self, values: FloatArray) -> FloatArray:
@@ -289,11 +328,10 @@ def noise_of(measurements: Sequence[Measurement]) -> Noise:
 
 @dataclass(frozen=True)
 class _Dependent:
-    """A dependent row: its coefficients on the basis, and what floats may add, in records."""
+    """A dependent row with its coefficients on the basis."""
 
     measurement: Measurement
-    values: FloatArray
-    error: float
+    found: Coefficients
 
 
 class _NoiseList:
@@ -311,6 +349,15 @@ class _NoiseList:
         self._scales.extend([measurement.scale])
         self._steps.extend([measurement.lattice_allowance])
         self._answers.extend([float(measurement.value)])
+
+    def place(self, number: int) -> int | None:
+        """Where the measurement of this id is, if it is here."""
+        found = np.flatnonzero(self._ids.view == number)
+        return int(found[0]) if len(found) else None
+
+    def replace(self, place: int, measurement: Measurement) -> None:
+        self._scales.view[place] = measurement.scale
+        self._answers.view[place] = float(measurement.value)
 
     @property
     def noise(self) -> Noise:

@@ -9,6 +9,7 @@ inside a bracket.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -38,7 +39,54 @@ class Combined:
     new_weight: float
 
 
-class CombinedProblem:
+class ScaleSearch(ABC):
+    """The largest scale of one row whose best weights still meet a target.
+
+    Args:
+        confidence: 1 - delta.
+        target: half-width to meet, in records.
+    """
+
+    def __init__(self, *, confidence: float, target: float) -> None:
+        self._confidence = confidence
+        self._target = target
+
+    @abstractmethod
+    def _problem(self, log_scale: float) -> TailProblem:
+        """All weights, when the row has this scale."""
+
+    def _largest_scale(self, alone: FloatArray, *, low: float, high: float, place: int) -> Trial:
+        """The best weights at the largest scale, from Newton steps inside a bracket.
+
+        Args:
+            alone: the weights that use no other row.
+            low: logarithm of a scale at which they meet the target.
+            high: logarithm of a scale at which no weights do; may be infinite.
+            place: the row's place among the scales, basis first.
+        """
+        best = Trial(low, self._problem(low).at(alone), 0.0)
+        log_scale, a = low + _TOLERANCE, best.tail.a
+        for _ in range(_MAX_TRIALS):
+            trial = self._trial(log_scale, a, place)
+            excess = trial.tail.half_width - self._target
+            step = -excess / max(trial.slope, 1e-300)
+            if excess <= 0.0:
+                low, best, a = log_scale, trial, trial.tail.a
+            else:
+                high = log_scale
+            if high - low <= _TOLERANCE or low >= _LARGEST_LOG or 0.0 <= step <= _TOLERANCE:
+                break
+            newton = log_scale + step - 0.5 * _TOLERANCE
+            log_scale = newton if low < newton < high else _between(low, high)
+        return best
+
+    def _trial(self, log_scale: float, a: FloatArray, place: int) -> Trial:
+        problem = self._problem(log_scale)
+        tail = problem.best(a)
+        return Trial(log_scale, tail, float(problem.slopes(tail.a)[place]))
+
+
+class CombinedProblem(ScaleSearch):
     """Least alpha of a new row, given ways to estimate it from history.
 
     Args:
@@ -51,9 +99,8 @@ class CombinedProblem:
     def __init__(
         self, combinations: Combinations, *, confidence: float, target: float, step: float
     ) -> None:
+        super().__init__(confidence=confidence, target=target)
         self._history = combinations
-        self._confidence = confidence
-        self._target = target
         self._step = step
 
     def solve(self) -> Combined | None:
@@ -63,36 +110,14 @@ class CombinedProblem:
             return None
         # Alone the new row meets the target at this scale, by a hair.
         low = math.log(room / safe_half_width(np.ones(1), self._confidence)) - 1e-12
-        best = self._alone(low)
-        high, log_scale, a = math.inf, low + _TOLERANCE, best.tail.a
-        for _ in range(_MAX_TRIALS):
-            trial = self._trial(log_scale, a)
-            excess = trial.tail.half_width - self._target
-            step = -excess / max(trial.slope, 1e-300)
-            if excess <= 0.0:
-                low, best, a = log_scale, trial, trial.tail.a
-            else:
-                high = log_scale
-            if high - low <= _TOLERANCE or low >= _LARGEST_LOG or 0.0 <= step <= _TOLERANCE:
-                break
-            newton = log_scale + step - 0.5 * _TOLERANCE
-            log_scale = newton if low < newton < high else _between(low, high)
-        return self._result(best)
-
-    def _alone(self, log_scale: float) -> _Trial:
-        a = np.append(np.zeros(len(self._history.start)), 1.0)
-        return _Trial(log_scale, self._problem(log_scale).at(a), 0.0)
-
-    def _trial(self, log_scale: float, a: FloatArray) -> _Trial:
-        problem = self._problem(log_scale)
-        tail = problem.best(a)
-        return _Trial(log_scale, tail, float(problem.slopes(tail.a)[-1]))
+        alone = np.append(np.zeros(len(self._history.start)), 1.0)
+        return self._result(self._largest_scale(alone, low=low, high=math.inf, place=-1))
 
     def _problem(self, log_scale: float) -> TailProblem:
         joint = self._history.with_new_row(scale=math.exp(log_scale), step=self._step)
         return TailProblem(joint, self._confidence)
 
-    def _result(self, best: _Trial) -> Combined:
+    def _result(self, best: Trial) -> Combined:
         problem = self._problem(best.log_scale)
         ids = np.concatenate([self._history.basis.ids, self._history.dependent.ids])
         weights = problem.combinations.weights(best.tail.a)[:-1]
@@ -101,8 +126,8 @@ class CombinedProblem:
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """The best weights at one scale of the new row, and d half-width / d log scale."""
+class Trial:
+    """The best weights at one scale of the row, and d half-width / d log scale."""
 
     log_scale: float
     tail: Tail

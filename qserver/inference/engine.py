@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 
-from qserver.errors import InputError
-from qserver.history import Estimator, Measurement
+from qserver.charge import NANO
+from qserver.history import Estimator, Measurement, place_measurement
 from qserver.inference.blue import (
     MAX_ROWS,
+    NEW,
     Combinations,
     RowSpace,
     noise_of,
@@ -23,7 +25,8 @@ from qserver.inference.classes import FloatArray
 from qserver.inference.combined import Combined, CombinedProblem, least
 from qserver.inference.modular import Entropy
 from qserver.inference.posterior import Posterior, weighted_sum
-from qserver.inference.tail import TailProblem
+from qserver.inference.refined import Refined, RefinedRow, WaterFill, Weights
+from qserver.inference.tail import TailProblem, safe_half_width
 from qserver.primitive import Primitive
 from qserver.requirement import check_confidence
 
@@ -93,8 +96,11 @@ class InferenceEngine:
     def extend(self, events: Iterable[Measurement | Estimator]) -> None:
         """Take in the events that followed, in history order.
 
+        A measurement with an earlier id refines that one and replaces it: every weight stays
+        valid, and every interval gets shorter.
+
         Raises:
-            InputError: a measurement's id is not the next one.
+            InputError: a measurement's id is beyond the next one, or it cannot be a refinement.
         """
         for event in events:
             if isinstance(event, Estimator):
@@ -160,6 +166,115 @@ class InferenceEngine:
         found = self.combined(primitive, half_width=half_width, confidence=confidence, step=step)
         return None if found is None else found.alpha
 
+    def measurement(self, number: int) -> Measurement:
+        """The live measurement of this id."""
+        return self._measurements[number]
+
+    @property
+    def n_measurements(self) -> int:
+        """Number of live measurements: the id that the next new one gets."""
+        return len(self._measurements)
+
+    def estimate_with(
+        self, primitive: Primitive, weights: Weights, *, confidence: float
+    ) -> RowEstimate | None:
+        """The shorter of `estimate` and of what given weights make of the row.
+
+        Args:
+            weights: pairs of a measurement's id and its weight that were planned for the row;
+                left out where empty.
+        """
+        found = self.estimate(primitive, confidence=confidence)
+        if not weights:
+            return found
+        planned = self._evaluate(weights, 0.0, confidence, "stored")
+        return planned if found is None or planned.half_width < found.half_width else found
+
+    def half_width_after(
+        self, weights: Weights, alphas_nano: Mapping[int, int], *, confidence: float, step: Fraction
+    ) -> float:
+        """Half-width that given weights will have, in records, once rows are raised.
+
+        Args:
+            weights: pairs of a measurement's id, or `NEW`, and its weight.
+            alphas_nano: 1 / b in nano-epsilon of the rows that are raised, and of `NEW`.
+            step: lattice step of the new row, in records.
+        """
+        scales = [
+            NANO / alphas_nano[i] if i in alphas_nano else self._measurements[i].scale
+            for i, _ in weights
+        ]
+        sizes = np.abs(np.array([w for _, w in weights]))
+        noise = safe_half_width(sizes * _array(scales), confidence)
+        return noise + self._allowance(weights, confidence, step)
+
+    def _allowance(self, weights: Weights, confidence: float, step: Fraction) -> float:
+        old = tuple(w for w in weights if w[0] != NEW)
+        known = self._evaluate(old, 0.0, confidence, "stored").posterior.allowance
+        return known + sum(abs(w) * float(step) for i, w in weights if i == NEW)
+
+    def direct(self, primitive: Primitive) -> Weights:
+        """The id and the weight of the row's own noisy measurement, of least noise; or nothing."""
+        own = [m for m in map(self.measurement, self._direct.get(primitive.key, ())) if m.scale]
+        least = min(own, key=lambda m: m.scale, default=None)
+        return () if least is None else ((least.id, self._ratio(primitive, least.id)),)
+
+    def refined_row(
+        self, primitive: Primitive, *, half_width: float, confidence: float
+    ) -> Refined | None:
+        """The least alpha to which the row's own measurement must rise, history helping.
+
+        Args:
+            primitive: the row.
+            half_width: target in records, which history alone does not meet.
+            confidence: 1 - delta.
+
+        Returns:
+            None if the row was never measured, or the target is finer than its lattice.
+        """
+        direct = self.direct(primitive)
+        if not direct:
+            return None
+        own, ratio = self._measurements[direct[0][0]], direct[0][1]
+        found = self._combinations_of(primitive)
+        ids = [] if found is None else [*found.basis.ids, *found.dependent.ids]
+        if found is None or own.id not in ids:
+            found = only_combination(noise_of([own]), np.array([ratio]))
+        return RefinedRow(
+            found, own.id, ratio=ratio, confidence=confidence, target=half_width
+        ).solve()
+
+    def refined_rows(
+        self,
+        weights: Weights,
+        *,
+        half_width: float,
+        confidence: float,
+        step: Fraction,
+        price: Callable[[int], float],
+    ) -> list[Refined]:
+        """Ways to raise several rows, so that given weights meet a target.
+
+        Args:
+            weights: pairs of a measurement's id, or `NEW`, and its weight.
+            half_width: target in records.
+            step: lattice step of the new row, in records.
+            price: of a unit of alpha of a row by id, > 0.
+        """
+        scales = [math.inf if i == NEW else self._measurements[i].scale for i, _ in weights]
+        fill = WaterFill(
+            np.array([i for i, _ in weights]),
+            np.array([w for _, w in weights]),
+            np.array(scales),
+            self._allowance(weights, confidence, step),
+        )
+        prices = np.array([price(i) for i, _ in weights])
+        found = [
+            fill.solve(shape, confidence=confidence, target=half_width)
+            for shape in fill.shapes(prices)
+        ]
+        return [f for f in found if f is not None]
+
     def _only(self, known: RowEstimate) -> Combinations:
         rows = [self._measurements[i] for i in known.ids]
         return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
@@ -175,12 +290,15 @@ class InferenceEngine:
         self._pending = []
 
     def _add(self, measurement: Measurement) -> None:
-        if measurement.id != len(self._measurements):
-            condition = f"be {len(self._measurements)}, the next one"
-            raise InputError("measurement.id", condition, measurement.id)
-        self._measurements.append(measurement)
-        self._pending.append(measurement)
-        self._direct.setdefault(measurement.key, []).append(measurement.id)
+        if place_measurement(self._measurements, measurement) is None:
+            self._pending.append(measurement)
+            self._direct.setdefault(measurement.key, []).append(measurement.id)
+            return
+        waiting = [i for i, m in enumerate(self._pending) if m.id == measurement.id]
+        if waiting:
+            self._pending[waiting[0]] = measurement
+        else:
+            self._space.refine(measurement)
 
     def _best(self, primitive: Primitive, confidence: float) -> RowEstimate | None:
         """The shortest candidate; known weights come first, so ties go to them."""

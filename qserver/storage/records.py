@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from qserver.answer import Answer
+from qserver.answer import Answer, Source
 from qserver.charge import Charge, OpaqueCharge, Relation
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
@@ -109,7 +109,9 @@ class Reservation:
 
     Args:
         spent_before_nano, spent_after_nano: of the population.
-        n_history: rows in the history that it was planned on.
+        n_history: events in the history that it was planned on.
+        weights: pairs of a measurement's id and its weight in the asked row that meet the
+            requirement once the rows are released; empty where nobody wrote them down.
     """
 
     job: str
@@ -118,6 +120,13 @@ class Reservation:
     spent_before_nano: int
     spent_after_nano: int
     n_history: int
+    weights: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def source(self) -> Source:
+        """Where the answer comes from: `refined` if any row is a refinement, else `measured`."""
+        refines = any(row.refines is not None for row in self.rows)
+        return "refined" if refines else "measured"
 
     def to_json(self) -> str:
         """The reservation as JSON text."""
@@ -129,6 +138,7 @@ class Reservation:
                 "spent_before": self.spent_before_nano,
                 "spent_after": self.spent_after_nano,
                 "n_history": self.n_history,
+                "weights": [list(w) for w in self.weights],
             }
         )
 
@@ -145,6 +155,7 @@ class Reservation:
             spent_before_nano=plain["spent_before"],
             spent_after_nano=plain["spent_after"],
             n_history=plain["n_history"],
+            weights=tuple((int(i), float(w)) for i, w in plain.get("weights", ())),
         )
 
 
@@ -174,7 +185,7 @@ class JobRecord:
 
 
 def measurement_json(row: PlannedRow, index: int, job: str) -> str:
-    """JSON text of a released row; its id is its place in the list."""
+    """JSON text of a released row: the next id's, or of what it `refines`."""
     # A lattice index may exceed 2^53, so it travels as text.
     return json.dumps({**row.to_plain(), "index": str(index), "job": job})
 
@@ -186,11 +197,23 @@ def public_row_json(row: LinearQuery, key: str, value: Fraction) -> str:
     return measurement_json(planned, value.numerator, "attach")
 
 
-def measurement_from_json(text: str, *, position: int, sizes: Sequence[int]) -> Measurement:
-    """The released row at `position` of the list."""
-    plain = json.loads(text)
-    row = PlannedRow.from_plain(plain, sizes)
-    return Measurement(position, row.row, row.key, row.alpha_nano, row.step, int(plain["index"]))
+def measurements_from_json(
+    texts: Sequence[str], *, next_id: int, sizes: Sequence[int]
+) -> tuple[Measurement, ...]:
+    """The released rows of a history's events, in order.
+
+    Args:
+        next_id: how many rows, refinements not counted, came before.
+    """
+    found = []
+    for text in texts:
+        plain = json.loads(text)
+        row = PlannedRow.from_plain(plain, sizes)
+        number = next_id if row.refines is None else row.refines
+        next_id += row.refines is None
+        index = int(plain["index"])
+        found.append(Measurement(number, row.row, row.key, row.alpha_nano, row.step, index))
+    return tuple(found)
 
 
 def estimator_json(estimator: Estimator) -> str:

@@ -56,7 +56,7 @@ class Outcome:
         state: `done` with an answer's JSON, or `failed` with a problem's JSON.
         keep_s: seconds to keep the job, 0 for as long as the store lives.
         estimator: certified weights of the answered key, or None.
-        n_show: rows of the snapshot's history to show from now on.
+        n_show: events of the snapshot's history to show from now on.
     """
 
     state: Literal["done", "failed"]
@@ -261,7 +261,7 @@ class SpendingStore:
         """Attach released lattice indices to the history; idempotent by job.
 
         Args:
-            n_history: rows that the history has before this.
+            n_history: events that the history has before this.
 
         Raises:
             FencedError: the lease passed on.
@@ -299,7 +299,7 @@ class SpendingStore:
         return outcomes[code]
 
     def n_history(self, population: str, snapshot: str) -> int:
-        """Rows in a snapshot's history, those not shown yet included."""
+        """Events in a snapshot's history, those not shown yet included."""
         return int(self._client.llen(Keys(population).history(snapshot)))
 
     def burn(self, lease: Lease, job: str) -> None:

@@ -26,7 +26,7 @@ from qserver.storage.records import (
     Request,
     estimator_from_json,
     estimator_json,
-    measurement_from_json,
+    measurements_from_json,
     reply_code,
 )
 
@@ -55,7 +55,7 @@ class Stamp:
     """What tells whether anything that an answer depends on has changed.
 
     Args:
-        n_shown: rows of the history that may be shown.
+        n_shown: events of the history that may be shown.
         spent_snapshot_nano: this snapshot's share of the population's `spent`.
     """
 
@@ -67,16 +67,25 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Cursor:
-    """How much of a snapshot's lists a reader has read."""
+    """How much of a snapshot's lists a reader has read.
 
-    n_measurements: int = 0
+    Args:
+        n_events: events of the history: released rows and refinements.
+        n_rows: those of them that were new rows, so the next row's id.
+    """
+
+    n_events: int = 0
+    n_rows: int = 0
     n_estimators: int = 0
     n_charges: int = 0
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What came after a cursor, read at one moment. Charges are JSON texts of all snapshots."""
+    """What came after a cursor, read at one moment. Charges are JSON texts of all snapshots.
+
+    A measurement whose id is not new refines, and replaces, the one that had it.
+    """
 
     stamp: Stamp
     measurements: tuple[Measurement, ...]
@@ -161,20 +170,19 @@ class Store:
         keys = Keys(meta.population)
         pipe = self._client.pipeline(transaction=True)
         pipe.hmget(keys.ledger, _stamp_fields(meta))
-        pipe.lrange(keys.history(meta.snapshot), cursor.n_measurements, -1)
+        pipe.lrange(keys.history(meta.snapshot), cursor.n_events, -1)
         pipe.lrange(keys.estimators(meta.snapshot), cursor.n_estimators, -1)
         pipe.lrange(keys.charges, cursor.n_charges, -1)
         pipe.exists(keys.alive)
         fields, rows, estimators, charges, alive = pipe.execute()
         stamp = _stamp(fields, meta)
         if shown_only:
-            rows = rows[: max(0, stamp.n_shown - cursor.n_measurements)]
-        measurements = tuple(
-            measurement_from_json(text, position=cursor.n_measurements + i, sizes=meta.domain.sizes)
-            for i, text in enumerate(rows)
-        )
+            rows = rows[: max(0, stamp.n_shown - cursor.n_events)]
+        sizes = meta.domain.sizes
+        measurements = measurements_from_json(rows, next_id=cursor.n_rows, sizes=sizes)
         moved = Cursor(
-            cursor.n_measurements + len(rows),
+            cursor.n_events + len(rows),
+            max([cursor.n_rows, *(m.id + 1 for m in measurements)]),
             cursor.n_estimators + len(estimators),
             cursor.n_charges + len(charges),
         )

@@ -15,14 +15,15 @@ import numpy.typing as npt
 
 from qserver.charge import Charge
 from qserver.history import Estimator, Measurement
-from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.engine import InferenceEngine
+from qserver.plan import PlannedRow
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import plan_answer, row_step
 from qserver.primitive import Primitive
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
-from worker.mechanism import release
+from worker.mechanism import release, release_refined
 
 LIMIT_NANO = 1000 * 10**9
 """The population's limit: it only fixes the lattice here, and nothing reaches it."""
@@ -78,6 +79,19 @@ class Counts:
         """Lattice index of a noisy answer."""
         truth = self.truth(query)
         return release(truth, step=step, alpha_nano=alpha_nano, entropy=self.entropy)
+
+    def release_planned(self, row: PlannedRow, engine: InferenceEngine) -> int:
+        """Lattice index of a new row, or of a refinement of what the engine holds."""
+        if row.refines is None:
+            return self.release(row.row, step=row.step, alpha_nano=row.alpha_nano)
+        return release_refined(
+            self.truth(row.row),
+            released_index=engine.measurement(row.refines).index,
+            step=row.step,
+            old_alpha_nano=row.old_alpha_nano,
+            new_alpha_nano=row.alpha_nano,
+            entropy=self.entropy,
+        )
 
 
 @dataclass(frozen=True)
@@ -159,7 +173,6 @@ class Planned:
 
     counts: Counts
     seed: int
-    n_rows: int = 0
     engine: InferenceEngine = field(init=False)
     ledger: CellLedger = field(init=False)
 
@@ -183,24 +196,23 @@ class Planned:
             limit_nano=LIMIT_NANO,
         )
         for row in plan.rows:
-            index = self.counts.release(row.row, step=row.step, alpha_nano=row.alpha_nano)
-            measurement = Measurement(
-                self.n_rows, row.row, row.key, row.alpha_nano, row.step, index
-            )
-            self.engine.extend([measurement])
-            self.ledger.append(Charge(row.row, row.alpha_nano, "benchmark"))
-            self.n_rows += 1
-        estimate = self.engine.estimate(query, confidence=requirement.confidence)
+            self._release(row)
+        confidence = requirement.confidence
+        estimate = self.engine.estimate_with(query, plan.weights, confidence=confidence)
         if estimate is None:
             raise RuntimeError("A query that was just answered must have an estimate.")
-        self._remember(query, estimate)
+        if plan.rows or estimate.method not in ("direct", "stored"):
+            # As the server does: the weights of an answer stay at hand.
+            self.engine.extend([Estimator(query.key, estimate.weights)])
         interval = estimate.posterior.scaled(query.multiplier).interval(requirement.confidence)
         return Asked(measured=bool(plan.rows), low=interval.low, high=interval.high)
 
-    def _remember(self, query: Primitive, estimate: RowEstimate) -> None:
-        """Keep the weights of the answer, as the server does."""
-        if estimate.method not in ("direct", "stored"):
-            self.engine.extend([Estimator(query.key, estimate.weights)])
+    def _release(self, row: PlannedRow) -> None:
+        number = self.engine.n_measurements if row.refines is None else row.refines
+        index = self.counts.release_planned(row, self.engine)
+        released = Measurement(number, row.row, row.key, row.alpha_nano, row.step, index)
+        self.engine.extend([released])
+        self.ledger.append(Charge(row.row, row.charge_nano, "benchmark"))
 
 
 def _fresh_charge(query: Primitive, requirement: Requirement) -> Charge:

@@ -116,7 +116,9 @@ class FakeService:
             price_nano=60_000_001,
             remaining_nano=1_234_567,
             affordable=False,
-            rows=(PlanRow(query.to_document(), 60_000_001, "k"),),
+            rows=(
+                PlanRow(query.to_document(), 60_000_001, "k", refines=None, charge_nano=60_000_001),
+            ),
             free=Offer(-3.5, 300.25, 0.95),
             curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),
             sensitivity=1.0,

@@ -5,7 +5,7 @@
 -- KEYS[4] hash   {population}:ledger          shown:<snapshot>
 -- KEYS[5] list   {population}:estimators:<s>  certified weights of answered keys
 -- ARGV[1] job  ARGV[2] group  ARGV[3] stream entry or ''  ARGV[4] done or failed
--- ARGV[5] outcome (JSON)  ARGV[6] snapshot  ARGV[7] rows to show  ARGV[8] estimator (JSON) or ''
+-- ARGV[5] outcome (JSON)  ARGV[6] snapshot  ARGV[7] events to show  ARGV[8] estimator (JSON) or ''
 -- ARGV[9] seconds to keep the job, 0 = for ever
 -- returns {code}: 1 ended now, 2 had ended before
 local state = redis.call('HGET', KEYS[1], 'state')

@@ -4,9 +4,9 @@
 -- KEYS[3] hash   {population}:reservations  job -> plan
 -- KEYS[4] hash   {population}:open          job -> 1, while neither published nor burnt
 -- KEYS[5] hash   {population}:burnt         job -> 1
--- KEYS[6] list   {population}:history:<s>   released rows
--- ARGV[1] job  ARGV[2] nonce  ARGV[3] fence  ARGV[4] rows in history before  ARGV[5..] rows (JSON)
--- returns {code, rows in history}: 1 published, 2 published before, 3 burnt, 4 fenced off,
+-- KEYS[6] list   {population}:history:<s>   released rows and refinements, one event each
+-- ARGV[1] job  ARGV[2] nonce  ARGV[3] fence  ARGV[4] events in history before  ARGV[5..] rows (JSON)
+-- returns {code, events in history}: 1 published, 2 published before, 3 burnt, 4 fenced off,
 --   5 never reserved, 6 the history has another length
 if redis.call('GET', KEYS[1]) ~= ARGV[2] or redis.call('HGET', KEYS[2], 'fence') ~= ARGV[3] then
   return {4, 0}
