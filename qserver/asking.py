@@ -140,11 +140,15 @@ class Asking:
         return JobStatus(submission.job, "queued", meta.name)
 
     def _remember(self, meta: DatasetMeta, row: Primitive, plan: Plan) -> None:
-        """Keep the weights of a free answer, so that it stays free whatever comes after."""
+        """Keep the weights of a free answer, so that it stays free whatever comes after.
+
+        Weights that are the only ones are found again: inference starts from them as well.
+        """
         estimate = plan.estimate
-        if estimate is None or estimate.method in ("direct", "stored"):
+        if estimate is None or estimate.is_only or estimate.method in ("direct", "stored"):
             return
-        self._store.remember(meta, Estimator(row.key, estimate.weights))
+        kept = Estimator(row.key, estimate.weights, estimate.float_error)
+        self._store.remember(meta, kept)
 
     def _bind(self, meta: DatasetMeta, idempotency: Idempotency, outcome: str) -> str:
         key, digest = idempotency.key, idempotency.body_digest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from types import MappingProxyType
 
 from qserver.charge import NANO
@@ -42,7 +43,12 @@ class Measurement:
         """The released answer y, exactly."""
         return self.index * self.step
 
-    @property
+    @cached_property
+    def value_float(self) -> float:
+        """The released answer y, to the nearest float."""
+        return float(self.value)
+
+    @cached_property
     def scale(self) -> float:
         """Laplace scale b in records; 0 for a public row."""
         return NANO / self.alpha_nano if self.alpha_nano else 0.0
@@ -52,7 +58,7 @@ class Measurement:
         """Whether the row is exact: a public constraint without noise."""
         return self.alpha_nano == 0
 
-    @property
+    @cached_property
     def lattice_allowance(self) -> float:
         """What the lattice adds to the continuous law: abs(g K - Lap) < g. 0 for a public row."""
         return 0.0 if self.is_public else float(self.step)
@@ -78,10 +84,12 @@ class Estimator:
     Args:
         key: key of the primitive row that it estimates.
         weights: pairs of a measurement's id and its weight.
+        float_error: bound on what floats in the weights add to an estimate, in records.
     """
 
     key: str
     weights: tuple[tuple[int, float], ...]
+    float_error: float = 0.0
 
 
 @dataclass(frozen=True)

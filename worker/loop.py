@@ -169,7 +169,7 @@ class Loop:
         taken = self._next()
         if taken is None:
             return
-        lease = self._acquire(taken.population)
+        lease = self._acquire(taken.population, job=taken.job)
         if lease is None:
             return
         heartbeat.hold(lease)
@@ -193,10 +193,10 @@ class Loop:
                 return found
         return None
 
-    def _acquire(self, population: str) -> Lease | None:
+    def _acquire(self, population: str, *, job: str = "") -> Lease | None:
         """The lease, waited for; None only when stopping (the job is then taken over later)."""
         while not self._stopping.is_set():
-            lease = self._writer.acquire(population)
+            lease = self._writer.acquire(population, job=job)
             if lease is not None:
                 return lease
             self._pause(_LEASE_PAUSE_S)

@@ -28,7 +28,7 @@ from qserver.errors import (
 )
 from qserver.history import Estimator, Measurement
 from qserver.plan import PlannedRow
-from qserver.planning.planner import Plan
+from qserver.planning.planner import Plan, row_half_width
 from qserver.primitive import Primitive, primitive
 from qserver.problems import problem_from_error
 from qserver.replica import Replica
@@ -129,7 +129,6 @@ class Spender:
         if record.state in ("done", "failed"):
             self._end(taken, Outcome("done", "", "", 0, 0))
             return
-        self._writer.queue.start(taken)
         try:
             self._answer(lease, taken, record)
         except (StoreError, MemoryError):
@@ -181,7 +180,7 @@ class Spender:
             version=replica.n_events,
         )
         known = estimate.method in ("direct", "stored")
-        kept = None if known else Estimator(row.key, estimate.weights)
+        kept = None if known else Estimator(row.key, estimate.weights, estimate.float_error)
         self._succeed(taken, request, answer, kept, keep_s=FREE_JOB_KEEP_S)
 
     def _spend(
@@ -289,7 +288,10 @@ class Spender:
         replica.refresh(self._reader)
         row = primitive(request.query)
         estimate = replica.engine.estimate_with(
-            row, reservation.weights, confidence=request.requirement.confidence
+            row,
+            reservation.weights,
+            confidence=request.requirement.confidence,
+            enough=row_half_width(row, request.requirement),
         )
         if estimate is None:
             raise MeasurementError
@@ -304,7 +306,7 @@ class Spender:
             version=replica.n_events,
         )
         taken = Taken(population, reservation.job, entry)
-        kept = Estimator(row.key, estimate.weights)
+        kept = Estimator(row.key, estimate.weights, estimate.float_error)
         self._succeed(taken, request, answer, kept, keep_s=0)
 
     def _settle_one(self, lease: Lease, job: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -50,6 +50,8 @@ class RowEstimate:
         method: `direct` (one measurement of this very row), `stored` (weights of an earlier
             answer), `blue` (least variance; without dependent rows the only weights there are)
             or `tail` (shortest interval at this confidence).
+        float_error: the part of the allowance that floats in the weights cause, in records.
+        is_only: whether no other weights on the rows in play give the row.
     """
 
     weights: tuple[tuple[int, float], ...]
@@ -57,6 +59,8 @@ class RowEstimate:
     confidence: float
     half_width: float
     method: str
+    float_error: float = 0.0
+    is_only: bool = False
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -116,8 +120,16 @@ class InferenceEngine:
         known = primitive.key in self._direct or primitive.key in self._stored
         return known or primitive.is_zero or self._combinations_of(primitive) is not None
 
-    def estimate(self, primitive: Primitive, *, confidence: float) -> RowEstimate | None:
+    def estimate(
+        self, primitive: Primitive, *, confidence: float, enough: float = 0.0
+    ) -> RowEstimate | None:
         """The shortest interval that history gives the row at `confidence`; None without one.
+
+        Args:
+            primitive: the row.
+            confidence: 1 - delta.
+            enough: a half-width in records; the first estimate that meets it is returned, since
+                the search for the shortest costs many times more.
 
         Raises:
             RequirementError: `confidence` is out of range.
@@ -125,8 +137,14 @@ class InferenceEngine:
         check_confidence(confidence)
         key = (primitive.key, confidence)
         if key not in self._estimates:
+            found: list[RowEstimate] = []
+            for candidate in self._candidates(primitive, confidence):
+                found.append(candidate)
+                if candidate.half_width <= enough:
+                    return candidate
             _trim(self._estimates)
-            self._estimates[key] = self._best(primitive, confidence)
+            # Known weights come first, so ties go to them.
+            self._estimates[key] = min(found, key=lambda c: c.half_width, default=None)
         return self._estimates[key]
 
     def combined(
@@ -176,19 +194,22 @@ class InferenceEngine:
         return len(self._measurements)
 
     def estimate_with(
-        self, primitive: Primitive, weights: Weights, *, confidence: float
+        self, primitive: Primitive, weights: Weights, *, confidence: float, enough: float = 0.0
     ) -> RowEstimate | None:
         """The shorter of `estimate` and of what given weights make of the row.
 
         Args:
             weights: pairs of a measurement's id and its weight that were planned for the row;
                 left out where empty.
+            enough: as for `estimate`.
         """
-        found = self.estimate(primitive, confidence=confidence)
-        if not weights:
-            return found
-        planned = self._evaluate(weights, 0.0, confidence, "stored")
-        return planned if found is None or planned.half_width < found.half_width else found
+        planned = self._evaluate(weights, 0.0, confidence, "stored") if weights else None
+        if planned is not None and planned.half_width <= enough:
+            return planned
+        found = self.estimate(primitive, confidence=confidence, enough=enough)
+        if planned is None or found is None:
+            return found or planned
+        return planned if planned.half_width < found.half_width else found
 
     def half_width_after(
         self, weights: Weights, alphas_nano: Mapping[int, int], *, confidence: float, step: Fraction
@@ -300,48 +321,45 @@ class InferenceEngine:
         else:
             self._space.refine(measurement)
 
-    def _best(self, primitive: Primitive, confidence: float) -> RowEstimate | None:
-        """The shortest candidate; known weights come first, so ties go to them."""
+    def _candidates(self, primitive: Primitive, confidence: float) -> Iterator[RowEstimate]:
+        """Estimates of the row, the cheapest to find first, the shortest of all last."""
         if primitive.is_zero:
-            return self._evaluate((), 0.0, confidence, "direct")
-        candidates = [
-            self._evaluate(((i, self._ratio(primitive, i)),), 0.0, confidence, "direct")
-            for i in self._direct.get(primitive.key, ())
-        ]
-        candidates += [
-            self._evaluate(e.weights, 0.0, confidence, "stored")
-            for e in self._stored.get(primitive.key, ())
-        ]
+            yield self._evaluate((), 0.0, confidence, "direct")
+            return
+        for i in self._direct.get(primitive.key, ()):
+            weights = ((i, self._ratio(primitive, i)),)
+            yield self._evaluate(weights, 0.0, confidence, "direct")
+        for e in self._stored.get(primitive.key, ()):
+            yield self._evaluate(e.weights, e.float_error, confidence, "stored")
         combinations = self._combinations_of(primitive)
-        if combinations is not None:
-            candidates.append(self._combine(combinations, confidence))
-        return min(candidates, key=lambda c: c.half_width, default=None)
+        if combinations is None:
+            return
+        yield self._combine(combinations, combinations.start, confidence, "blue")
+        if len(combinations.start):
+            tail = TailProblem(combinations, confidence).best()
+            yield self._combine(combinations, tail.a, confidence, "tail")
 
-    def _combine(self, combinations: Combinations, confidence: float) -> RowEstimate:
-        a = combinations.start
-        if len(a):
-            a = TailProblem(combinations, confidence).best().a
+    def _combine(
+        self, combinations: Combinations, a: FloatArray, confidence: float, method: str
+    ) -> RowEstimate:
         weights = combinations.weights(a)
         ids = np.concatenate([combinations.basis.ids, combinations.dependent.ids])
         used = np.flatnonzero(weights)
-        pairs = tuple((int(ids[i]), float(weights[i])) for i in used)
-        method = "tail" if (a != combinations.start).any() else "blue"
-        return self._evaluate(pairs, combinations.float_error(a), confidence, method)
+        pairs = tuple(zip(ids[used].tolist(), weights[used].tolist(), strict=True))
+        found = self._evaluate(pairs, combinations.float_error(a), confidence, method)
+        return replace(found, is_only=not len(a))
 
     def _evaluate(
-        self,
-        weights: tuple[tuple[int, float], ...],
-        float_error: float,
-        confidence: float,
-        method: str,
+        self, weights: Weights, float_error: float, confidence: float, method: str
     ) -> RowEstimate:
         rows = [self._measurements[i] for i, _ in weights]
         values = np.array([w for _, w in weights])
-        total = weighted_sum(values, [m.value for m in rows])
+        total = weighted_sum(values, [m.value_float for m in rows])
         scales = np.abs(values) * _array([m.scale for m in rows])
         lattice = float(np.abs(values) @ _array([m.lattice_allowance for m in rows]))
         posterior = Posterior(total.value, scales, lattice + total.error + float_error)
-        return RowEstimate(weights, posterior, confidence, posterior.half_width(confidence), method)
+        half_width = posterior.half_width(confidence)
+        return RowEstimate(weights, posterior, confidence, half_width, method, float_error)
 
     def _ratio(self, primitive: Primitive, measurement_id: int) -> float:
         """The row as a multiple of a measured one of the same key: 1 unless S is a mere bound."""

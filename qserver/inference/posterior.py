@@ -109,8 +109,8 @@ class WeightedSum:
     error: float
 
 
-def weighted_sum(weights: FloatArray, values: Sequence[Fraction]) -> WeightedSum:
-    """Sum of weights times exact values, the weights taken as the rationals they are."""
+def weighted_sum(weights: FloatArray, values: Sequence[Fraction | float]) -> WeightedSum:
+    """Sum of exact weights times exact values, which may come as their nearest floats."""
     products = weights * np.array([float(v) for v in values])
     total = math.fsum(products)
     error = 2.0 * _ULP * float(np.abs(products).sum()) + _ULP * abs(total)

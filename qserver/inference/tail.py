@@ -67,8 +67,16 @@ class TailProblem:
         return Tail(a, noise + allowance, allowance)
 
     def best(self, start: FloatArray | None = None) -> Tail:
-        """The shortest found from `start` (least variance by default); never longer than there."""
-        first = self.at(self.combinations.start if start is None else start)
+        """The shortest found from `start`; never longer than there.
+
+        By default from least variance or from the basis alone, whichever is shorter. The second
+        are the weights of the time before the dependent rows came, so none of them costs length.
+        """
+        if start is None:
+            least = self.combinations.start
+            first = min(self.at(least), self.at(0.0 * least), key=lambda t: t.half_width)
+        else:
+            first = self.at(start)
         if not len(first.a):
             return first
         found = self.at(self._descend(first))

@@ -65,7 +65,8 @@ def plan_answer(
     spent = ledger.spent_nano
     if query.is_zero:
         return Plan("exact", (), 0, spent, None)
-    estimate = engine.estimate(query, confidence=requirement.confidence)
+    target = row_half_width(query, requirement)
+    estimate = engine.estimate(query, confidence=requirement.confidence, enough=target)
     if estimate is not None and meets(estimate, query, requirement):
         return Plan("free", (), 0, spent, estimate, estimate.weights)
     question = Question(query, requirement, engine, ledger, limit_nano, estimate)

@@ -56,10 +56,6 @@ class JobQueue:
                 return Taken(population, str(fields["job"]), str(entry))
         return None
 
-    def start(self, taken: Taken) -> None:
-        """Say that a job is being worked on."""
-        self._client.hset(Keys(taken.population).job(taken.job), "state", "running")
-
     def beat(self, populations: Sequence[str], *, ttl_ms: int) -> None:
         """Say that a worker of these populations lives, for `ttl_ms` milliseconds."""
         for population in populations:

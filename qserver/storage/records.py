@@ -218,13 +218,16 @@ def measurements_from_json(
 
 def estimator_json(estimator: Estimator) -> str:
     """JSON text of certified weights; floats survive exactly."""
-    return json.dumps({"key": estimator.key, "weights": [list(w) for w in estimator.weights]})
+    weights = [list(w) for w in estimator.weights]
+    plain = {"key": estimator.key, "weights": weights, "error": estimator.float_error}
+    return json.dumps(plain)
 
 
 def estimator_from_json(text: str) -> Estimator:
     """The weights that `estimator_json` wrote."""
     plain = json.loads(text)
-    return Estimator(plain["key"], tuple((int(i), float(w)) for i, w in plain["weights"]))
+    weights = tuple((int(i), float(w)) for i, w in plain["weights"])
+    return Estimator(plain["key"], weights, float(plain.get("error", 0.0)))
 
 
 def charge_json(charge: Charge | OpaqueCharge, *, snapshot: str, at: int) -> str:

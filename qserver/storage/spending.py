@@ -159,8 +159,11 @@ class SpendingStore:
         """Whether the population has a ledger in this store."""
         return bool(self._client.exists(Keys(population).ledger))
 
-    def acquire(self, population: str) -> Lease | None:
+    def acquire(self, population: str, *, job: str = "") -> Lease | None:
         """The population's lease, or None while another worker holds it.
+
+        Args:
+            job: the job that it is taken for; the job's state says so from then on.
 
         Raises:
             StoreBehindError: the store has no such ledger any more.
@@ -168,7 +171,9 @@ class SpendingStore:
         keys = Keys(population)
         nonce = secrets.token_hex(16)
         reply = self._scripts.run(
-            "acquire", keys=[keys.lease, keys.ledger], args=[nonce, self._settings.lease_ms]
+            "acquire",
+            keys=[keys.lease, keys.ledger, keys.job(job)],
+            args=[nonce, self._settings.lease_ms],
         )
         code = reply_code(reply)
         if code == 2:

@@ -358,3 +358,11 @@ def test_hundreds_of_racing_reservations_charge_the_exact_total(
     changes = reader.changes(META, Cursor(), shown_only=True)
     assert sum(won) == changes.stamp.budget.spent_nano == LIMIT // price * price
     assert len(changes.charges) == LIMIT // price
+
+
+def test_a_job_runs_from_the_moment_its_lease_is_taken(
+    writer: SpendingStore, reader: Store
+) -> None:
+    job = submit(reader)
+    assert writer.acquire("town", job=job) is not None
+    assert reader.job(job).state == "running"

@@ -29,7 +29,6 @@ def crashing(spender: Spender, method: str, *, after: bool) -> None:
 
 
 STEPS = [
-    ("_writer.queue.start", 0),
     ("_writer.reserve", 0),
     ("_writer.await_durable", 1),
     ("_measure", 1),
