@@ -10,7 +10,7 @@ import random
 import secrets
 
 from qserver.config import Settings
-from qserver.errors import StoreError
+from qserver.errors import InputError, StoreError
 from qserver.history import Measurement, place_measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.ledger import CellLedger
@@ -18,7 +18,7 @@ from qserver.planning.planner import Plan, plan_answer
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 from qserver.storage.records import DatasetMeta, charge_from_json
-from qserver.storage.store import Cursor, Stamp, Store
+from qserver.storage.store import Changes, Cursor, Stamp, Store
 
 
 class Replica:
@@ -57,10 +57,7 @@ class Replica:
             StoreError: the store does not answer, or its ledger contradicts its charges.
         """
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only)
-        if changes.measurements or changes.estimators:
-            self.engine.extend([*changes.measurements, *changes.estimators])
-        for measurement in changes.measurements:
-            place_measurement(self.measurements, measurement)
+        self._take_in(changes)
         sizes = {self.meta.snapshot: self.meta.domain.sizes}
         for text in changes.charges:
             stored = charge_from_json(text, sizes)
@@ -72,6 +69,15 @@ class Replica:
         self.stamp = changes.stamp
         self.worker_alive = changes.worker_alive
         return changes.stamp
+
+    def _take_in(self, changes: Changes) -> None:
+        try:
+            for measurement in changes.measurements:
+                place_measurement(self.measurements, measurement)
+            if changes.measurements or changes.estimators:
+                self.engine.extend([*changes.measurements, *changes.estimators])
+        except InputError as exc:
+            raise StoreError("The store's history contradicts itself.") from exc
 
     @property
     def n_events(self) -> int:

@@ -282,6 +282,7 @@ class InferenceEngine:
             step: lattice step of the new row, in records.
             price: of a unit of alpha of a row by id, > 0.
         """
+        weights = tuple((i, w) for i, w in weights if w)
         scales = [math.inf if i == NEW else self._measurements[i].scale for i, _ in weights]
         fill = WaterFill(
             np.array([i for i, _ in weights]),

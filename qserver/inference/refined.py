@@ -148,10 +148,10 @@ class WaterFill:
             shape: u, shape (n,), all > 0 and finite.
         """
         room = (target - self.allowance) * _INWARD
-        if room <= 0.0:
-            return None
         sizes = np.abs(self.weights)
         present = sizes * self.scales
+        if room <= 0.0 or not present.any():
+            return None
 
         def excess(log_level: float) -> float:
             capped = np.minimum(present, shape * math.exp(log_level))

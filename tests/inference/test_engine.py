@@ -126,9 +126,7 @@ def test_an_estimate_is_kept_until_history_moves_on():
 
 
 def test_a_measurement_out_of_order_is_refused():
-    with pytest.raises(
-        InputError, match=r"measurement\.id` must be 0, the next one, or less, got 1"
-    ):
+    with pytest.raises(InputError, match=r"measurement\.id` must be 0, the next one, or less, got"):
         engine(SIZES, [measured(1, _box(1))])
 
 

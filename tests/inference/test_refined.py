@@ -214,6 +214,20 @@ def test_water_fill_raises_only_the_rows_that_dominate_and_just_meets_the_target
     assert 20.0 * (1 - 1e-7) < reached <= 20.0
 
 
+def test_weights_that_are_zero_or_rest_on_public_rows_alone_raise_nothing() -> None:
+    rows = [measured(0, _box(1), scale=10), measured(1, _box(2), scale=0)]
+    found = engine(SIZES, rows)
+
+    def raised(weights: tuple[tuple[int, float], ...]) -> list[tuple[int, ...]]:
+        refined = found.refined_rows(
+            weights, half_width=6.0, confidence=0.9, step=STEP, price=lambda _: 1.0
+        )
+        return [tuple(i for i, _ in r.alphas) for r in refined]
+
+    assert raised(((0, 1.0), (1, 1.0), (NEW, 0.0))) == [(0,), (0,)]
+    assert raised(((1, 1.0),)) == []
+
+
 def test_the_priced_shape_is_cheapest_for_the_variance_that_it_leaves() -> None:
     """Against a general solver that knows only prices and variance."""
     fill = replace(FILL, scales=np.array([10.0, 9.0, 8.0, np.inf]))
