@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import erfcx, expit
 
 from qserver.inference.moments import FloatArray, Moments
 
 # s = expit(t): fine around the middle, reaching 1 - s = 1e-16 for the deepest tails.
 _LOGITS = np.concatenate([np.linspace(-14.0, 8.0, 56), np.linspace(8.5, 36.5, 29)])
 _S = expit(_LOGITS)
+_SQRT_2 = 2.0**0.5
 _ONE_MINUS_S = expit(-_LOGITS)
 
 
@@ -52,7 +53,8 @@ class SaddleGrid:
         slope = 2.0 * _S * (moments.group_sizes @ ratio)
         curvature = 2.0 * (moments.group_sizes @ (ratio + 2.0 * np.square(ratio * _S)))
         spread = _S * np.sqrt(curvature)
-        log_tails = cumulant - _S * slope + 0.5 * np.square(spread) + log_ndtr(-spread)
+        # exp(x^2 / 2) P(N > x) as one function: apart, the two cancel where x is large.
+        log_tails = cumulant - _S * slope + np.log(0.5 * erfcx(spread / _SQRT_2))
         return cls(log_slope=np.log(_S * slope), half_widths=slope, log_tails=log_tails)
 
     def crossing(self, half_width: float) -> Crossing:

@@ -209,3 +209,15 @@ def test_bad_arguments_are_refused() -> None:
             law.half_width_of_tail(log_tail)
     with pytest.raises(RequirementError, match="`x`"):
         law.cdf(math.nan)
+
+
+@pytest.mark.parametrize(("n_small", "n_large"), [(129, 58), (150, 61), (184, 59)])
+def test_the_half_width_inverts_the_probability_for_two_groups_of_equal_scales(
+    n_small: int, n_large: int
+) -> None:
+    """The deepest point of the saddle grid is where cancellation once made it useless."""
+    law = LaplaceSum(np.append(np.full(n_small, 0.9960499992660914), np.ones(n_large)))
+    for confidence in (0.9, 0.95, 0.999):
+        half_width = law.half_width(confidence)
+        assert_allclose(law.within(half_width), confidence, rtol=1e-10)
+        assert half_width < 4.0 * np.sqrt(law.variance)
