@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.optimize import brentq
 
 from qserver.inference.certificate import tail_error
 from qserver.inference.closed_form import EqualScales
@@ -130,8 +131,8 @@ class ContourLaw:
             start = h
             h = _solve_tail(self._nodes(start), start, target)
             if abs(h - start) <= _MOVED * start:
-                break
-        return h * self.unit
+                return h * self.unit
+        return self._bracketed(log_tail) * self.unit
 
     def half_width_gradient(self, half_width: float, scales: FloatArray) -> FloatArray:
         """Derivatives of h by each scale at fixed probability.
@@ -166,6 +167,14 @@ class ContourLaw:
     def _log_tail(self, h: float) -> float:
         near = min(h, _FAR)
         return math.log(2.0) + self._nodes(near).sums(near).log_tail - (h - near)
+
+    def _bracketed(self, log_tail: float) -> float:
+        """The same h by bisection of a bracket: slow and sure, where Newton did not settle."""
+        high = self.deviation
+        while self._log_tail(high) > log_tail:
+            high *= 2.0
+        low = 1e-3 * high
+        return float(brentq(lambda h: self._log_tail(h) - log_tail, low, high, xtol=1e-14 * high))
 
     def _central_half_width(self, probability: float) -> float:
         nodes = self._nodes(0.0)

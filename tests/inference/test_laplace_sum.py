@@ -221,3 +221,10 @@ def test_the_half_width_inverts_the_probability_for_two_groups_of_equal_scales(
         half_width = law.half_width(confidence)
         assert_allclose(law.within(half_width), confidence, rtol=1e-10)
         assert half_width < 4.0 * np.sqrt(law.variance)
+
+
+def test_bisection_finds_the_half_width_that_newton_finds():
+    law = ContourLaw.of(np.array([1.0, 0.7, 0.2, 0.1]))
+    for log_tail in (-0.8, -3.0, -12.0):
+        found = law._bracketed(log_tail) * law.unit
+        assert found == pytest.approx(law.half_width_of_tail(log_tail), rel=1e-11)
