@@ -22,7 +22,8 @@ from qserver.requirement import Requirement
 from qserver.storage.records import DatasetMeta, Request, answer_from_json, answer_json
 from qserver.storage.store import Store
 
-# A measurement takes some 20 ms: look often at first, then ever less.
+# A measurement takes some 15 ms: let it be at first, then look often, then ever less.
+_LEAST_WAIT_S = 0.007
 _FIRST_WAIT_S = 0.0015
 _N_FIRST = 20
 _LONGEST_WAIT_S = 0.05
@@ -157,6 +158,7 @@ class Asking:
     def _wait(self, job_id: str, wait_s: float) -> Answer | JobStatus:
         deadline = self._clock() + wait_s
         pause, n_first = _FIRST_WAIT_S, _N_FIRST
+        self._sleep(min(_LEAST_WAIT_S, wait_s))
         while self._store.job_state(job_id) not in ("done", "failed"):
             left = deadline - self._clock()
             if left <= 0:

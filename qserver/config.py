@@ -26,7 +26,7 @@ class Settings:
         max_body_bytes: size limit of a request's body.
         max_queue: questions that may wait for a worker in one population.
         slot_ms: a measured answer is published on the next multiple of this many milliseconds
-            after its reservation, so that its time tells nothing about the data.
+            after its job was begun, so that its time tells nothing about the data.
         lease_ms: how long a worker may hold a population without renewing.
         replicas: replicas that must hold a charge before a draw, and an answer before it is shown.
         durable_timeout_ms: how long a write may take to become durable.
@@ -43,7 +43,7 @@ class Settings:
     wait_s: float = 10.0
     max_body_bytes: int = 1 << 20
     max_queue: int = 1000
-    slot_ms: int = 10
+    slot_ms: int = 5
     lease_ms: int = 10_000
     replicas: int = 0
     durable_timeout_ms: int = 2000

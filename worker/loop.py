@@ -179,6 +179,7 @@ class Loop:
         finally:
             heartbeat.hold(None)
             self._writer.release(lease)
+        self._spender.catch_up()
 
     def _next(self) -> Taken | None:
         taken = self._writer.queue.take(

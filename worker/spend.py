@@ -93,6 +93,7 @@ class Spender:
         self._pause = pause
         self._wall_clock = wall_clock
         self._replicas: dict[str, Replica] = {}
+        self._begun = 0.0
 
     def settle(self, lease: Lease) -> None:
         """Finish or burn every open reservation; refuse a store that knows less than the journal.
@@ -114,6 +115,11 @@ class Spender:
         for job in self._writer.open_reservations(population):
             self._settle_one(lease, job)
 
+    def catch_up(self) -> None:
+        """Take in what was released, while nobody waits: the next plan then need not."""
+        for replica in self._replicas.values():
+            replica.engine.catch_up()
+
     def work(self, lease: Lease, taken: Taken) -> None:
         """Bring one job to its end, under the lease.
 
@@ -121,6 +127,7 @@ class Spender:
             StoreError: the store failed or the lease passed on; the job stays open and its
                 reservation, if any, is settled by the next holder of the lease.
         """
+        self._begun = self._clock()
         try:
             record = self._reader.job(taken.job)
         except NotFoundError:
@@ -192,7 +199,6 @@ class Spender:
             raise MeasurementError
         live = live_rows(replica.measurements, plan.rows)
         reservation = self._reserve(lease, taken, request, replica, plan)
-        started = self._clock()
         try:
             indices = self._measure(table, reservation.rows, live)
         except Exception:  # noqa: BLE001
@@ -201,7 +207,7 @@ class Spender:
             raise MeasurementError from None
         if not self._journal_release(lease, reservation, indices):
             raise MeasurementError
-        self._keep_slot(started)
+        self._keep_slot()
         self._finish(lease, reservation, indices, entry=taken.entry)
 
     def _reserve(
@@ -265,12 +271,16 @@ class Spender:
             journal.append(Released(reservation.job, rows))
         return True
 
-    def _keep_slot(self, started: float) -> None:
-        """Wait for the next multiple of the slot, so that the time taken tells nothing."""
+    def _keep_slot(self) -> None:
+        """Wait for the next multiple of the slot since the job was begun.
+
+        What went before the draw takes its time from public facts; counting and sampling, which
+        might not, are rounded up with it.
+        """
         slot = self._settings.slot_ms / 1000
         if slot <= 0:
             return
-        elapsed = self._clock() - started
+        elapsed = self._clock() - self._begun
         self._pause(math.ceil(elapsed / slot) * slot - elapsed)
 
     def _finish(

@@ -301,7 +301,7 @@ class InferenceEngine:
         rows = [self._measurements[i] for i in known.ids]
         return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Bring new measurements into play; where that passes the cap, the most useful rows."""
         if not self._pending:
             return
@@ -370,7 +370,7 @@ class InferenceEngine:
         return float(primitive.row.terms[0].coefficient / measured.terms[0].coefficient)
 
     def _combinations_of(self, primitive: Primitive) -> Combinations | None:
-        self._catch_up()
+        self.catch_up()
         key = primitive.key
         if key not in self._combinations:
             _trim(self._combinations)

@@ -15,10 +15,11 @@ from qserver.requirement import Requirement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.store import Cursor, Store
-from tests.deployment import ROWS, Deployment, write_people
+from tests.deployment import LOG, ROWS, Deployment, write_people
 from tests.worker.crashes import STEPS, Crash, crashing
 from worker.journal import Journal
 from worker.randomness import SystemEntropy
+from worker.spend import Spender
 from worker.tables import Tables
 
 YOUNG = {"age": {"below": 25}}
@@ -310,3 +311,21 @@ def test_the_journal_holds_every_charge(town: Deployment) -> None:
     journal: Journal = town.registry.journal("town", create=False)
     assert journal.spent_nano == spent_nano(town)
     assert journal.open_jobs() == ()
+
+
+def test_an_answer_is_published_on_the_next_multiple_of_the_slot(town: Deployment) -> None:
+    """The pause fills up the time since the job was begun, whatever counting took."""
+    pauses: list[float] = []
+    times = iter([100.0, 100.0123])
+    spender = Spender(
+        reader=Store.open(town.settings),
+        writer=town.writer(),
+        trusted=town.trusted(),
+        settings=replace(town.settings, slot_ms=5),
+        log=LOG,
+        clock=lambda: next(times),
+        pause=pauses.append,
+    )
+    town.submit(YOUNG)
+    town.work_off(spender)
+    assert pauses == [pytest.approx(0.015 - 0.0123)]
