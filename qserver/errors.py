@@ -21,6 +21,7 @@ QServerError
 │   └── StaleVersionError         the ledger moved since the plan was made
 ├── WorkerError                   the trusted side
 │   ├── NoWorkerError             no worker is alive
+│   ├── BusyError                 too many questions wait for a worker
 │   ├── JournalError              the journal is corrupt, locked or from a newer version
 │   ├── PrivateDataError          attach: the file or its columns cannot be used
 │   └── MeasurementError          constant public text; details stay in the worker's own log
@@ -220,6 +221,12 @@ class NoWorkerError(WorkerError):
     """No worker is alive for the population."""
 
     code = "no_worker"
+
+
+class BusyError(WorkerError):
+    """Too many questions wait for a worker."""
+
+    code = "busy"
 
 
 class JournalError(WorkerError):

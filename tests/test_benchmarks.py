@@ -25,7 +25,7 @@ from benchmarks.workloads import QuerySource, Segments
 from qserver.primitive import primitive
 from qserver.requirement import Requirement
 
-NAMES = ["blue", "coverage", "posterior", "ranges", "serve", "spend"]
+NAMES = ["apex", "blocks_spend", "blue", "coverage", "posterior", "ranges", "serve", "spend"]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
 
 
@@ -67,6 +67,26 @@ def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) ->
     compared = [row for row in rows if row["variance_difference"] is not None]
     assert [row["rows"] for row in rows if row not in compared] == ["30 predicates, 10^12 cells"]
     assert max(row["variance_difference"] for row in compared) <= 1e-9
+
+
+def test_blocks_spend_less_than_direct_measuring_and_no_less_than_the_best_blocks(
+    tmp_path: Path,
+) -> None:
+    """60 questions of each stream: most intervals hold, and hindsight is a floor where it binds."""
+    rows = {
+        (r["stream"], r["relation"]): r for r in quick_document("blocks_spend", tmp_path)["rows"]
+    }
+    ranges = rows[("1-D ranges", "add-remove")]
+    assert ranges["hindsight"] <= ranges["end"] < 30
+    for row in rows.values():
+        assert row["checked"] > 0
+        assert row["violated_percent"] <= 20
+
+
+def test_the_apex_batches_are_planned_as_one_and_hold(tmp_path: Path) -> None:
+    rows = quick_document("apex", tmp_path)["rows"]
+    assert [row["violated_batches"] for row in rows] == [0, 0, 0]
+    assert all(row["spent"] <= row["apex_spent"] for row in rows)
 
 
 def test_coverage_is_counted_for_every_design_and_confidence(tmp_path: Path) -> None:

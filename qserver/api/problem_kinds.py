@@ -60,6 +60,13 @@ _ALL = (
         "No worker is alive for this dataset. What history can answer is still answered.",
         retry_after_s=5,
     ),
+    ProblemKind(
+        "busy",
+        503,
+        "Too many questions wait",
+        "Too many questions wait for a worker. What history can answer is still answered.",
+        retry_after_s=5,
+    ),
     ProblemKind("store_error", 503, "The store failed", _STORE, retry_after_s=5),
     ProblemKind("store_unavailable", 503, "The store is unreachable", _STORE, retry_after_s=5),
     ProblemKind("store_unsupported", 503, "The store is of another version", _STORE),

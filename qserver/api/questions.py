@@ -67,6 +67,7 @@ class QuestionViews:
         "idempotency_mismatch",
         "measurement_failed",
         "no_worker",
+        "busy",
         request=QueryRequest,
         headers=_HEADERS,
     )

@@ -41,6 +41,7 @@ _CODES = {
     "budget_exhausted": ExitCode.BUDGET,
     "unreachable": ExitCode.UNREACHABLE,
     "no_worker": ExitCode.NOT_NOW,
+    "busy": ExitCode.NOT_NOW,
     "not_done": ExitCode.NOT_NOW,
     "store_unavailable": ExitCode.NOT_NOW,
     "store_error": ExitCode.NOT_NOW,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from qserver.config import Settings
 from qserver.errors import (
-    CapacityError,
+    BusyError,
     IdempotencyError,
     NotFoundError,
     NoWorkerError,
@@ -200,7 +200,7 @@ class Store:
 
         Raises:
             NoWorkerError: `need_worker`, and none is alive.
-            CapacityError: the queue is full.
+            BusyError: the queue is full.
         """
         keys = Keys(population)
         job = job_id(population, secrets.token_hex(12))
@@ -219,7 +219,7 @@ class Store:
         if code == 0:
             raise NoWorkerError("No worker is alive to measure an answer. Try again later.")
         if code == 3:
-            raise CapacityError("Too many questions wait for a worker. Try again later.")
+            raise BusyError("Too many questions wait for a worker. Try again later.")
         return Submission(str(reply[1]), joined=code == 2)
 
     def job(self, job: str) -> JobRecord:

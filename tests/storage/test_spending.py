@@ -14,7 +14,7 @@ from qserver.config import Settings
 from qserver.domain import Attribute, Domain
 from qserver.errors import (
     BudgetExhaustedError,
-    CapacityError,
+    BusyError,
     ConfigError,
     FencedError,
     IdempotencyError,
@@ -276,7 +276,7 @@ def test_a_question_without_a_worker_is_refused_when_it_needs_one(
 
 def test_a_full_queue_is_refused(reader: Store) -> None:
     submit(reader, "1", queue=1)
-    with pytest.raises(CapacityError, match="Too many"):
+    with pytest.raises(BusyError, match="Too many"):
         submit(reader, "2", queue=1)
 
 

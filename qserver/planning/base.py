@@ -1,0 +1,214 @@
+"""The best base for a set of requirements: alphas of blocks of least total cost.
+
+    minimise sum_l cost_l alpha_l  subject to  sum_j e_wj / lambda_j(alpha) <= tau_w, alpha >= floor
+
+The problem is not convex: sum_j e / lambda is convex in alpha^2 and the cost concave in it. Each
+start ends in a local optimum, so callers try several and never rely on one.
+
+At an optimum with multipliers mu_w, a block above its floor has
+
+    cost_l = alpha_l * sum_j reach_lj / lambda_j^2 * sum_w mu_w e_wj / tau_w   (times a constant)
+
+Both sides are iterated multiplicatively, blocks by the ratio of the two, multipliers by how far
+each variance is over its target; blocks that are no use vanish geometrically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.errors import InputError
+from qserver.inference.classes import FloatArray
+from qserver.inference.lattice.pattern import BlockKey, Lattice
+
+_STEPS = 240
+_BLOCK_POWER = 0.35
+_TARGET_POWER = 0.6
+_NEGLIGIBLE = 2e-3
+_MORE_STARTS = 6
+_REVIVED = 1e-3
+_TINY = 1e-300
+_NOTHING = 1e-100
+_UNMET = 1e60
+
+
+@dataclass(frozen=True)
+class Target:
+    """A query that must have at most this variance.
+
+    Args:
+        energies: mean square of each of its components.
+        variance: tau, in records^2, > 0.
+    """
+
+    energies: dict[BlockKey, float]
+    variance: float
+
+    def __post_init__(self) -> None:
+        if not self.variance > 0.0:
+            raise InputError("variance", "be > 0")
+
+
+@dataclass(frozen=True, eq=False)
+class BaseProblem:
+    """The problem as arrays.
+
+    Args:
+        blocks: candidate blocks, B of them.
+        reach: what alpha_l^2 adds to lambda_j, shape (B, C).
+        energies: e_wj / tau_w, shape (W, C).
+        costs: cost per unit of alpha, shape (B,).
+        floors: alphas that are there already, shape (B,).
+    """
+
+    blocks: tuple[BlockKey, ...]
+    reach: FloatArray
+    energies: FloatArray
+    costs: FloatArray
+    floors: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        lattice: Lattice,
+        targets: Sequence[Target],
+        *,
+        blocks: Sequence[BlockKey],
+        costs: Sequence[float],
+        floors: Sequence[float],
+    ) -> BaseProblem:
+        """The problem of these targets over these blocks."""
+        components = list(dict.fromkeys(j for t in targets for j in t.energies))
+        at = {j: i for i, j in enumerate(components)}
+        energies = np.zeros((len(targets), len(components)))
+        for row, target in enumerate(targets):
+            for j, energy in target.energies.items():
+                energies[row, at[j]] = energy / target.variance
+        cells = np.array([2.0 * lattice.n_cells(b) for b in blocks])
+        reach = _within(components, blocks) / cells[:, None]
+        return cls(
+            tuple(blocks), reach, energies, np.array(costs, dtype=float), np.array(floors, float)
+        )
+
+    def excess(self, alphas: FloatArray) -> float:
+        """The greatest variance over its target; at most 1 where all are met."""
+        return float(self.uses(alphas).max(initial=0.0))
+
+    def uses(self, alphas: FloatArray) -> FloatArray:
+        """Each variance over its target, shape (W,)."""
+        return np.asarray(self.energies @ self._inverse(alphas))
+
+    def shares(self, alphas: FloatArray) -> FloatArray:
+        """Part of each block in what holds the first variance down, shape (B,), of sum 1."""
+        inverse = np.square(self._inverse(alphas))
+        pull = np.square(alphas) * (self.reach @ (inverse * self.energies[0]))
+        return np.asarray(pull / max(float(pull.sum()), _TINY))
+
+    def price(self, alphas: FloatArray) -> float:
+        """Total cost of these alphas."""
+        return float(self.costs @ alphas)
+
+    def scaled(self, alphas: FloatArray) -> FloatArray:
+        """max(floor, s * alphas) for the least s that meets every target, to 1e-6."""
+        if self.excess(self.floors) <= 1.0:
+            return self.floors
+        high = float(np.sqrt(self.excess(alphas)))
+        if high > _UNMET:
+            return np.full_like(alphas, np.inf)
+        if not self.floors.any():
+            return alphas * high
+        low = 0.0
+        while high - low > 1e-6 * high:
+            middle = 0.5 * (low + high)
+            if self.excess(np.maximum(self.floors, middle * alphas)) <= 1.0:
+                high = middle
+            else:
+                low = middle
+        return np.maximum(self.floors, high * alphas)
+
+    def revived(self, alphas: FloatArray) -> FloatArray:
+        """The same with a little of every block, so that none is out of the iteration for good."""
+        return np.maximum(alphas, _REVIVED * float((alphas - self.floors).max(initial=0.0)))
+
+    def solve(
+        self, start: FloatArray, *, steps: int = _STEPS, annealed: bool = False
+    ) -> FloatArray:
+        """A local optimum from `start`, feasible, small blocks dropped where that is no loss.
+
+        Args:
+            annealed: begin with the cost sum c alpha^2, with which the problem is convex, and
+                lower the exponent to 1 over the first half of the steps.
+        """
+        alphas = np.maximum(start, self.floors)
+        best, best_price = alphas, np.inf
+        share = np.ones(len(self.energies))
+        for step in range(steps):
+            inverse = self._inverse(alphas)
+            variances = self.energies @ inverse
+            worst = float(variances.max())
+            if worst > _UNMET:
+                return np.full_like(alphas, np.inf)
+            # Scaling up by this much meets every target, with floors or without.
+            price = self.price(alphas) * max(worst, 1e-3) ** 0.5
+            if price < best_price:
+                best, best_price = alphas, price
+            part = step / steps
+            share = share * (variances / worst) ** (_TARGET_POWER * (1.0 - 0.8 * part))
+            share /= share.sum()
+            bend = min(1.0, 2.0 * part) if annealed else 1.0
+            pull = alphas**bend * (self.reach @ (inverse**2 * (share @ self.energies)))
+            pull /= self.costs
+            spent = self.costs * alphas
+            pull /= max(float(spent @ pull) / float(spent.sum()), _TINY)
+            alphas = alphas * np.clip(pull, 0.05, 4.0) ** _BLOCK_POWER
+            alphas = np.maximum(alphas * worst**0.25, self.floors)
+        return self._pruned(self.scaled(best))
+
+    def _pruned(self, alphas: FloatArray) -> FloatArray:
+        """Without blocks that say next to nothing, where that still costs no more."""
+        raises = alphas - self.floors
+        small = (raises > 0.0) & (raises < _NEGLIGIBLE * raises.sum())
+        fewer = self.scaled(np.where(small, self.floors, alphas))
+        return fewer if self.price(fewer) <= self.price(alphas) * 1.001 else alphas
+
+    def _inverse(self, alphas: FloatArray) -> FloatArray:
+        # Nothing known is as good as 1e-100 here, and keeps zero times infinity away.
+        return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, _NOTHING))
+
+
+def _within(components: Sequence[BlockKey], blocks: Sequence[BlockKey]) -> FloatArray:
+    """1 where the block is at least as fine as the component on every axis, shape (B, C)."""
+    axes = sorted({a for key in (*components, *blocks) for a, _ in key})
+    fine, coarse = _levels(blocks, axes), _levels(components, axes)
+    found = np.ones((len(blocks), len(components)), dtype=bool)
+    for i in range(len(axes)):
+        found &= fine[:, None, i] >= coarse[None, :, i]
+    return found.astype(np.float64)
+
+
+def _levels(keys: Sequence[BlockKey], axes: Sequence[int]) -> FloatArray:
+    at = {axis: i for i, axis in enumerate(axes)}
+    levels = np.zeros((len(keys), len(axes)))
+    for row, key in enumerate(keys):
+        for axis, level in key:
+            levels[row, at[axis]] = level
+    return levels
+
+
+def best_base(problem: BaseProblem, starts: Sequence[FloatArray]) -> FloatArray:
+    """The cheapest of the local optima from these starts and some more, shape (B,).
+
+    A problem of the same shape has the same further starts: nothing is random.
+    """
+    unit = np.ones(len(problem.blocks))
+    found = [problem.solve(problem.scaled(unit), annealed=True)]
+    found += [problem.solve(start) for start in (problem.scaled(unit), *starts)]
+    generator = np.random.default_rng(len(unit))
+    for _ in range(_MORE_STARTS):
+        spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
+        found.append(problem.solve(problem.scaled(spread), steps=_STEPS // 2))
+    best = min(found, key=problem.price)
+    return min(best, problem.solve(problem.revived(best)), key=problem.price)

@@ -1,0 +1,121 @@
+"""Requirements seen so far: what a base should have served.
+
+A requirement is kept as the energies of its query and its target half-width. The variance that
+meets it depends on how many Laplace variables make up the error, so it is calibrated: `z` is the
+ratio of half-width to standard deviation, between 1.96 or so and ln(1/delta) / sqrt 2 at 0.95.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import floor, log2, sqrt
+
+from scipy.special import ndtri
+
+from qserver.inference.lattice.blocks import Blocks
+from qserver.inference.lattice.pattern import BlockKey, Pattern
+from qserver.inference.tail import safe_half_width
+from qserver.planning.base import Target
+from qserver.requirement import Requirement
+
+MAX_WANTED = 160
+_TOLERANCE = 1e-9
+# Errors of more parts than this are as good as normal.
+_MANY = 3000
+
+
+@dataclass(eq=False)
+class Want:
+    """One requirement on one query.
+
+    Args:
+        pattern: of the query's row.
+        half_width: target in records of the row.
+        confidence: 1 - delta.
+        octave: class of precision: floor of log2(z / half-width); larger is tighter.
+        stretch: half-width of its error over that of a normal error of the same variance, as
+            last seen; between about 1 and ln(1/delta) / (sqrt 2 z).
+    """
+
+    pattern: Pattern
+    half_width: float
+    confidence: float
+    octave: int
+    stretch: float = 1.0
+
+    @classmethod
+    def of(cls, pattern: Pattern, *, half_width: float, requirement: Requirement) -> Want:
+        """The requirement on this row."""
+        octave = floor(log2(normal_z(requirement.confidence) / half_width) + _TOLERANCE)
+        return cls(pattern, half_width, requirement.confidence, octave)
+
+    @property
+    def energies(self) -> Mapping[BlockKey, float]:
+        """Of the query's row."""
+        return self.pattern.energies
+
+    @property
+    def target(self) -> Target:
+        """The variance that meets it, as far as its stretch tells."""
+        tau = (self.half_width / (self.stretch * normal_z(self.confidence))) ** 2
+        return Target(self.pattern.energies, tau)
+
+    def calibrate(self, blocks: Blocks) -> float:
+        """Set the stretch to that on these blocks; the factor by which it changed."""
+        scales = blocks.scales(self.pattern).expanded
+        if len(scales) > _MANY:
+            return 1.0
+        spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
+        before = self.stretch
+        self.stretch = safe_half_width(scales, self.confidence) / spread
+        return self.stretch / before
+
+
+@dataclass
+class Wanted:
+    """The requirements that matter: none is met by whatever meets another.
+
+    Public: a function of the questions asked.
+    """
+
+    wants: list[Want] = field(default_factory=list)
+
+    def add(self, want: Want) -> None:
+        """Take in a requirement, unless another one implies it."""
+        if any(_implies(old, want) for old in self.wants):
+            return
+        self.wants = [old for old in self.wants if not _implies(want, old)]
+        self.wants.append(want)
+
+    def up_to(self, octave: int) -> list[Want]:
+        """Requirements no tighter than this class."""
+        return [w for w in self.wants if w.octave <= octave]
+
+    def forget(self, dropped: Sequence[Want]) -> None:
+        """Drop these."""
+        gone = {id(w) for w in dropped}
+        self.wants = [w for w in self.wants if id(w) not in gone]
+
+
+@lru_cache
+def normal_z(confidence: float) -> float:
+    """Half-width at `confidence` of a normal error of variance 1."""
+    return float(ndtri(0.5 + confidence / 2.0))
+
+
+def _implies(one: Want, other: Want) -> bool:
+    """Whether meeting the first one means meeting the second, whatever the blocks.
+
+    A tighter class says nothing: the base of a looser one is fitted without it.
+    """
+    if one.octave > other.octave:
+        return False
+    factor = (other.half_width / one.half_width) ** 2
+    if one.confidence < other.confidence or len(other.energies) > len(one.energies):
+        return False
+    return all(
+        e <= factor * one.energies.get(j, 0.0) * (1.0 + _TOLERANCE)
+        for j, e in other.energies.items()
+    )

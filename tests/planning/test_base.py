@@ -1,0 +1,67 @@
+"""The best base against a search of all alphas on a grid, and its invariants."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from qserver.inference.lattice.blocks import Blocks, combinations_below
+from qserver.inference.lattice.chain import regular_chain, single_values
+from qserver.inference.lattice.pattern import Lattice, Pattern
+from qserver.planning.base import BaseProblem, Target, best_base
+from qserver.query import linear_query
+from qserver.weights import interval
+
+LATTICE = Lattice({0: regular_chain(single_values(0, 16), (1, 4, 16))})
+BLOCKS = combinations_below(LATTICE, [0])
+
+
+def patterns(seed: int, n: int) -> list[Pattern]:
+    generator = random.Random(seed)
+    found = []
+    for _ in range(n):
+        low, high = sorted(generator.sample(range(17), 2))
+        pattern = LATTICE.pattern(linear_query((16,), [(1, {0: interval(16, low, high)})]))
+        assert pattern is not None
+        found.append(pattern)
+    return found
+
+
+def problem_of(seed: int, floors: list[float]) -> BaseProblem:
+    targets = [Target(p.energies, 4.0) for p in patterns(seed, 6)]
+    costs = [1.0] * len(BLOCKS)
+    return BaseProblem.of(LATTICE, targets, blocks=BLOCKS, costs=costs, floors=floors)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_alphas_on_a_fine_grid_are_cheaper(seed: int) -> None:
+    problem = problem_of(seed, [0.0] * len(BLOCKS))
+    found = best_base(problem, [])
+    assert problem.excess(found) <= 1.0 + 1e-6
+    shares = [s for s in product(np.linspace(0.0, 1.0, 21), repeat=3) if sum(s) > 0.0]
+    grid = np.array([np.array(s) / sum(s) for s in shares])
+    prices = [problem.price(problem.scaled(s)) for s in grid if problem.excess(s) < 1e60]
+    assert problem.price(found) <= min(prices) * 1.002
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_there_already_is_kept_and_never_makes_the_base_dearer(seed: int) -> None:
+    free = problem_of(seed, [0.0] * len(BLOCKS))
+    floors = [0.0, 0.4, 0.1]
+    held = problem_of(seed, floors)
+    found = best_base(held, [])
+    assert (found >= np.array(floors)).all()
+    assert held.excess(found) <= 1.0 + 1e-6
+    assert held.price(found - held.floors) <= free.price(best_base(free, [])) * 1.002
+
+
+def test_the_excess_is_the_greatest_variance_over_its_target() -> None:
+    problem = problem_of(1, [0.0] * len(BLOCKS))
+    alphas = np.array([0.3, 0.9, 0.7])
+    blocks = Blocks(LATTICE, dict(zip(BLOCKS, alphas, strict=True)))
+    expected = max(blocks.variance(p) for p in patterns(1, 6)) / 4.0
+    assert_allclose(problem.excess(alphas), expected, rtol=1e-12)
