@@ -135,6 +135,18 @@ def test_different_questions_never_pass_the_limit(whole: Whole) -> None:
     assert len(whole.charges()) == len({r.body["evidence"][-1] for r in measured})
 
 
+def test_a_tighter_question_refines_and_pays_the_difference(whole: Whole) -> None:
+    """L and then L/2 cost together what L/2 alone would: twice the first price, to a nano or so."""
+    first = whole.ask({"age": 28}, length=400).body
+    second = whole.ask({"age": 28}, length=200).body
+    assert (first["source"], second["source"]) == ("measured", "refined")
+    assert second["interval"][1] - second["interval"][0] <= 200 * (1 + 1e-9)
+    total = first["epsilon_charged"] + second["epsilon_charged"]
+    assert total == pytest.approx(2 * first["epsilon_charged"], rel=1e-5)
+    live = whole.call("GET", "/v1/datasets/people/history").body["rows"]
+    assert [row["alpha"] for row in live] == [pytest.approx(total, abs=1e-9)]
+
+
 def test_a_job_is_polled_to_its_answer(whole: Whole) -> None:
     accepted = whole.ask({"age": 22}, Prefer="respond-async")
     assert accepted.status == 202
