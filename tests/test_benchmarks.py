@@ -86,7 +86,9 @@ def test_blocks_spend_less_than_direct_measuring_and_no_less_than_the_best_block
 def test_the_apex_batches_are_planned_as_one_and_hold(tmp_path: Path) -> None:
     rows = quick_document("apex", tmp_path)["rows"]
     assert [row["violated_batches"] for row in rows] == [0, 0, 0]
-    assert all(row["spent"] <= row["apex_spent"] for row in rows)
+    # The first batch has nothing to reuse: the same price up to the rounding of APEx's figure.
+    assert rows[0]["spent"] <= 1.01 * rows[0]["apex_spent"]
+    assert all(row["spent"] < 0.75 * row["apex_spent"] for row in rows[1:])
 
 
 def test_coverage_is_counted_for_every_design_and_confidence(tmp_path: Path) -> None:
