@@ -48,8 +48,9 @@ class RowEstimate:
         confidence: the confidence that the weights were chosen for.
         half_width: of the posterior at that confidence, allowances included.
         method: `direct` (one measurement of this very row), `stored` (weights of an earlier
-            answer), `blue` (least variance; without dependent rows the only weights there are)
-            or `tail` (shortest interval at this confidence).
+            answer), `planned` (weights that a plan chose before it measured), `blue` (least
+            variance; without dependent rows the only weights there are) or `tail` (shortest
+            interval at this confidence).
         float_error: the part of the allowance that floats in the weights cause, in records.
         is_only: whether no other weights on the rows in play give the row.
     """
@@ -203,7 +204,9 @@ class InferenceEngine:
                 left out where empty.
             enough: as for `estimate`.
         """
-        planned = self._evaluate(weights, 0.0, confidence, "stored") if weights else None
+        own = self._direct.get(primitive.key, ())
+        method = "direct" if len(weights) == 1 and weights[0][0] in own else "planned"
+        planned = self._evaluate(weights, 0.0, confidence, method) if weights else None
         if planned is not None and planned.half_width <= enough:
             return planned
         found = self.estimate(primitive, confidence=confidence, enough=enough)

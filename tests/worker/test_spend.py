@@ -329,3 +329,7 @@ def test_an_answer_is_published_on_the_next_multiple_of_the_slot(town: Deploymen
     town.submit(YOUNG)
     town.work_off(spender)
     assert pauses == [pytest.approx(0.015 - 0.0123)]
+
+
+def test_a_fresh_answer_says_that_it_stands_on_one_measurement(town: Deployment) -> None:
+    assert town.ask(YOUNG).method == "direct"
