@@ -25,7 +25,7 @@ class Answer:
         charged_nano: what this question cost, in nano-epsilon.
         remaining_nano: what is left of the population's limit.
         evidence: ids of the history rows used.
-        method: how the error's distribution was evaluated.
+        method: how the weights were found: direct, planned, stored, blue, tail or exact.
         version: version of the history that the answer stands on.
     """
 

@@ -68,7 +68,9 @@ class AnswerBody(BaseModel):
     epsilon_charged: Epsilon
     epsilon_remaining: Epsilon
     evidence: list[int] = Field(description="ids of the history rows used")
-    method: str = Field(description="how the error's distribution was evaluated")
+    method: str = Field(
+        description="how the weights were found: direct, planned, stored, blue, tail or exact"
+    )
     version: int = Field(description="version of the history that the answer stands on")
 
     @classmethod
