@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from qserver.answer import Answer, Offer, Source
+from qserver.errors import BudgetExhaustedError
 from qserver.inference.engine import RowEstimate
-from qserver.planning.planner import row_half_width
+from qserver.planning.planner import Plan, row_half_width
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 
@@ -63,3 +64,21 @@ def offer_from(query: Primitive, estimate: RowEstimate, *, confidence: float) ->
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
         return None
     return Offer(interval.low, interval.high, confidence)
+
+
+def exhausted(
+    row: Primitive, plan: Plan, requirement: Requirement, remaining_nano: int
+) -> BudgetExhaustedError:
+    """The refusal of a plan that the budget cannot pay, with what is available for nothing."""
+    error = BudgetExhaustedError(price_nano=plan.price_nano, remaining_nano=remaining_nano)
+    error.free = offer(row, plan, requirement)
+    return error
+
+
+def offer(row: Primitive, plan: Plan, requirement: Requirement) -> Offer | None:
+    """The best interval that history gives for nothing, if it gives one."""
+    if row.is_zero:
+        return Offer(0.0, 0.0, requirement.confidence)
+    if plan.estimate is None:
+        return None
+    return offer_from(row, plan.estimate, confidence=requirement.confidence)

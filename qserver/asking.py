@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from qserver.answer import Answer, JobStatus, Offer
-from qserver.answering import answer_from, exact_answer, offer_from
+from qserver.answer import Answer, JobStatus
+from qserver.answering import answer_from, exact_answer, exhausted
 from qserver.config import Settings
-from qserver.errors import BudgetExhaustedError
 from qserver.history import Estimator
 from qserver.open_datasets import OpenDatasets
 from qserver.planning.planner import Plan
@@ -176,24 +175,6 @@ class Asking:
         if "job" in plain:
             return self._wait(str(plain["job"]), wait_s)
         return answer_from_json(str(plain["answer"]))
-
-
-def exhausted(
-    row: Primitive, plan: Plan, requirement: Requirement, remaining_nano: int
-) -> BudgetExhaustedError:
-    """The refusal of a plan that the budget cannot pay, with what is available for nothing."""
-    error = BudgetExhaustedError(price_nano=plan.price_nano, remaining_nano=remaining_nano)
-    error.free = offer(row, plan, requirement)
-    return error
-
-
-def offer(row: Primitive, plan: Plan, requirement: Requirement) -> Offer | None:
-    """The best interval that history gives for nothing, if it gives one."""
-    if row.is_zero:
-        return Offer(0.0, 0.0, requirement.confidence)
-    if plan.estimate is None:
-        return None
-    return offer_from(row, plan.estimate, confidence=requirement.confidence)
 
 
 def _outcome_json(found: Answer | JobStatus) -> str:

@@ -17,7 +17,8 @@ from qserver.answer import (
     PlanRow,
     Probability,
 )
-from qserver.asking import Asking, Idempotency, offer
+from qserver.answering import offer
+from qserver.asking import Asking, Idempotency
 from qserver.conditions import parse_query
 from qserver.config import Settings
 from qserver.domain import Domain

@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qserver.answer import Answer
-from qserver.answering import answer_from, exact_answer, offer_from
+from qserver.answering import answer_from, exact_answer, exhausted
 from qserver.charge import Charge
 from qserver.config import Settings
 from qserver.errors import (
-    BudgetExhaustedError,
     InputError,
     MeasurementError,
     NotFoundError,
@@ -167,7 +166,7 @@ class Spender:
         if plan.kind == "free":
             self._answer_free(taken, request, replica, row, plan)
         elif plan.price_nano > remaining:
-            raise _exhausted(row, plan, request, remaining)
+            raise exhausted(row, plan, request.requirement, remaining)
         else:
             self._spend(lease, taken, request, replica, plan)
 
@@ -382,13 +381,3 @@ class Spender:
 
     def _end(self, taken: Taken, outcome: Outcome) -> None:
         self._writer.acknowledge(taken.population, taken.job, outcome, entry=taken.entry)
-
-
-def _exhausted(
-    row: Primitive, plan: Plan, request: Request, remaining_nano: int
-) -> BudgetExhaustedError:
-    error = BudgetExhaustedError(price_nano=plan.price_nano, remaining_nano=remaining_nano)
-    if plan.estimate is not None:
-        confidence = request.requirement.confidence
-        error.free = offer_from(row, plan.estimate, confidence=confidence)
-    return error
