@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]
-PlanKind = Literal["free", "exact", "fresh", "combined", "refined"]
+PlanKind = Literal["free", "exact", "fresh", "combined", "refined", "blocks"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Answer:
             noise, perhaps beside a new row) or `exact` (public, no noise).
         charged_nano: what this question cost, in nano-epsilon.
         remaining_nano: what is left of the population's limit.
-        evidence: ids of the history rows used.
-        method: how the weights were found: direct, planned, stored, blue, tail or exact.
+        evidence: ids of the history's rows and tables used.
+        method: how the weights were found: direct, planned, stored, blue, tail, blocks or exact.
         version: version of the history that the answer stands on.
     """
 
@@ -69,6 +69,26 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
+class PlanTable:
+    """A table that a plan measures or refines: every cell of a product of partitions.
+
+    Args:
+        axes: [axis, stops, part of each run] per attribute that it tells apart.
+        n_cells: number of cells.
+        alpha_nano: 1 / b afterwards, in nano-epsilon.
+        refines: id of the table that gets less noise, or None for a new one.
+        charge_nano: rise of alpha: what the table costs a cell.
+    """
+
+    axes: list[list[Any]]
+    n_cells: int
+    alpha_nano: int
+    key: str
+    refines: int | None
+    charge_nano: int
+
+
+@dataclass(frozen=True)
 class CurvePoint:
     """The price of an answer with an interval of `length` (None: out of reach)."""
 
@@ -81,11 +101,11 @@ class Explanation:
     """What an answer would cost and how it would be found; nothing was spent.
 
     Args:
-        kind: `free`, `exact`, `fresh`, `combined` or `refined`.
+        kind: `free`, `exact`, `fresh`, `combined`, `refined` or `blocks`.
         price_nano: rise of the ledger, in nano-epsilon.
         remaining_nano: what is left now.
         affordable: whether the price fits into what is left.
-        rows: what would be measured or refined.
+        rows, tables: what would be measured or refined.
         free: the best interval available for nothing, or None.
         curve: prices of shorter and longer intervals at the same confidence.
         sensitivity: S of the query, and whether it is exact.
@@ -96,6 +116,7 @@ class Explanation:
     remaining_nano: int
     affordable: bool
     rows: tuple[PlanRow, ...]
+    tables: tuple[PlanTable, ...]
     free: Offer | None
     curve: tuple[CurvePoint, ...]
     sensitivity: float
@@ -130,6 +151,7 @@ class DatasetStatus:
         relation: `add-remove` or `replace-one`.
         records_per_person: k; `records_verified` tells whether attach enforced it.
         limit_nano, spent_nano: of the population, in nano-epsilon.
+        phi: what may go to single rows before tables are bought, as a part of their price.
         version: of the history.
         worker_alive: whether a worker can measure now.
     """
@@ -144,6 +166,7 @@ class DatasetStatus:
     records_verified: bool
     limit_nano: int
     spent_nano: int
+    phi: float
     version: int
     worker_alive: bool
 
@@ -167,10 +190,29 @@ class HistoryRow:
 
 
 @dataclass(frozen=True)
-class HistoryPage:
-    """Released rows after a given id, in order; `next_after` is None on the last page."""
+class HistoryTable:
+    """A released table: every cell of a product of partitions, at one noise scale.
 
-    rows: tuple[HistoryRow, ...]
+    Args:
+        axes: [axis, stops, part of each run] per attribute that it tells apart.
+        values: noisy answers, cells in row-major order; None where only its facts are listed.
+    """
+
+    id: int
+    axes: list[list[Any]]
+    n_cells: int
+    key: str
+    scale: float
+    alpha_nano: int
+    step: str
+    values: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """Rows and tables after a given id, in order; `next_after` is None on the last page."""
+
+    rows: tuple[HistoryRow | HistoryTable, ...]
     version: int
     next_after: int | None
 

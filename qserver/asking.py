@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from qserver.answer import Answer, JobStatus
 from qserver.answering import answer_from, exact_answer, exhausted
 from qserver.config import Settings
-from qserver.history import Estimator
 from qserver.open_datasets import OpenDatasets
 from qserver.planning.planner import Plan
 from qserver.primitive import Primitive, primitive
@@ -145,10 +144,9 @@ class Asking:
         Weights that are the only ones are found again: inference starts from them as well.
         """
         estimate = plan.estimate
-        if estimate is None or estimate.is_only or estimate.method in ("direct", "stored"):
+        if estimate is None or not estimate.needs_storing:
             return
-        kept = Estimator(row.key, estimate.weights, estimate.float_error)
-        self._store.remember(meta, kept)
+        self._store.remember(meta, estimate.estimator(row.key))
 
     def _bind(self, meta: DatasetMeta, idempotency: Idempotency, outcome: str) -> str:
         key, digest = idempotency.key, idempotency.body_digest

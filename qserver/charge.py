@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qserver.errors import InputError
+from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery
 
 NANO = 10**9
@@ -47,6 +48,35 @@ class OpaqueCharge:
 
     def __post_init__(self) -> None:
         check_nano("epsilon_nano", self.epsilon_nano)
+
+
+@dataclass(frozen=True)
+class TableCharge:
+    """The loss of a measured table: alpha for every cell of the domain, less what is paid.
+
+    Args:
+        partition: whose cells were measured.
+        alpha_nano: the rise of the table's alpha in units of 1e-9 epsilon per record; > 0.
+        paid: cells of the partition, in rising order, and the nano-epsilon of `alpha_nano` that
+            their own rows have paid before; they need not pay that again.
+        job: the job that pays.
+    """
+
+    partition: ProductPartition
+    alpha_nano: int
+    paid: tuple[tuple[int, int], ...]
+    job: str
+
+    def __post_init__(self) -> None:
+        check_nano("alpha_nano", self.alpha_nano)
+        cells = [cell for cell, _ in self.paid]
+        if cells != sorted(set(cells)) or not all(0 <= c < self.partition.n_cells for c in cells):
+            raise InputError("paid", "name cells of the partition, in rising order")
+        if any(not 0 < nano <= self.alpha_nano for _, nano in self.paid):
+            raise InputError("paid", "be more than 0 and at most `alpha_nano` each")
+
+
+AnyCharge = Charge | OpaqueCharge | TableCharge
 
 
 def check_nano(name: str, value: object) -> None:

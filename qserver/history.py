@@ -8,8 +8,12 @@ from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qserver.charge import NANO
 from qserver.errors import InputError
+from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery
 
 
@@ -78,6 +82,62 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class TableMeasurement:
+    """Every cell of a product partition, measured at one alpha: many disjoint rows in one.
+
+    Args:
+        id: its place among the measurements, rows and tables alike, in order of first release. A
+            refinement keeps the id of the table that it replaces.
+        partition: whose cells were measured.
+        alpha_nano: 1 / b in nano-epsilon per record, > 0.
+        step: lattice step g > 0.
+        indices: y / g of each cell, whole numbers, one per cell of the partition.
+    """
+
+    id: int
+    partition: ProductPartition
+    alpha_nano: int
+    step: Fraction
+    indices: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.id < 0 or self.alpha_nano <= 0 or self.step <= 0:
+            raise InputError("measurement", "have id >= 0, alpha_nano > 0 and step > 0")
+        if len(self.indices) != self.partition.n_cells:
+            raise InputError("indices", f"hold {self.partition.n_cells} cells", len(self.indices))
+
+    @property
+    def key(self) -> str:
+        """The partition's key."""
+        return self.partition.key
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The released answers, each to the nearest float, of the partition's shape."""
+        found = [float(index * self.step) for index in self.indices]
+        return np.array(found).reshape(self.partition.shape)
+
+    @property
+    def scale(self) -> float:
+        """Laplace scale b in records."""
+        return NANO / self.alpha_nano
+
+    def check_refines(self, old: TableMeasurement) -> None:
+        """Return if this table may take the place of `old`: the same cells, with less noise.
+
+        Raises:
+            InputError: id, partition or lattice step differ, or alpha is no larger.
+        """
+        if (self.id, self.key, self.step) != (old.id, old.key, old.step):
+            raise InputError("measurement", "have the id, partition and step of what it refines")
+        if self.alpha_nano <= old.alpha_nano:
+            raise InputError("alpha_nano", f"exceed {old.alpha_nano}, which it refines")
+
+
+AnyMeasurement = Measurement | TableMeasurement
+
+
+@dataclass(frozen=True)
 class Estimator:
     """Certified weights of an answered key: row = sum of weight_i * h_i.
 
@@ -85,11 +145,15 @@ class Estimator:
         key: key of the primitive row that it estimates.
         weights: pairs of a measurement's id and its weight.
         float_error: bound on what floats in the weights add to an estimate, in records.
+        at: in place of weights on rows, the weights of least variance on the tables as they were
+            after so many releases and refinements, perhaps beside the row's own measurement; None
+            for weights on rows.
     """
 
     key: str
     weights: tuple[tuple[int, float], ...]
     float_error: float = 0.0
+    at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,13 +165,13 @@ class History:
 
     snapshot: str
     sizes: tuple[int, ...]
-    measurements: tuple[Measurement, ...] = ()
+    measurements: tuple[AnyMeasurement, ...] = ()
     estimators: Mapping[str, tuple[Estimator, ...]] = field(
         default_factory=lambda: MappingProxyType({})
     )
     version: int = 0
 
-    def with_events(self, events: Iterable[Measurement | Estimator]) -> History:
+    def with_events(self, events: Iterable[AnyMeasurement | Estimator]) -> History:
         """This history and the events that followed it.
 
         A measurement with the next id is new; one with an earlier id refines that one and
@@ -126,7 +190,7 @@ class History:
         return History(self.snapshot, self.sizes, tuple(rows), MappingProxyType(found), version)
 
 
-def place_measurement(rows: list[Measurement], event: Measurement) -> Measurement | None:
+def place_measurement(rows: list[AnyMeasurement], event: AnyMeasurement) -> AnyMeasurement | None:
     """Append a new measurement to `rows` or put a refinement in its place; what it replaced.
 
     Raises:
@@ -138,6 +202,12 @@ def place_measurement(rows: list[Measurement], event: Measurement) -> Measuremen
         rows.append(event)
         return None
     old = rows[event.id]
-    event.check_refines(old)
+    match event, old:
+        case (Measurement(), Measurement()):
+            event.check_refines(old)
+        case (TableMeasurement(), TableMeasurement()):
+            event.check_refines(old)
+        case _:
+            raise InputError("measurement", "refine a row by a row, and a table by a table")
     rows[event.id] = event
     return old

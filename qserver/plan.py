@@ -8,8 +8,21 @@ from fractions import Fraction
 from typing import Any
 
 from qserver.errors import InputError
-from qserver.history import Measurement
+from qserver.history import Measurement, TableMeasurement
+from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery, query_from_document
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One cell of a measured table: the table's id, and the cell's place in its partition."""
+
+    table: int
+    cell: int
+
+    def __post_init__(self) -> None:
+        if self.table < 0 or self.cell < 0:
+            raise InputError("cell", "name a table and a cell of it, from 0")
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,9 @@ class PlannedRow:
         alpha_nano: 1 / b afterwards, in nano-epsilon per record; 0 for a public row.
         step: lattice step, in records; a refined row keeps its own.
         refines: id of the measurement that the new answer replaces, or None.
-        old_alpha_nano: alpha of that measurement, which is paid already; 0 for a new row.
+        old_alpha_nano: alpha that is paid already, of what the noise continues from; 0 if nothing.
+        cell: a cell of a table that is this very row and has less noise than `refines`: the noise
+            continues from there. None otherwise.
     """
 
     row: LinearQuery
@@ -31,13 +46,17 @@ class PlannedRow:
     step: Fraction
     refines: int | None = None
     old_alpha_nano: int = 0
+    cell: TableCell | None = None
 
     def __post_init__(self) -> None:
-        if self.refines is None:
+        if self.refines is None and self.cell is None:
             if self.old_alpha_nano != 0:
                 raise InputError("old_alpha_nano", "be 0 for a new row", self.old_alpha_nano)
-        elif self.refines < 0 or not 0 < self.old_alpha_nano < self.alpha_nano:
+            return
+        if not 0 < self.old_alpha_nano < self.alpha_nano:
             raise InputError("old_alpha_nano", "lie between 0 and `alpha_nano`, outside both")
+        if self.refines is not None and self.refines < 0:
+            raise InputError("refines", "be >= 0", self.refines)
 
     @classmethod
     def refining(cls, old: Measurement, *, alpha_nano: int) -> PlannedRow:
@@ -68,7 +87,11 @@ class PlannedRow:
             "step": str(self.step),
         }
         if self.refines is not None:
-            plain |= {"refines": self.refines, "old_alpha": self.old_alpha_nano}
+            plain |= {"refines": self.refines}
+        if self.cell is not None:
+            plain |= {"cell": [self.cell.table, self.cell.cell]}
+        if self.old_alpha_nano:
+            plain |= {"old_alpha": self.old_alpha_nano}
         return plain
 
     @classmethod
@@ -81,4 +104,104 @@ class PlannedRow:
             step=Fraction(plain["step"]),
             refines=plain.get("refines"),
             old_alpha_nano=plain.get("old_alpha", 0),
+            cell=TableCell(*plain["cell"]) if "cell" in plain else None,
         )
+
+
+@dataclass(frozen=True)
+class CellSource:
+    """A cell whose own row was measured with less noise than the table: it continues from there.
+
+    Args:
+        cell: place in the partition.
+        row: id of the row's measurement.
+        alpha_nano: of that measurement.
+    """
+
+    cell: int
+    row: int
+    alpha_nano: int
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A table to be measured, or a measured one to be refined.
+
+    Args:
+        partition: whose cells are measured.
+        alpha_nano: 1 / b afterwards, in nano-epsilon per record.
+        step: lattice step, in records; a refined table keeps its own.
+        refines: id of the table that the new answers replace, or None.
+        old_alpha_nano: alpha of that table; 0 for a new one.
+        sources: cells that continue from a measured row of their own, whose alpha exceeds
+            `old_alpha_nano`, in rising order. One whose alpha is at least `alpha_nano` takes over
+            that row's released answer as it is.
+    """
+
+    partition: ProductPartition
+    alpha_nano: int
+    step: Fraction
+    refines: int | None = None
+    old_alpha_nano: int = 0
+    sources: tuple[CellSource, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.refines is None) != (self.old_alpha_nano == 0):
+            raise InputError("old_alpha_nano", "be 0 just for a new table", self.old_alpha_nano)
+        if not 0 <= self.old_alpha_nano < self.alpha_nano:
+            raise InputError("old_alpha_nano", "be >= 0 and less than `alpha_nano`")
+        cells = [s.cell for s in self.sources]
+        if cells != sorted(set(cells)) or any(c >= self.partition.n_cells for c in cells):
+            raise InputError("sources", "name cells of the partition, in rising order")
+        if any(s.alpha_nano <= self.old_alpha_nano for s in self.sources):
+            raise InputError("sources", "have more than `old_alpha_nano` each")
+
+    @property
+    def key(self) -> str:
+        """The partition's key."""
+        return self.partition.key
+
+    @property
+    def charge_nano(self) -> int:
+        """What a cell without a source is charged, in nano-epsilon: the rise of alpha."""
+        return self.alpha_nano - self.old_alpha_nano
+
+    @property
+    def paid(self) -> tuple[tuple[int, int], ...]:
+        """Cell and nano-epsilon of `charge_nano` that its own row has paid already, per source."""
+        return tuple(
+            (s.cell, min(s.alpha_nano, self.alpha_nano) - self.old_alpha_nano) for s in self.sources
+        )
+
+    def refines_live(self, live: TableMeasurement) -> bool:
+        """Whether `live` is just what this table was planned to refine."""
+        planned = (self.refines, self.old_alpha_nano, self.key, self.step)
+        return planned == (live.id, live.alpha_nano, live.key, live.step)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        plain: dict[str, Any] = {
+            "table": self.partition.to_document(),
+            "alpha": self.alpha_nano,
+            "step": str(self.step),
+        }
+        if self.refines is not None:
+            plain |= {"refines": self.refines, "old_alpha": self.old_alpha_nano}
+        if self.sources:
+            plain["sources"] = [[s.cell, s.row, s.alpha_nano] for s in self.sources]
+        return plain
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], sizes: Sequence[int]) -> PlannedTable:
+        """The table that `to_plain` wrote."""
+        return cls(
+            partition=ProductPartition.from_document(sizes, plain["table"]),
+            alpha_nano=plain["alpha"],
+            step=Fraction(plain["step"]),
+            refines=plain.get("refines"),
+            old_alpha_nano=plain.get("old_alpha", 0),
+            sources=tuple(CellSource(*s) for s in plain.get("sources", ())),
+        )
+
+
+Planned = PlannedRow | PlannedTable

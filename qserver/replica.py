@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
+from collections.abc import Callable, Sequence
 
 from qserver.config import Settings
 from qserver.errors import InputError, StoreError
-from qserver.history import Measurement, place_measurement
+from qserver.history import AnyMeasurement, place_measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.planning.workload import Question, Verdict, each_alone, plan_workload
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 from qserver.storage.records import DatasetMeta, charge_from_json
 from qserver.storage.store import Changes, Cursor, Stamp, Store
+
+DEFAULT_PLANNING_S = 0.15
 
 
 class Replica:
@@ -28,10 +34,22 @@ class Replica:
         meta: the dataset's public facts.
         shown_only: leave out rows whose publication may not be durable yet. The worker, which
             knows what is durable, reads everything.
+        planning_s: seconds, per question, after which the best plan found so far is taken.
+        clock: seconds that only go forward.
     """
 
-    def __init__(self, meta: DatasetMeta, settings: Settings, *, shown_only: bool) -> None:
+    def __init__(
+        self,
+        meta: DatasetMeta,
+        settings: Settings,
+        *,
+        shown_only: bool,
+        planning_s: float = DEFAULT_PLANNING_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.meta = meta
+        self._planning_s = planning_s
+        self._clock = clock
         self._shown_only = shown_only
         self._cursor = Cursor()
         # The primes of the estimability test must be secret: an analyst who knew them could
@@ -44,7 +62,8 @@ class Replica:
             records_per_person=meta.records_per_person,
             null_cell=not meta.domain.is_total,
         )
-        self.measurements: list[Measurement] = []
+        self.measurements: list[AnyMeasurement] = []
+        self.rule = RentOrBuy(meta.phi)
         self.n_charges = 0
         self.stamp: Stamp | None = None
         self.worker_alive = False
@@ -58,12 +77,15 @@ class Replica:
         """
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only)
         self._take_in(changes)
-        sizes = {self.meta.snapshot: self.meta.domain.sizes}
         for text in changes.charges:
-            stored = charge_from_json(text, sizes)
-            if stored.snapshot == self.meta.snapshot:
-                self.ledger.append(stored.charge)
+            charge = charge_from_json(
+                text, snapshot=self.meta.snapshot, sizes=self.meta.domain.sizes
+            )
+            if charge is not None:
+                self.ledger.append(charge)
                 self.n_charges += 1
+        for paid in changes.paid:
+            self.rule.take_in(paid)
         self.ledger.cap(changes.stamp.spent_snapshot_nano)
         self._cursor = changes.cursor
         self.stamp = changes.stamp
@@ -92,7 +114,35 @@ class Replica:
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.present.budget.limit_nano,
+            rule=self.rule,
+            allowed_nano=self._allowed_nano,
+            out_of_time=self._deadline(),
         )
+
+    def plan_workload(
+        self, questions: Sequence[Question], *, verdict: Verdict = each_alone
+    ) -> Plan:
+        """The cheapest plan found that meets many questions at once, on the state last read."""
+        return plan_workload(
+            questions,
+            engine=self.engine,
+            ledger=self.ledger,
+            limit_nano=self.present.budget.limit_nano,
+            cells=self.rule.cells,
+            verdict=verdict,
+            out_of_time=self._deadline(n_questions=len(questions)),
+        )
+
+    @property
+    def _allowed_nano(self) -> int:
+        """What the snapshot may have spent in all, beside the population's other snapshots."""
+        stamp = self.present
+        others = stamp.budget.spent_nano - stamp.spent_snapshot_nano
+        return stamp.budget.limit_nano - others
+
+    def _deadline(self, *, n_questions: int = 1) -> Callable[[], bool]:
+        end = self._clock() + self._planning_s * n_questions
+        return lambda: self._clock() > end
 
     def spent_after(self, plan: Plan) -> int:
         """The population's spent budget after a plan, in nano-epsilon.

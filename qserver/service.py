@@ -12,9 +12,11 @@ from qserver.answer import (
     Explanation,
     HistoryPage,
     HistoryRow,
+    HistoryTable,
     JobStatus,
     LedgerReport,
     PlanRow,
+    PlanTable,
     Probability,
 )
 from qserver.answering import offer
@@ -23,9 +25,9 @@ from qserver.conditions import parse_query
 from qserver.config import Settings
 from qserver.domain import Domain
 from qserver.errors import CapacityError, NotEstimableError, NotFoundError, QueryError
-from qserver.history import Measurement
+from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.open_datasets import OpenDatasets
-from qserver.plan import PlannedRow
+from qserver.plan import PlannedRow, PlannedTable
 from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery
 from qserver.replica import Replica
@@ -86,6 +88,7 @@ class Service:
             records_verified=meta.records_verified,
             limit_nano=stamp.budget.limit_nano,
             spent_nano=stamp.budget.spent_nano,
+            phi=meta.phi,
             version=stamp.n_shown,
             worker_alive=self._store.worker_alive(meta.population),
         )
@@ -147,6 +150,7 @@ class Service:
             remaining_nano=remaining,
             affordable=price <= remaining,
             rows=tuple(map(_plan_row, plan.rows)),
+            tables=tuple(map(_plan_table, plan.tables)),
             free=offer(row, plan, requirement),
             curve=curve,
             sensitivity=float(row.sensitivity),
@@ -169,15 +173,24 @@ class Service:
         return Probability(posterior.probability_between(low, high), version)
 
     def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
-        """Released rows with an id above `after`, at most `limit` of them."""
+        """Released rows and tables with an id above `after`, at most `limit` of them."""
         opened = self._datasets.refresh(name)
         with opened.lock:
             version = opened.replica.present.n_shown
             found = opened.replica.measurements[after + 1 : after + 1 + limit]
             total = len(opened.replica.measurements)
-        rows = tuple(map(_history_row, found))
+        rows = tuple(_released(m, with_values=False) for m in found)
         last = after + len(rows)
         return HistoryPage(rows, version, last if rows and last + 1 < total else None)
+
+    def measurement(self, name: str, number: int) -> HistoryRow | HistoryTable:
+        """One released row or table, with its values; NotFoundError."""
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            found = opened.replica.measurements[number : number + 1]
+        if not found:
+            raise NotFoundError("measurement", str(number))
+        return _released(found[0], with_values=True)
 
     def ledger(
         self, name: str, *, where: Mapping[str, object] | None, attribute: str | None
@@ -228,15 +241,37 @@ def _plan_row(row: PlannedRow) -> PlanRow:
     )
 
 
-def _history_row(measurement: Measurement) -> HistoryRow:
+def _plan_table(table: PlannedTable) -> PlanTable:
+    return PlanTable(
+        axes=table.partition.to_document(),
+        n_cells=table.partition.n_cells,
+        alpha_nano=table.alpha_nano,
+        key=table.key,
+        refines=table.refines,
+        charge_nano=table.charge_nano,
+    )
+
+
+def _released(found: AnyMeasurement, *, with_values: bool) -> HistoryRow | HistoryTable:
+    if isinstance(found, TableMeasurement):
+        return HistoryTable(
+            id=found.id,
+            axes=found.partition.to_document(),
+            n_cells=found.partition.n_cells,
+            key=found.key,
+            scale=found.scale,
+            alpha_nano=found.alpha_nano,
+            step=str(found.step),
+            values=tuple(found.values.ravel().tolist()) if with_values else None,
+        )
     return HistoryRow(
-        id=measurement.id,
-        terms=measurement.row.to_document(),
-        key=measurement.key,
-        value=float(measurement.value),
-        scale=measurement.scale,
-        alpha_nano=measurement.alpha_nano,
-        step=str(measurement.step),
+        id=found.id,
+        terms=found.row.to_document(),
+        key=found.key,
+        value=float(found.value),
+        scale=found.scale,
+        alpha_nano=found.alpha_nano,
+        step=str(found.step),
     )
 
 

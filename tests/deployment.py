@@ -17,7 +17,7 @@ from qserver.service import Service
 from qserver.storage.records import DatasetMeta
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
-from worker.attach import AttachRequest, attach
+from worker.attach import MAX_PHI, AttachRequest, attach
 from worker.loop import load
 from worker.registry import Registry
 from worker.spend import Spender, Trusted
@@ -65,8 +65,13 @@ class Deployment:
         relation: Relation = "add-remove",
         k: int = 1,
         rows: Sequence[tuple[int, str]] = tuple(ROWS),
+        phi: float = MAX_PHI,
     ) -> Deployment:
-        """Attach `people` under the given limit."""
+        """Attach `people` under the given limit.
+
+        Args:
+            phi: the default measures what is asked, row by row, before any table is bought.
+        """
         settings = Settings(redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=5000)
         registry = Registry(folder)
         data = write_people(folder / "people.csv", rows)
@@ -78,6 +83,7 @@ class Deployment:
             relation=relation,
             population="town",
             records_per_person=k,
+            phi=phi,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

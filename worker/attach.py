@@ -17,7 +17,7 @@ from qserver.errors import ConfigError, StoreBehindError
 from qserver.numbers import exact_number
 from qserver.primitive import primitive
 from qserver.query import total_query
-from qserver.storage.records import DatasetMeta, public_row_json
+from qserver.storage.records import DEFAULT_PHI, DatasetMeta, public_row_json
 from qserver.storage.spending import SpendingStore
 from worker.journal import Journal
 from worker.journal_records import Attached
@@ -26,6 +26,7 @@ from worker.registry import Entry, Registry
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 MAX_LIMIT = 10**6
+MIN_PHI, MAX_PHI = 0.05, 20.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class AttachRequest:
         population: the people behind it; datasets about the same people share one.
         limit: the population's epsilon.
         records_per_person: most records that one person owns, as declared.
+        phi: what may go to single rows before tables are bought; see DatasetMeta.
 
     Raises:
         ConfigError: a value is out of range.
@@ -49,6 +51,7 @@ class AttachRequest:
     relation: Relation
     population: str
     records_per_person: int
+    phi: float = DEFAULT_PHI
 
     def __post_init__(self) -> None:
         for field, value in (("name", self.name), ("population", self.population)):
@@ -60,6 +63,8 @@ class AttachRequest:
             raise ConfigError("neighbours", "be add-remove or replace-one", self.relation)
         if not 1 <= self.records_per_person <= 10**6:
             raise ConfigError("records_per_person", "be from 1 to 10^6", self.records_per_person)
+        if not MIN_PHI <= self.phi <= MAX_PHI:
+            raise ConfigError("phi", f"be from {MIN_PHI:g} to {MAX_PHI:g}", self.phi)
 
     @property
     def limit_nano(self) -> int:
@@ -103,6 +108,7 @@ def attach(
         relation=request.relation,
         records_per_person=request.records_per_person,
         records_verified=False,
+        phi=request.phi,
     )
     progress("registering the dataset")
     journal = registry.journal(request.population, create=True)

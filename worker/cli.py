@@ -21,6 +21,7 @@ from qserver.config import Settings
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, load_domain
 from qserver.errors import ConfigError, QServerError
+from qserver.storage.records import DEFAULT_PHI
 from worker.attach import AttachRequest, attach, detach, parse_limit
 from worker.doctor import examine
 from worker.loop import Loop, load
@@ -30,6 +31,11 @@ from worker.registry import Registry
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
 value of every column becomes public, with no noise and outside the ledger. Use it for data whose
 values are public anyway."""
+_PHI_HELP = """\
+what may be spent on rows as asked before tables are bought that answer later questions too, as a
+part of the tables' price (default %(default)g): 0.25 for data that will be asked for years, 1 or
+more where few questions are expected
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,6 +62,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         relation=arguments.neighbours,
         population=arguments.population or arguments.name,
         records_per_person=arguments.records_per_person,
+        phi=arguments.phi,
     )
     meta = attach(request, settings=settings, registry=Registry(settings.state_dir), progress=_say)
     if arguments.json:
@@ -181,4 +188,5 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="most records one person owns, as you declare (default 1)",
     )
+    parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
     parser.set_defaults(run=_attach)

@@ -1,21 +1,17 @@
 """One spend, from a taken job to its acknowledgement. Spend before reveal; fail closed.
 
-The journal is the arbiter between this worker and one that takes over: under its lock either the
-released answers are written first, and are then published by whoever holds the lease, or the
-reservation is burnt first, and nothing is ever drawn for it.
+The journal is the arbiter between this worker and one that takes over; see worker/arbiter.py.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qserver.answer import Answer
 from qserver.answering import answer_from, exact_answer, exhausted
-from qserver.charge import Charge
 from qserver.config import Settings
 from qserver.errors import (
     InputError,
@@ -25,8 +21,8 @@ from qserver.errors import (
     StoreBehindError,
     StoreError,
 )
-from qserver.history import Estimator, Measurement
-from qserver.plan import PlannedRow
+from qserver.history import Estimator
+from qserver.plan import Planned
 from qserver.planning.planner import Plan, row_half_width
 from qserver.primitive import Primitive, primitive
 from qserver.problems import problem_from_error
@@ -41,9 +37,11 @@ from qserver.storage.records import (
 )
 from qserver.storage.spending import Lease, Outcome, SpendingStore
 from qserver.storage.store import Store
+from worker.arbiter import released_or_burnt, write_burnt, write_released, write_reserved
+from worker.charging import charges_of, reservation_of
 from worker.journal import Journal
-from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
-from worker.measuring import draw, live_rows
+from worker.live import Live
+from worker.measuring import draw_all, slot_wait_s
 from worker.randomness import Entropy
 from worker.tables import Tables
 
@@ -185,8 +183,7 @@ class Spender:
             remaining_nano=replica.present.budget.remaining_nano,
             version=replica.n_events,
         )
-        known = estimate.method in ("direct", "stored")
-        kept = None if known else Estimator(row.key, estimate.weights, estimate.float_error)
+        kept = estimate.estimator(row.key) if estimate.needs_storing else None
         self._succeed(taken, request, answer, kept, keep_s=FREE_JOB_KEEP_S)
 
     def _spend(
@@ -196,94 +193,73 @@ class Spender:
         if table is None:
             # The private data are missing or were changed: refused before anything is charged.
             raise MeasurementError
-        live = live_rows(replica.measurements, plan.rows)
+        live = Live(replica.measurements)
+        live.check((*plan.rows, *plan.tables))
         reservation = self._reserve(lease, taken, request, replica, plan)
         try:
-            indices = self._measure(table, reservation.rows, live)
+            indices = self._measure(table, reservation.planned, live)
         except Exception:  # noqa: BLE001
             self._log.exception("measuring for job %s failed", taken.job)
             self._burn(lease, taken.job)
             raise MeasurementError from None
         if not self._journal_release(lease, reservation, indices):
             raise MeasurementError
-        self._keep_slot()
+        self._keep_slot(reservation.planned)
         self._finish(lease, reservation, indices, entry=taken.entry)
 
     def _reserve(
         self, lease: Lease, taken: Taken, request: Request, replica: Replica, plan: Plan
     ) -> Reservation:
-        budget = replica.present.budget
-        reservation = Reservation(
-            job=taken.job,
-            request=request,
-            rows=plan.rows,
-            spent_before_nano=budget.spent_nano,
-            spent_after_nano=replica.spent_after(plan),
-            n_history=replica.n_events,
-            weights=plan.weights,
-        )
-        charges = [Charge(row.row, row.charge_nano, taken.job) for row in plan.rows]
+        reservation = reservation_of(plan, job=taken.job, request=request, replica=replica)
         at = int(self._wall_clock())
+        charges = [
+            charge_json(c, snapshot=request.snapshot, at=at) for c in charges_of(reservation)
+        ]
         version = self._writer.reserve(
             lease,
             reservation,
-            ledger_version=budget.version,
+            ledger_version=replica.present.budget.version,
             spent_snapshot_after_nano=plan.spent_after_nano,
-            charges=[charge_json(c, snapshot=request.snapshot, at=at) for c in charges],
+            charges=charges,
         )
         self._writer.await_durable()
         journal = self._trusted.journals[lease.population]
-        with journal.exclusive():
-            journal.append(
-                Reserved(
-                    job=taken.job,
-                    ledger_version=version,
-                    spent_nano_after=reservation.spent_after_nano,
-                    charges=tuple(ChargeLine(row.key, row.charge_nano) for row in plan.rows),
-                )
-            )
+        write_reserved(journal, reservation, ledger_version=version)
         return reservation
 
     def _measure(
-        self, table: Tables, rows: Sequence[PlannedRow], live: Mapping[int, Measurement]
-    ) -> list[int]:
-        """Released lattice indices; the truth and the noise live in this call only.
+        self, table: Tables, planned: Sequence[Planned], live: Live
+    ) -> list[tuple[int, ...]]:
+        """Released lattice indices per row and table; truth and noise live in this call only.
 
         Args:
-            live: what the rows refine, by id.
+            live: what is in force; it takes in what is drawn.
         """
-        entropy = self._trusted.entropy
-        return [draw(table.answer(row.row), row, live=live, entropy=entropy) for row in rows]
+        return draw_all(planned, private=table, live=live, entropy=self._trusted.entropy)
 
     def _journal_release(
-        self, lease: Lease, reservation: Reservation, indices: Sequence[int]
+        self, lease: Lease, reservation: Reservation, indices: Sequence[Sequence[int]]
     ) -> bool:
         """Write the released answers down; False when the reservation was burnt meanwhile."""
-        journal = self._trusted.journals[lease.population]
-        rows = tuple(
-            ReleasedRow(row.key, (index,))
-            for row, index in zip(reservation.rows, indices, strict=True)
-        )
-        with journal.exclusive():
-            if journal.is_burnt(reservation.job):
-                return False
-            journal.append(Released(reservation.job, rows))
-        return True
+        return write_released(self._trusted.journals[lease.population], reservation, indices)
 
-    def _keep_slot(self) -> None:
+    def _keep_slot(self, planned: Sequence[Planned]) -> None:
         """Wait for the next multiple of the slot since the job was begun.
 
         What went before the draw takes its time from public facts; counting and sampling, which
         might not, are rounded up with it.
         """
-        slot = self._settings.slot_ms / 1000
-        if slot <= 0:
-            return
-        elapsed = self._clock() - self._begun
-        self._pause(math.ceil(elapsed / slot) * slot - elapsed)
+        slot_s = self._settings.slot_ms / 1000
+        if slot_s > 0:
+            self._pause(slot_wait_s(self._clock() - self._begun, planned, slot_s=slot_s))
 
     def _finish(
-        self, lease: Lease, reservation: Reservation, indices: Sequence[int], *, entry: str
+        self,
+        lease: Lease,
+        reservation: Reservation,
+        indices: Sequence[Sequence[int]],
+        *,
+        entry: str,
     ) -> None:
         """Publish, wait until that is durable, then show and acknowledge. Idempotent by job."""
         population, request = lease.population, reservation.request
@@ -315,7 +291,7 @@ class Spender:
             version=replica.n_events,
         )
         taken = Taken(population, reservation.job, entry)
-        kept = Estimator(row.key, estimate.weights, estimate.float_error)
+        kept = None if estimate.is_kept else estimate.estimator(row.key)
         self._succeed(taken, request, answer, kept, keep_s=0)
 
     def _settle_one(self, lease: Lease, job: str) -> None:
@@ -330,23 +306,16 @@ class Spender:
 
     def _resume(self, lease: Lease, taken: Taken, reservation: Reservation) -> None:
         """Finish a reservation from the journal, or burn it. Nothing is ever drawn again."""
-        journal = self._trusted.journals[lease.population]
-        with journal.exclusive():
-            released = journal.released(taken.job)
-            if released is None and not journal.is_burnt(taken.job):
-                journal.append(Burnt(taken.job))
+        released = released_or_burnt(self._trusted.journals[lease.population], taken.job)
         if released is None:
             self._writer.burn(lease, taken.job)
             self._writer.await_durable()
             raise MeasurementError
-        indices = [index for row in released.rows for index in row.indices]
+        indices = [row.indices for row in released.rows]
         self._finish(lease, reservation, indices, entry=taken.entry)
 
     def _burn(self, lease: Lease, job: str) -> None:
-        journal = self._trusted.journals[lease.population]
-        with journal.exclusive():
-            if not journal.is_burnt(job):
-                journal.append(Burnt(job))
+        write_burnt(self._trusted.journals[lease.population], job)
         self._writer.burn(lease, job)
         self._writer.await_durable()
 

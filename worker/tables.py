@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import MeasurementError
-from qserver.grid import ClassGrid, IntegerGrid, class_grid
+from qserver.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
+from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery, Term
 
 MAX_COUNT_GRID = 1 << 20
@@ -35,6 +36,10 @@ class Tables(Protocol):
 
     def answer(self, query: LinearQuery) -> Fraction:
         """The exact true answer. It must never leave the worker's memory without noise."""
+        ...
+
+    def counts(self, partition: ProductPartition) -> list[int]:
+        """How many records each cell has, row-major, exactly; as private as `answer`."""
         ...
 
 
@@ -64,19 +69,34 @@ class Table:
             return self._by_classes(query, grid)
         return sum((self._by_records(t) for t in query.terms), Fraction(0))
 
+    def counts(self, partition: ProductPartition) -> list[int]:
+        """How many records each cell of `partition` has, row-major; absent groups have none.
+
+        Raises:
+            MeasurementError: the partition is of another domain.
+        """
+        if partition.sizes != self.sizes:
+            raise MeasurementError
+        return [int(n) for n in self._counts(partition.axes, partition.n_cells)]
+
     def _by_classes(self, query: LinearQuery, grid: ClassGrid) -> Fraction:
         """Count the records of every class cell, then weigh the counts in Python integers."""
-        dtype = np.uint8 if grid.n_cells < _N_BYTE else np.int32
-        lookup = [_Lookup(self.codes[a.axis], a.dense.astype(dtype), dtype(a.n)) for a in grid.axes]
-        counts = np.zeros(grid.n_cells, dtype=np.int64)
+        counts = self._counts(grid.axes, grid.n_cells)
+        return Fraction(_weigh(grid.values(query).ravel(), counts), query.denominator)
+
+    def _counts(self, axes: Sequence[AxisClasses], n_cells: int) -> NDArray[np.int64]:
+        """Records per cell of the product of these classes, row-major, by one full scan."""
+        dtype = np.uint8 if n_cells < _N_BYTE else np.int32
+        lookup = [_Lookup(self.codes[a.axis], a.dense.astype(dtype), dtype(a.n)) for a in axes]
+        counts = np.zeros(n_cells, dtype=np.int64)
         n = len(self.codes[0])
         for start in range(0, n, _CHUNK):
             cell: NDArray[Any] = np.zeros(min(_CHUNK, n - start), dtype=dtype)
             for axis in lookup:
                 cell *= axis.n_classes
                 cell += axis.classes_of(start)
-            counts += _histogram(cell, grid.n_cells)
-        return Fraction(_weigh(grid.values(query).ravel(), counts), query.denominator)
+            counts += _histogram(cell, n_cells)
+        return counts
 
     def _by_records(self, term: Term) -> Fraction:
         """Sum a term over the records, for queries whose class grid is too large to write down."""

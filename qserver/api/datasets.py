@@ -19,11 +19,15 @@ from qserver.api.schemas import (
     DatasetSummary,
     HistoryBody,
     LedgerBody,
+    ReleasedBody,
+    released_body,
 )
 from qserver.api.wire import SAFE_INTEGER
+from qserver.errors import NotFoundError
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
+_MAX_ID_DIGITS = 15
 
 _LIMIT = Parameter(
     "limit",
@@ -35,7 +39,7 @@ _AFTER_NAME = Parameter(
 )
 _AFTER_ID = Parameter(
     "after",
-    "the page starts after the row with this id",
+    "the page starts after the row or table with this id",
     {"type": "integer", "minimum": -1, "default": -1},
 )
 _ATTRIBUTE = Parameter(
@@ -60,6 +64,7 @@ class DatasetViews:
         routes.get("")(self.list_datasets)
         routes.get("/<dataset>")(self.get_dataset)
         routes.get("/<dataset>/history")(self.get_history)
+        routes.get("/<dataset>/history/<measurement>")(self.get_measurement)
         routes.get("/<dataset>/ledger")(self.get_ledger)
         return routes
 
@@ -91,15 +96,23 @@ class DatasetViews:
         parameters=(_LIMIT, _AFTER_ID),
     )
     def get_history(self, dataset: str) -> Response:
-        """List the rows that were released, in the order of their release.
+        """List the rows and tables that were released, in the order of their release.
 
-        A row is a query with largest weight 1, its noisy answer, and the scale of its noise.
+        A row is a query with largest weight 1, its noisy answer, and the scale of its noise. A
+        table is many disjoint rows at one scale; its answers are listed one table at a time.
         Anyone who may ask the dataset may read them: they are what the budget bought.
         """
         values = read_parameters(request, _LIMIT, _AFTER_ID)
         after = integer_parameter(values, "after", default=-1, least=-1, most=SAFE_INTEGER)
         page = self._service.history(dataset, after=after, limit=_limit(values))
         return json_reply(HistoryBody.of(page))
+
+    @operation("datasets", {200: ReleasedBody}, "invalid_input", "not_found")
+    def get_measurement(self, dataset: str, measurement: str) -> Response:
+        """Show one released row or table with all its values, by its id."""
+        read_parameters(request)
+        found = self._service.measurement(dataset, measurement_id(measurement))
+        return json_reply(ReleasedBody(released_body(found)))
 
     @operation(
         "datasets",
@@ -118,6 +131,17 @@ class DatasetViews:
         return json_reply(
             LedgerBody.of(self._service.ledger(dataset, where=where, attribute=attribute))
         )
+
+
+def measurement_id(text: str) -> int:
+    """The id in a path.
+
+    Raises:
+        NotFoundError: no measurement can have it.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_ID_DIGITS:
+        raise NotFoundError("measurement", text[:80])
+    return int(text)
 
 
 def _limit(values: dict[str, str]) -> int:

@@ -23,7 +23,11 @@ from qserver.api.schemas import FieldFault, Problem
 OPENAPI_VERSION = "3.1.1"
 _REF = "#/components/schemas/"
 _VARIABLE = re.compile(r"<(?:[a-z]+:)?([a-z_]+)>")
-_PATH_VARIABLES = {"dataset": "name of the dataset", "job_id": "id of the job"}
+_PATH_VARIABLES = {
+    "dataset": "name of the dataset",
+    "job_id": "id of the job",
+    "measurement": "id of the released row or table",
+}
 
 
 @dataclass(frozen=True)

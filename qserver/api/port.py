@@ -10,6 +10,8 @@ from qserver.answer import (
     DatasetStatus,
     Explanation,
     HistoryPage,
+    HistoryRow,
+    HistoryTable,
     JobStatus,
     LedgerReport,
     Probability,
@@ -56,7 +58,10 @@ class QuestionService(Protocol):
         """P(low <= q <= high) from history alone; NotEstimableError."""
 
     def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
-        """Released rows with an id above `after`."""
+        """Released rows and tables with an id above `after`."""
+
+    def measurement(self, name: str, number: int) -> HistoryRow | HistoryTable:
+        """One released row or table, with its values; NotFoundError."""
 
     def ledger(
         self, name: str, *, where: Mapping[str, Any] | None, attribute: str | None

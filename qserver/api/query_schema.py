@@ -51,6 +51,22 @@ TERMS_SCHEMA: dict[str, Any] = {
     "description": "the row as a sum of terms, each a coefficient times weights per attribute",
 }
 
+AXES_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "array",
+        "minItems": 3,
+        "maxItems": 3,
+        "prefixItems": [
+            {"type": "integer", "description": "position of the attribute"},
+            {"type": "array", "items": {"type": "integer"}, "description": "stops of runs"},
+            {"type": "array", "items": {"type": "integer"}, "description": "part of each run"},
+        ],
+    },
+    "description": "per attribute that the table tells apart: [position, stops of runs, part of "
+    "each run]; its cells are the products of parts, the last attribute running fastest",
+}
+
 
 def _operator(name: str, operand: dict[str, Any], description: str) -> dict[str, Any]:
     return {

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    RootModel,
+    WithJsonSchema,
+)
 
 from qserver.answer import (
     Answer,
@@ -12,17 +19,20 @@ from qserver.answer import (
     Explanation,
     HistoryPage,
     HistoryRow,
+    HistoryTable,
     JobState,
     JobStatus,
     LedgerReport,
     Offer,
     PlanKind,
     PlanRow,
+    PlanTable,
     Probability,
     Source,
 )
 from qserver.api.errors import job_problem
 from qserver.api.query_schema import (
+    AXES_SCHEMA,
     INTEGER_SCHEMA,
     JSON_REF,
     PAIR_SCHEMA,
@@ -35,6 +45,7 @@ WideInteger = Annotated[
     int, PlainSerializer(wire_integer, return_type=Any), WithJsonSchema(INTEGER_SCHEMA)
 ]
 Terms = Annotated[list[list[Any]], PlainSerializer(wire_value), WithJsonSchema(TERMS_SCHEMA)]
+Axes = Annotated[list[list[Any]], WithJsonSchema(AXES_SCHEMA)]
 Epsilon = Annotated[float, Field(description="in epsilon, a multiple of 1e-9", ge=0)]
 PricePoint = Annotated[tuple[float, float | None], WithJsonSchema(PRICE_POINT_SCHEMA)]
 Interval = Annotated[
@@ -67,9 +78,9 @@ class AnswerBody(BaseModel):
     source: Source
     epsilon_charged: Epsilon
     epsilon_remaining: Epsilon
-    evidence: list[int] = Field(description="ids of the history rows used")
+    evidence: list[int] = Field(description="ids of the history's rows and tables used")
     method: str = Field(
-        description="how the weights were found: direct, planned, stored, blue, tail or exact"
+        description="how the weights were found: direct, planned, stored, blue, tail, blocks, exact"
     )
     version: int = Field(description="version of the history that the answer stands on")
 
@@ -135,6 +146,29 @@ class PlanRowBody(BaseModel):
         )
 
 
+class PlanTableBody(BaseModel):
+    """A table that would be measured, or a table of the history that would be refined."""
+
+    table: Axes
+    n_cells: int
+    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
+    key: str
+    refines: int | None = Field(description="id of the table that is refined; null if new")
+    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what a cell pays")]
+
+    @classmethod
+    def of(cls, table: PlanTable) -> Self:
+        """The table as JSON has it."""
+        return cls(
+            table=table.axes,
+            n_cells=table.n_cells,
+            alpha=epsilon(table.alpha_nano),
+            key=table.key,
+            refines=table.refines,
+            charge=epsilon(table.charge_nano),
+        )
+
+
 class ExplanationBody(BaseModel):
     """What an answer would cost and how it would be found; nothing was spent."""
 
@@ -142,7 +176,7 @@ class ExplanationBody(BaseModel):
     price: Epsilon
     remaining: Epsilon
     affordable: bool
-    plan: list[PlanRowBody]
+    plan: list[PlanRowBody | PlanTableBody]
     free: OfferBody | None
     curve: list[PricePoint] = Field(
         description="[length, price] at the same confidence; a null price is out of reach"
@@ -160,7 +194,10 @@ class ExplanationBody(BaseModel):
             price=epsilon(found.price_nano),
             remaining=epsilon(found.remaining_nano),
             affordable=found.affordable,
-            plan=[PlanRowBody.of(row) for row in found.rows],
+            plan=[
+                *[PlanRowBody.of(row) for row in found.rows],
+                *[PlanTableBody.of(table) for table in found.tables],
+            ],
             free=None if found.free is None else OfferBody.of(found.free),
             curve=[(length, None if p is None else epsilon(p)) for length, p in prices],
             sensitivity=found.sensitivity,
@@ -206,17 +243,57 @@ class HistoryRowBody(BaseModel):
         )
 
 
-class HistoryBody(BaseModel):
-    """Released rows in order; `next_after` is null on the last page."""
+class HistoryTableBody(BaseModel):
+    """A released table; `values` is null in a list."""
 
-    rows: list[HistoryRowBody]
+    id: int
+    table: Axes
+    n_cells: int
+    key: str
+    scale: float = Field(description="b of each cell's Laplace noise, in records")
+    alpha: Epsilon
+    step: str = Field(description="lattice step of the noise, an exact fraction")
+    values: list[float] | None = Field(
+        description="the noisy answers that were released, in records, cells in row-major order"
+    )
+
+    @classmethod
+    def of(cls, table: HistoryTable) -> Self:
+        """The table as JSON has it."""
+        return cls(
+            id=table.id,
+            table=table.axes,
+            n_cells=table.n_cells,
+            key=table.key,
+            scale=table.scale,
+            alpha=epsilon(table.alpha_nano),
+            step=table.step,
+            values=None if table.values is None else list(table.values),
+        )
+
+
+def released_body(found: HistoryRow | HistoryTable) -> HistoryRowBody | HistoryTableBody:
+    """A row or a table as JSON has it."""
+    if isinstance(found, HistoryTable):
+        return HistoryTableBody.of(found)
+    return HistoryRowBody.of(found)
+
+
+class ReleasedBody(RootModel[HistoryRowBody | HistoryTableBody]):
+    """A released row or table, with all its values."""
+
+
+class HistoryBody(BaseModel):
+    """Released rows and tables in order; `next_after` is null on the last page."""
+
+    rows: list[HistoryRowBody | HistoryTableBody]
     version: int
     next_after: int | None
 
     @classmethod
     def of(cls, page: HistoryPage) -> Self:
         """The page as JSON has it."""
-        rows = [HistoryRowBody.of(row) for row in page.rows]
+        rows = [released_body(row) for row in page.rows]
         return cls(rows=rows, version=page.version, next_after=page.next_after)
 
 
@@ -263,6 +340,10 @@ class DatasetSummary(BaseModel):
     limit: Epsilon
     spent: Epsilon
     remaining: Epsilon
+    phi: float = Field(
+        description="what may be spent on rows as asked before tables are bought, as a part of "
+        "the tables' price"
+    )
     version: int
     worker_alive: bool
 
@@ -334,6 +415,7 @@ def _dataset_members(status: DatasetStatus) -> dict[str, Any]:
         "limit": epsilon(status.limit_nano),
         "spent": epsilon(status.spent_nano),
         "remaining": epsilon(status.remaining_nano),
+        "phi": status.phi,
         "version": status.version,
         "worker_alive": status.worker_alive,
     }

@@ -15,7 +15,7 @@ each variance is over its target; blocks that are no use vanish geometrically.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,17 +198,37 @@ def _levels(keys: Sequence[BlockKey], axes: Sequence[int]) -> FloatArray:
     return levels
 
 
-def best_base(problem: BaseProblem, starts: Sequence[FloatArray]) -> FloatArray:
+def never() -> bool:
+    """No: there is all the time in the world."""
+    return False
+
+
+def best_base(
+    problem: BaseProblem,
+    starts: Sequence[FloatArray],
+    *,
+    out_of_time: Callable[[], bool] = never,
+) -> FloatArray:
     """The cheapest of the local optima from these starts and some more, shape (B,).
 
     A problem of the same shape has the same further starts: nothing is random.
+
+    Args:
+        out_of_time: asked between starts, of which the first is always worked on.
     """
     unit = np.ones(len(problem.blocks))
     found = [problem.solve(problem.scaled(unit), annealed=True)]
-    found += [problem.solve(start) for start in (problem.scaled(unit), *starts)]
+    for start in (problem.scaled(unit), *starts):
+        if out_of_time():
+            break
+        found.append(problem.solve(start))
     generator = np.random.default_rng(len(unit))
     for _ in range(_MORE_STARTS):
+        if out_of_time():
+            break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
         found.append(problem.solve(problem.scaled(spread), steps=_STEPS // 2))
     best = min(found, key=problem.price)
+    if out_of_time():
+        return best
     return min(best, problem.solve(problem.revived(best)), key=problem.price)

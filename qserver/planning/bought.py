@@ -1,108 +1,182 @@
-"""What has been bought: blocks and single rows with their alphas, and what they say of a query."""
+"""What has been bought: tables and rows with their alphas, and what they say of a query.
+
+A view on inference and ledger; it holds nothing of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from math import prod
 
 from qserver.charge import NANO
-from qserver.errors import InputError
-from qserver.inference.lattice.beside import Known, known_of
-from qserver.inference.lattice.blocks import Blocks
+from qserver.history import Measurement
+from qserver.inference.engine import InferenceEngine
+from qserver.inference.lattice.beside import Known
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
+from qserver.lattice import lattice_step
+from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.planning.allocation import alpha_nano_up
-from qserver.planning.blocks_ledger import BlocksLedger, Purchase, Raise, RowRaise
+from qserver.planning.ledger import CellLedger
+from qserver.planning.own_cells import Home, OwnCells
+from qserver.planning.purchase import Priced, Purchase
 from qserver.primitive import Primitive
+from qserver.product_partition import MAX_TABLE_CELLS
 from qserver.requirement import Requirement
 
-PUBLIC_NANO = 10**12
-"""Alpha that stands for no noise: 1,000 epsilon per record."""
-_MAX_PATTERNS = 4096
+MAX_SOURCES = 256
+"""Most cells of a table that continue from rows of their own; those of largest alpha do."""
+PUBLIC_ALPHA = 1000.0
+"""Alpha, in epsilon, that stands for no noise where a base is fitted."""
+_FREE = 1e-12
+_UNNUMBERED = -1
 _ROOM = 1e-9
 _LEAST = 1e-9
+_EVALUATION = 1.0 + 1e-8
 
 
-@dataclass
-class Bought:
-    """Blocks and rows of one snapshot, with their ledger.
+@dataclass(frozen=True)
+class RowStart:
+    """Where a row's noise begins: nowhere, or at what was released of this very row.
 
     Args:
-        lattice: chains of the attributes.
-        ledger: the snapshot's charges; grows with `record`.
-        block_nano: alpha per block, in nano-epsilon per record.
-        row_nano: alpha per single row, by key.
+        old_alpha_nano: alpha that is paid already; 0 where nothing was released.
     """
 
-    lattice: Lattice
-    ledger: BlocksLedger
-    block_nano: dict[BlockKey, int] = field(default_factory=dict)
-    row_nano: dict[str, int] = field(default_factory=dict)
-    _patterns: dict[str, Pattern | None] = field(default_factory=dict)
-    _blocks: Blocks | None = None
+    row: PlannedRow
+    old_alpha_nano: int = 0
+    refines: int | None = None
+    cell: TableCell | None = None
 
-    def __post_init__(self) -> None:
+    def raised(self, alpha_nano: int) -> PlannedRow:
+        """The row at this alpha; one nano-epsilon more than what is paid, at least."""
+        return replace(
+            self.row,
+            alpha_nano=max(alpha_nano, self.old_alpha_nano + 1),
+            old_alpha_nano=self.old_alpha_nano,
+            refines=self.refines,
+            cell=self.cell,
+        )
+
+
+@dataclass(frozen=True)
+class Bought:
+    """What was bought of one snapshot.
+
+    Args:
+        limit_nano: the population's limit, which fixes the lattice of new rows and tables.
+        cells: measured rows that are cells; kept from one view to the next it saves time.
+    """
+
+    engine: InferenceEngine
+    ledger: CellLedger
+    limit_nano: int
+    cells: OwnCells = field(default_factory=OwnCells)
+
+    @property
+    def lattice(self) -> Lattice:
+        """Chains of the attributes."""
+        return self.engine.tables.lattice
+
+    @cached_property
+    def alphas(self) -> Mapping[BlockKey, float]:
+        """Alpha per block, in epsilon per record; a public total has `PUBLIC_ALPHA`."""
+        tables = self.engine.tables
+        public = dict.fromkeys(tables.public_blocks, PUBLIC_ALPHA)
+        return {**{b: a / NANO for b, a in tables.alpha_nano.items()}, **public}
+
+    @cached_property
+    def table_step(self) -> Fraction:
+        """Lattice step of a new table."""
+        return self._step(Fraction(1))
+
+    def is_candidate(self, block: BlockKey) -> bool:
+        """Whether a table of the block can be measured, or is public."""
+        if not block:
+            # Among a fixed number of records their total costs nothing: where it is worth
+            # anything it is public already.
+            return self.cost_of(block) > _FREE or block in self.engine.tables.public_blocks
+        return self._n_cells(block) <= MAX_TABLE_CELLS
+
+    def cost_of(self, block: BlockKey) -> float:
+        """Cost of a block per unit of its alpha, in epsilon; > 0."""
         neighbours = self.ledger.neighbours
-        if neighbours.relation == "replace-one" and not neighbours.null_cell:
-            # Among a fixed number of records the total is public: a row without noise to speak of.
-            self.block_nano.setdefault((), PUBLIC_NANO)
-
-    @property
-    def public_blocks(self) -> frozenset[BlockKey]:
-        """Blocks that carry no noise: the total among a fixed number of records."""
-        return frozenset(b for b, a in self.block_nano.items() if a == PUBLIC_NANO)
-
-    @property
-    def blocks(self) -> Blocks:
-        """The blocks as they are now."""
-        if self._blocks is None:
-            self._blocks = self.blocks_with({})
-        return self._blocks
-
-    def blocks_with(self, raised: Mapping[BlockKey, Raise]) -> Blocks:
-        """The blocks as they would be after these raises."""
-        alphas = {**self.block_nano, **{b: r.after for b, r in raised.items()}}
-        return Blocks(self.lattice, {b: a / NANO for b, a in alphas.items() if a})
+        k = float(neighbours.records_per_person)
+        if neighbours.relation == "add-remove":
+            return k
+        if block:
+            return 2.0 * k
+        # Next to nothing in place of nothing keeps the arithmetic finite.
+        return k if neighbours.null_cell else _FREE
 
     def pattern(self, query: Primitive) -> Pattern | None:
         """The row seen from the lattice; None where it does not resolve it."""
-        if query.key not in self._patterns:
-            if len(self._patterns) >= _MAX_PATTERNS:
-                self._patterns.clear()
-            self._patterns[query.key] = self.lattice.pattern(query.row)
-        return self._patterns[query.key]
+        return self.engine.tables.pattern(query)
 
-    def pattern_of_key(self, key: str) -> Pattern:
-        """The pattern of a row that was asked for not long ago.
-
-        Raises:
-            InputError: there is none.
-        """
-        found = self._patterns.get(key)
-        if found is None:
-            raise InputError("key", "be that of a row that the lattice resolves")
-        return found
-
-    def known(self, query: Primitive) -> Known:
-        """What history says of a query's row."""
-        return known_of(self.blocks, self.pattern(query), self.row_nano.get(query.key, 0) / NANO)
+    def own(self, query: Primitive) -> Measurement | None:
+        """The measurement of this very row, of least noise."""
+        weights = self.engine.direct(query)
+        if len(weights) != 1 or weights[0][1] != 1.0:
+            return None
+        return self.engine.measurement(weights[0][0])
 
     def is_met(self, query: Primitive, requirement: Requirement) -> bool:
-        """Whether history meets the requirement, by the exact tail."""
-        found = self.known(query).half_width(requirement.confidence)
-        return found <= row_half_width(query, requirement)
+        """Whether history meets the requirement."""
+        target = row_half_width(query, requirement)
+        found = self.engine.estimate(query, confidence=requirement.confidence, enough=target)
+        return found is not None and found.half_width <= target
 
-    def own_row(self, query: Primitive, requirement: Requirement) -> RowRaise:
-        """The least raise of the query's own row that meets the requirement with history."""
-        pattern = self.pattern(query)
-        cell_of = None if pattern is None else pattern.cell_of
-        before = self.row_nano.get(query.key, 0)
-        if cell_of is not None:
-            before = max(before, self.block_nano.get(cell_of, 0))
-        alpha = self.known(query).least_row_alpha(
-            row_half_width(query, requirement), confidence=requirement.confidence
+    def known(self, query: Primitive, raises: Mapping[BlockKey, int] | None = None) -> Known:
+        """What tables and the query's own row say of it, now or after these raises."""
+        return self.engine.tables.known(
+            query, self.own(query), alphas_nano=raises, step=self.table_step
         )
-        raised = Raise(before, max(before + 1, alpha_nano_up(alpha)))
-        return RowRaise(query.key, query.row, cell_of, raised)
+
+    def start(self, query: Primitive) -> RowStart:
+        """Where the query's own row begins, if it is measured or raised now."""
+        own = self.own(query)
+        if own is not None:
+            return self.start_of(own)
+        start = self.anew(query)
+        if self.cells.n_measured(self.engine, query.key):
+            return start
+        homes = self.cells.homes(self.engine, query.row).values()
+        best = max(homes, key=lambda h: h.table.alpha_nano, default=None)
+        return start if best is None else _at_home(start, best)
+
+    def start_of(self, own: Measurement) -> RowStart:
+        """Where a measured row begins, if it is raised now: at its own answer or its cell's."""
+        row = PlannedRow(own.row, own.key, 0, own.step)
+        start = RowStart(row, own.alpha_nano, refines=own.id)
+        if self.cells.n_measured(self.engine, own.key) > 1:
+            return start
+        home = self.cells.homes(self.engine, own.row).get(own.step)
+        newer = home is not None and home.table.alpha_nano > own.alpha_nano
+        return _at_home(start, home) if home is not None and newer else start
+
+    def anew(self, query: Primitive) -> RowStart:
+        """The query's own row with noise of its own, whatever was released of it."""
+        return RowStart(PlannedRow(query.row, query.key, 0, self._step(query.unit)))
+
+    def own_row(self, query: Primitive, requirement: Requirement) -> PlannedRow | None:
+        """The least raise of the query's own row that meets the requirement beside the tables.
+
+        None where its lattice is too coarse.
+        """
+        target, start = roomy_half_width(query, requirement), self.start(query)
+        tables, own = self.engine.tables, self.own(query)
+        known = tables.known(query, own, row_alpha_nano=start.old_alpha_nano, step=start.row.step)
+        alpha = known.least_row_alpha(target, confidence=requirement.confidence)
+        for room in (1.0, _EVALUATION):
+            if not alpha < float("inf"):
+                break
+            row = start.raised(alpha_nano_up(max(alpha, _LEAST) * room))
+            then = tables.known(query, own, row_alpha_nano=row.alpha_nano, step=row.step)
+            if then.half_width(requirement.confidence) <= target:
+                return row
+        return None
 
     def raises(
         self,
@@ -110,26 +184,87 @@ class Bought:
         *,
         part: float = 1.0,
         only: Iterable[BlockKey] | None = None,
-    ) -> dict[BlockKey, Raise]:
-        """What brings blocks to `part` of these alphas where they are lower, rounded up."""
-        found = {}
+    ) -> dict[BlockKey, int]:
+        """Alphas in nano-epsilon of the blocks that are below `part` of these, rounded up."""
+        tables, found = self.engine.tables, {}
         for block in alphas if only is None else only:
-            before = self.block_nano.get(block, 0)
             after = alpha_nano_up(max(alphas[block] * part, _LEAST))
-            if after > before:
-                found[block] = Raise(before, after)
+            if block not in tables.public_blocks and after > tables.alpha_nano.get(block, 0):
+                found[block] = after
         return found
 
-    def record(self, purchase: Purchase) -> None:
-        """Take in a purchase that was carried out."""
-        self.ledger.record(purchase)
-        for row in purchase.rows:
-            self.row_nano[row.key] = row.raised.after
-        for block, raised in purchase.blocks.items():
-            self.block_nano[block] = raised.after
-        self._blocks = None if purchase.blocks else self._blocks
+    def tables(
+        self, raises: Mapping[BlockKey, int], *, beside: Iterable[PlannedRow] = ()
+    ) -> tuple[PlannedTable, ...]:
+        """The blocks raised to these alphas, as tables to measure or refine.
+
+        Args:
+            beside: rows that are taken as measured before, as planned: for prices alone.
+        """
+        rows, taken = tuple(beside), set[int]()
+        found = []
+        for block, alpha in raises.items():
+            table = self._table(block, alpha, rows, taken)
+            # A row is paired with the first table only that has it as a cell.
+            taken.update(s.row for s in table.sources)
+            found.append(table)
+        return tuple(found)
+
+    def priced(self, purchase: Purchase) -> Priced:
+        """A purchase with its price."""
+        after = self.ledger.spent_after(purchase.charges)
+        return Priced(purchase, after - self.ledger.spent_nano, after)
+
+    def _step(self, unit: Fraction) -> Fraction:
+        k = self.ledger.records_per_person
+        return lattice_step(unit, limit_nano=self.limit_nano, records_per_person=k)
+
+    def _n_cells(self, block: BlockKey) -> int:
+        """Cells that a table of the block has: phantoms left out."""
+        chains = self.lattice.chains
+        return prod(int(chains[a].is_real[level].sum()) for a, level in block)
+
+    def _table(
+        self, block: BlockKey, alpha_nano: int, beside: tuple[PlannedRow, ...], taken: set[int]
+    ) -> PlannedTable:
+        old = self.engine.tables.table(block)
+        partition = self.engine.tables.partition_of(block) if old is None else old.partition
+        table = PlannedTable(partition, alpha_nano, self.table_step)
+        if old is not None:
+            table = PlannedTable(
+                partition, alpha_nano, old.step, refines=old.id, old_alpha_nano=old.alpha_nano
+            )
+        found = [
+            CellSource(cell, row.id, row.alpha_nano)
+            for cell, row in self.cells.rows_of(self.engine, partition, table=table.refines)
+            if row.step == table.step and row.id not in taken
+        ]
+        planned = {self.cells.cell_of(partition, row.row): row for row in beside}
+        found = [s for s in found if s.cell not in planned] + [
+            CellSource(cell, _UNNUMBERED, row.alpha_nano)
+            for cell, row in planned.items()
+            if cell is not None and row.step == table.step
+        ]
+        better = [s for s in found if s.alpha_nano > table.old_alpha_nano]
+        best = sorted(better, key=lambda s: (-s.alpha_nano, s.cell))[:MAX_SOURCES]
+        return replace(table, sources=tuple(sorted(best, key=lambda s: s.cell)))
+
+
+def _at_home(start: RowStart, home: Home) -> RowStart:
+    table = home.table
+    return replace(
+        start,
+        row=replace(start.row, step=table.step),
+        old_alpha_nano=table.alpha_nano,
+        cell=home.cell,
+    )
 
 
 def row_half_width(query: Primitive, requirement: Requirement) -> float:
-    """The half-width that the query's row may have, with some room for rounding."""
-    return requirement.half_width / float(query.sensitivity) * (1.0 - _ROOM)
+    """The half-width that the query's row may have, in the row's units, rounded down."""
+    return requirement.half_width / float(query.sensitivity) * (1 - 1e-15)
+
+
+def roomy_half_width(query: Primitive, requirement: Requirement) -> float:
+    """The same with some room for rounding: what tables are bought for."""
+    return row_half_width(query, requirement) * (1.0 - _ROOM)

@@ -1,13 +1,14 @@
-"""The ways to meet a requirement that a plan is chosen from: rows to measure and to refine.
+"""The ways to meet a requirement by rows alone: rows to measure and to refine.
 
-Each comes with the weights that meet the requirement once its rows are released, checked on the
-scales that will really be drawn: alphas are whole nano-epsilon, rounded up.
+Each is checked on the scales that will really be drawn: alphas are whole nano-epsilon, rounded up.
+Most come with the weights that meet the requirement once their rows are released; the query's own
+row beside the tables needs none, since inference finds those again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
@@ -22,7 +23,9 @@ from qserver.inference.refined import Refined, Weights
 from qserver.lattice import lattice_step
 from qserver.plan import PlannedRow
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
+from qserver.planning.bought import Bought, RowStart, row_half_width
 from qserver.planning.ledger import CellLedger
+from qserver.planning.purchase import Purchase
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 
@@ -34,21 +37,21 @@ _EVALUATION = Fraction(10**8 + 1, 10**8)
 
 @dataclass(frozen=True)
 class Candidate:
-    """Rows to measure or refine, and weights that then meet the requirement.
+    """Rows to measure or refine that then meet the requirement.
 
     Args:
-        weights: pairs of a measurement's id and its weight in the asked row; a new row has the
-            next id.
+        weights: pairs of a measurement's id and its weight in the asked row that do so; a new row
+            has the next id. Empty where tables have a part in it.
     """
 
     kind: PlanKind
     rows: tuple[PlannedRow, ...]
-    weights: Weights
+    weights: Weights = ()
 
     @property
-    def charges(self) -> list[Charge]:
-        """What the ledger would be charged."""
-        return [Charge(row.row, row.charge_nano, "plan") for row in self.rows]
+    def purchase(self) -> Purchase:
+        """The rows as a purchase."""
+        return Purchase(rows=self.rows)
 
 
 @dataclass(frozen=True)
@@ -56,16 +59,24 @@ class Question:
     """A row with its requirement, and the state that it is planned on.
 
     Args:
-        limit_nano: the population's limit, which fixes the lattice of a new row.
+        bought: engine and ledger.
         estimate: what history gives at the asked confidence, or None.
     """
 
     query: Primitive
     requirement: Requirement
-    engine: InferenceEngine
-    ledger: CellLedger
-    limit_nano: int
+    bought: Bought
     estimate: RowEstimate | None
+
+    @property
+    def engine(self) -> InferenceEngine:
+        """Inference over the history."""
+        return self.bought.engine
+
+    @property
+    def ledger(self) -> CellLedger:
+        """The snapshot's charges."""
+        return self.bought.ledger
 
     @cached_property
     def target(self) -> float:
@@ -73,22 +84,32 @@ class Question:
         return row_half_width(self.query, self.requirement)
 
     @cached_property
-    def blank(self) -> PlannedRow:
-        """The row with its lattice step and nothing charged yet."""
-        k = self.ledger.records_per_person
-        return row_step(self.query, limit_nano=self.limit_nano, records_per_person=k)
+    def anew(self) -> RowStart:
+        """The row with noise of its own."""
+        return self.bought.anew(self.query)
 
     def candidates(self) -> Iterator[Candidate]:
         """All ways to meet the requirement, history alone not among them."""
+        start = self.bought.start(self.query)
+        alone = list(self._alone(start))
+        # Noise of its own beside what there is costs more, but its lattice may be finer.
+        yield from alone or self._alone(self.anew)
+        yield from self._beside_tables()
+        by_rows = self._by_rows()
+        if by_rows is not None:
+            yield from self._refinements(by_rows.weights)
+            yield from self._combined()
+
+    def _by_rows(self) -> RowEstimate | None:
+        """What measured rows alone give, or None."""
+        if self.estimate is None or self.estimate.method != "blocks":
+            return self.estimate
         confidence = self.requirement.confidence
-        alpha = self._alone(((NEW, 1.0),), self.blank.step)
-        if alpha is not None:
-            row = replace(self.blank, alpha_nano=alpha)
-            yield Candidate("fresh", (row,), ((self.engine.n_measurements, 1.0),))
-        if self.estimate is None:
-            return
-        yield from self._own_alone()
-        yield from self._refinements(self.estimate.weights)
+        return self.engine.estimate_by_rows(self.query, confidence=confidence)
+
+    def _combined(self) -> Iterator[Candidate]:
+        """The row measured or raised with all rows of history helping."""
+        confidence = self.requirement.confidence
         own = self.engine.refined_row(self.query, half_width=self.target, confidence=confidence)
         if own is not None:
             # A second measurement of the row, which any weights of two are a noisier form of,
@@ -96,37 +117,47 @@ class Question:
             yield from self._checked(own)
             return
         combined = self.engine.combined(
-            self.query, half_width=self.target, confidence=confidence, step=self.blank.step
+            self.query, half_width=self.target, confidence=confidence, step=self.anew.row.step
         )
         if combined is not None:
             weights = _with_new(combined)
             yield from self._checked(Refined(((NEW, combined.alpha),), weights))
             yield from self._refinements(weights)
 
-    def _own_alone(self) -> Iterator[Candidate]:
-        """The row's own measurement raised until it meets the requirement by itself."""
-        weights = self.engine.direct(self.query)
-        if len(weights) != 1 or weights[0][1] != 1.0:
+    def _beside_tables(self) -> Iterator[Candidate]:
+        """The row raised as far as it must be with the tables helping."""
+        tables = self.engine.tables
+        if not (tables.alpha_nano or tables.public_blocks):
             return
-        own = self.engine.measurement(weights[0][0])
-        alpha = self._alone(weights, own.step)
-        if alpha is not None and alpha > own.alpha_nano:
-            yield Candidate("refined", (PlannedRow.refining(own, alpha_nano=alpha),), weights)
+        row = self.bought.own_row(self.query, self.requirement)
+        if row is not None:
+            yield Candidate(_kind((row,)), (row,))
 
-    def _alone(self, weights: Weights, step: Fraction) -> int | None:
-        """The alpha of the row when no other helps; None where its lattice is too coarse."""
+    def _alone(self, start: RowStart) -> Iterator[Candidate]:
+        """The row raised from where it begins until it meets the requirement by itself."""
         try:
-            alpha = fresh_alpha_nano(self.requirement, multiplier=self.query.multiplier, step=step)
+            alpha = fresh_alpha_nano(
+                self.requirement, multiplier=self.query.multiplier, step=start.row.step
+            )
         except CapacityError:
-            return None
-        number = weights[0][0]
-        if self._half_width(weights, {number: alpha}) > self.target:
+            return
+        number = NEW if start.refines is None else start.refines
+        weights: Weights = ((number, 1.0),)
+        if self._half_width(weights, {number: alpha}, start.row.step) > self.target:
             # The half-width is evaluated to the long side, by a part that is far less than this.
             alpha = ceil(alpha * _EVALUATION)
-        return alpha
+        if alpha > start.old_alpha_nano:
+            kind: PlanKind = "refined" if start.old_alpha_nano else "fresh"
+            yield Candidate(kind, (start.raised(alpha),), self._numbered(weights))
 
-    def _half_width(self, weights: Weights, alphas: dict[int, int]) -> float:
-        confidence, step = self.requirement.confidence, self.blank.step
+    def _numbered(self, weights: Weights) -> Weights:
+        number = self.engine.n_measurements
+        return tuple((number if i == NEW else i, w) for i, w in weights)
+
+    def _half_width(
+        self, weights: Weights, alphas: dict[int, int], step: Fraction | None = None
+    ) -> float:
+        confidence, step = self.requirement.confidence, step or self.anew.row.step
         return self.engine.half_width_after(weights, alphas, confidence=confidence, step=step)
 
     def _refinements(self, weights: Weights) -> Iterator[Candidate]:
@@ -136,7 +167,7 @@ class Question:
             weights,
             half_width=self.target,
             confidence=self.requirement.confidence,
-            step=self.blank.step,
+            step=self.anew.row.step,
             price=prices.__getitem__,
         )
         for refined in found:
@@ -160,23 +191,24 @@ class Question:
         alphas = {i: alpha_nano_up(alpha) for i, alpha in refined.alphas}
         if self._half_width(refined.weights, alphas) > self.target:
             return
-        number = self.engine.n_measurements
-        weights = tuple((number if i == NEW else i, w) for i, w in refined.weights)
         rows = tuple(self._rows(alphas))
         if rows:
-            yield Candidate(_kind(rows), rows, weights)
+            yield Candidate(_kind(rows), rows, self._numbered(refined.weights))
 
     def _rows(self, alphas: dict[int, int]) -> Iterator[PlannedRow]:
         for i, alpha in alphas.items():
             if i == NEW:
-                yield replace(self.blank, alpha_nano=alpha)
-            elif alpha > self.engine.measurement(i).alpha_nano:
-                yield PlannedRow.refining(self.engine.measurement(i), alpha_nano=alpha)
-
-
-def row_half_width(query: Primitive, requirement: Requirement) -> float:
-    """The half-width that the query's row may have, in the row's units, rounded down."""
-    return requirement.half_width / float(query.sensitivity) * (1 - 1e-15)
+                yield self.anew.raised(alpha)
+                continue
+            own = self.engine.measurement(i)
+            if alpha <= own.alpha_nano:
+                continue
+            start = self.bought.start_of(own)
+            if alpha > start.old_alpha_nano:
+                yield start.raised(alpha)
+            else:
+                # Its cell has less noise than that, but to say so it must be charged.
+                yield PlannedRow.refining(own, alpha_nano=alpha)
 
 
 def row_step(query: Primitive, *, limit_nano: int, records_per_person: int) -> PlannedRow:
@@ -190,4 +222,4 @@ def _with_new(combined: Combined) -> Weights:
 
 
 def _kind(rows: Sequence[PlannedRow]) -> PlanKind:
-    return "combined" if all(row.refines is None for row in rows) else "refined"
+    return "refined" if any(row.old_alpha_nano for row in rows) else "combined"

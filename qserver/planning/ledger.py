@@ -6,6 +6,11 @@ over pairs of cells of k * sum of abs(h_c - h_c') * alpha; the null cell, outsid
 one more cell with h = 0 unless every value maps into the domain. An opaque charge adds its
 epsilon, which holds for the population's own relation, to every cell and to every pair.
 
+A table adds k * alpha to every cell, less what the cell's own row has paid of it before. A pair of
+cells of the domain is charged twice that, without refunds (nothing for the total): an upper bound,
+as both may be in one cell of the table; so is twice the greatest loss of a cell, and the less of
+the two counts.
+
 Every figure is a whole number of nano-epsilon, rounded up, and an upper bound where the domain is
 too large for the exact maximum.
 """
@@ -16,13 +21,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from qserver.charge import Charge, OpaqueCharge, Relation
+from qserver.charge import AnyCharge, Relation
 from qserver.errors import QueryError, StoreError
+from qserver.planning.dues import Dues, Flat, dues
 from qserver.planning.loss import MAX_UNITS, UNITS_PER_NANO, cell_shapes, pair_shapes
-from qserver.planning.maximum import Maximum, Payment
-from qserver.planning.neighbours import AnyCharge, Neighbours
+from qserver.planning.maximum import Maximum
+from qserver.planning.neighbours import Neighbours
 from qserver.planning.partition import Indices
-from qserver.query import LinearQuery
 
 
 class CellLedger:
@@ -49,7 +54,7 @@ class CellLedger:
         self.sizes = tuple(sizes)
         self.neighbours = Neighbours(relation, records_per_person, null_cell)
         self._pending: list[AnyCharge] = []
-        self._opaque_nano = 0
+        self._flat = Flat()
         self._spent_nano = 0
         self._most_units = 0
         self._n_payments = 0
@@ -93,31 +98,36 @@ class CellLedger:
 
     @property
     def bound_nano(self) -> int | None:
-        """The least bound of the greatest loss now known, or None past 5,864 epsilon of charges."""
+        """The least bound of the greatest loss now known, or None past 5,864 epsilon of rows."""
         self._take_in()
         if self._is_past_sums:
             return None
-        return self._greatest_nano(self._cells.top, self._pairs.top)
+        return self._greatest_nano(self._cells.top, self._pairs.top, self._flat)
 
     @property
     def exact(self) -> bool:
         """Whether `spent_nano` is the greatest loss itself, rounded up."""
-        return self.spent_nano == self.bound_nano and self._bound_is_exact
+        bound, certain = self.bound_nano, self._certain_nano
+        if bound is None or certain is None:
+            return False
+        return self.spent_nano == bound <= certain
 
     def spent_after(self, charges: Sequence[AnyCharge]) -> int:
         """What `spent_nano` would be after these charges as well; nothing is changed.
 
         The less of the new bound and of what was spent plus the price of each charge, but never
-        less than what was spent.
+        less than what was spent. Where a domain is wide and tables refund many cells, the charges
+        may come to a little less once they are appended; see `Maximum.top_with`.
         """
         self._take_in()
         most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
-        payments = self._payments(charges)
-        if self._most_units + _most(payments) >= MAX_UNITS:
+        due = self._dues(charges)
+        if self._most_units + due.most_units >= MAX_UNITS:
             return most
-        pairs = self._pairs.top_with(payments) if self._has_pairs else 0
-        bound = self._greatest_nano(self._cells.top_with(payments), pairs)
-        return max(self._spent_nano, min(most, bound + _opaque(charges)))
+        cells = self._cells.top_with(due.cells)
+        pairs = self._pairs.top_with(due.rows) if self._has_pairs else 0
+        bound = self._greatest_nano(cells, pairs, self._flat + due.flat)
+        return max(self._spent_nano, min(most, bound))
 
     def append(self, charge: AnyCharge) -> None:
         """Append one charge; it is taken in when a figure is next asked for."""
@@ -137,11 +147,11 @@ class CellLedger:
         """
         charges, self._pending = self._pending, []
         self._add(charges)
-        bound = self.bound_nano
-        if self._bound_is_exact and bound is not None:
+        certain = self._certain_nano
+        if certain is not None:
             # Single losses were rounded up, perhaps on other occasions than those recorded.
             room = 1 + self._n_payments // UNITS_PER_NANO
-            if spent_nano < bound - room:
+            if spent_nano < certain - room:
                 raise StoreError("The recorded budget is less than what its charges cost.")
         self._spent_nano = spent_nano
 
@@ -155,7 +165,7 @@ class CellLedger:
         self._pairs.tighten(n_steps=n_steps)
 
     def loss_nano(self, where: Mapping[int, Collection[int]]) -> int:
-        """At least the greatest loss k * sum of abs(h_c) * alpha of the cells chosen by `where`.
+        """At least the greatest loss of the cells chosen by `where`.
 
         Args:
             where: per axis the allowed values, by index; axes left out allow all.
@@ -191,12 +201,20 @@ class CellLedger:
         return self._most_units >= MAX_UNITS
 
     @property
-    def _bound_is_exact(self) -> bool:
+    def _certain_nano(self) -> int | None:
+        """A loss that some cell or pair has for certain, as far as rounding goes, or None.
+
+        Of a pair only its rows: what two cells pay of tables is not known, but never less than
+        what the tables refund.
+        """
         if self._is_past_sums:
-            return False
-        if self.neighbours.relation == "add-remove":
-            return self._cells.exact
-        return self._pairs.exact and (self._cells.exact or not self.neighbours.null_cell)
+            return None
+        certain = []
+        if self._has_pairs and self._pairs.exact:
+            certain.append(_nano(self._pairs.top) + self._flat.opaque_nano)
+        if self._cells.exact and (self.neighbours.null_cell or not self._has_pairs):
+            certain.append(_nano(self._cells.top) + self._flat.cell_nano)
+        return max(certain, default=None)
 
     def _take_in(self) -> None:
         """Add what is pending, at the figure that `spent_after` gives."""
@@ -214,40 +232,41 @@ class CellLedger:
         self._spent_nano = most if bound is None else max(self._spent_nano, min(most, bound))
 
     def _add(self, charges: Sequence[AnyCharge]) -> None:
-        payments = self._payments(charges)
-        self._opaque_nano += _opaque(charges)
-        self._most_units += _most(payments)
-        self._n_payments += len(payments)
-        if payments and not self._is_past_sums:
-            self._cells.add(payments)
-            if self._has_pairs:
-                self._pairs.add(payments)
+        due = self._dues(charges)
+        self._flat += due.flat
+        self._most_units += due.most_units
+        self._n_payments += len(due.rows)
+        if self._is_past_sums:
+            return
+        if due.cells:
+            self._cells.add(due.cells)
+        if due.rows and self._has_pairs:
+            self._pairs.add(due.rows)
 
-    def _payments(self, charges: Sequence[AnyCharge]) -> list[Payment]:
-        """The rows charged, each once."""
-        scale = self.neighbours.records_per_person * UNITS_PER_NANO
-        units: dict[LinearQuery, int] = {}
-        for charge in charges:
-            if isinstance(charge, Charge):
-                if charge.row.sizes != self.sizes:
-                    raise QueryError("charge.row", "be on the ledger's domain")
-                units[charge.row] = units.get(charge.row, 0) + charge.alpha_nano * scale
-        return [Payment(row, amount) for row, amount in units.items()]
+    def _dues(self, charges: Sequence[AnyCharge]) -> Dues:
+        k = self.neighbours.records_per_person
+        return dues(charges, sizes=self.sizes, records_per_person=k)
 
     @property
     def _has_pairs(self) -> bool:
         return self.neighbours.relation == "replace-one"
 
-    def _greatest_nano(self, cells: int, pairs: int) -> int:
-        """The greatest loss, from the greatest of a cell and of a pair of cells in the domain."""
+    def _greatest_nano(self, cells: int, pairs: int, flat: Flat) -> int:
+        """The greatest loss.
+
+        Args:
+            cells, pairs: the greatest of a cell and of a pair of cells in the domain, in units,
+                but for what is `flat`.
+        """
+        alone = _nano(cells) + flat.cell_nano
         if not self._has_pairs:
-            return self._loss_nano(cells)
+            return alone
         # abs(h_c - h_c') <= abs(h_c) + abs(h_c').
-        pairs = min(pairs, 2 * cells)
-        return self._loss_nano(max(pairs, cells) if self.neighbours.null_cell else pairs)
+        both = min(_nano(pairs), _nano(2 * cells)) + 2 * flat.tables_nano + flat.opaque_nano
+        return max(both, alone) if self.neighbours.null_cell else both
 
     def _loss_nano(self, units: int) -> int:
-        return -(-units // UNITS_PER_NANO) + self._opaque_nano
+        return _nano(units) + self._flat.cell_nano
 
     def _allowed(self, axis: int, values: Collection[int]) -> Indices:
         if not 0 <= axis < len(self.sizes):
@@ -258,14 +277,6 @@ class CellLedger:
         return allowed
 
 
-def _opaque(charges: Iterable[AnyCharge]) -> int:
-    return sum(c.epsilon_nano for c in charges if isinstance(c, OpaqueCharge))
-
-
-def _most(payments: Iterable[Payment]) -> int:
-    """More than any loss of a cell or a pair of cells that the payments can cause, in units."""
-    return sum(
-        3 * payment.units * -(-shape.top // shape.denominator)
-        for payment in payments
-        for shape in cell_shapes(payment.row)
-    )
+def _nano(units: int) -> int:
+    """Nano-epsilon, rounded up."""
+    return -(-units // UNITS_PER_NANO)

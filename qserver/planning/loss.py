@@ -54,9 +54,12 @@ class Shape:
         return int(self.numerators.max())
 
     def loss(self, units: int) -> LossTable:
-        """`units` times the function, each entry rounded up; the results are below 2^62."""
+        """`units` times the function, each entry rounded up; the results are below 2^62 in size.
+
+        Units below 0 make a refund, which is sound for an exact shape only.
+        """
         numerators: NDArray[Any] = self.numerators
-        if units * self.top >= _INT64_SAFE:
+        if abs(units) * self.top >= _INT64_SAFE:
             numerators = numerators.astype(object)
         values = np.asarray(-(-numerators * units // self.denominator))
         return LossTable(self.layout, values.astype(np.int64), self.exact)

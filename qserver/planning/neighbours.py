@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from qserver.charge import Charge, OpaqueCharge, Relation
+from qserver.charge import AnyCharge, OpaqueCharge, Relation, TableCharge
 from qserver.errors import DomainError
 from qserver.primitive import primitive
-
-AnyCharge = Charge | OpaqueCharge
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,37 @@ class Neighbours:
             raise DomainError("records_per_person", "be a whole number >= 1", k)
 
     def price_nano(self, charge: AnyCharge) -> int:
-        """What the charge costs at most: k * alpha * rise of the row, rounded up."""
+        """What the charge costs at most, in nano-epsilon.
+
+        Of a row k * alpha * its rise, rounded up. Of a table k times what a cell pays, and twice
+        that for a pair of cells; but two cells of the domain never differ in the total.
+        """
         if isinstance(charge, OpaqueCharge):
             return charge.epsilon_nano
+        if isinstance(charge, TableCharge):
+            return self._table_factor(charge) * self.records_per_person * table_rise_nano(charge)
         row = primitive(charge.row)
         ends = sorted((row.low * row.multiplier, row.high * row.multiplier))
         risen = rise(*ends, relation=self.relation, null_cell=self.null_cell)
         return ceil(self.records_per_person * charge.alpha_nano * risen)
+
+    def _table_factor(self, charge: TableCharge) -> int:
+        if self.relation == "add-remove":
+            return 1
+        if charge.partition.axes:
+            return 2
+        return 1 if self.null_cell else 0
+
+
+def table_rise_nano(charge: TableCharge) -> int:
+    """The most that a cell pays of a table, in nano-epsilon per record.
+
+    The rise of the table's alpha, less what the cells' own rows have paid of it, where every cell
+    has paid at least that much.
+    """
+    if len(charge.paid) < charge.partition.n_cells:
+        return charge.alpha_nano
+    return charge.alpha_nano - min(nano for _, nano in charge.paid)
 
 
 def rise(low: Fraction, high: Fraction, *, relation: Relation, null_cell: bool) -> Fraction:

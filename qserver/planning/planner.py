@@ -1,19 +1,26 @@
-"""The plan that meets a requirement for the least rise of the ledger.
+"""The plan that meets a requirement: the least rise of the ledger by rows alone, or blocks.
 
-Every choice depends on rows, scales, requirements and released answers only.
+Every choice depends on rows, scales, requirements and paid questions only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from qserver.answer import PlanKind
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Weights
-from qserver.plan import PlannedRow
-from qserver.planning.candidates import Question, row_half_width, row_step
+from qserver.paid import Base, PaidQuestion
+from qserver.plan import PlannedRow, PlannedTable
+from qserver.planning.base import never
+from qserver.planning.bought import Bought, roomy_half_width, row_half_width
+from qserver.planning.candidates import Candidate, Question, row_step
 from qserver.planning.ledger import CellLedger
+from qserver.planning.own_cells import OwnCells
+from qserver.planning.purchase import Priced
+from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 
@@ -26,14 +33,17 @@ class Plan:
 
     Args:
         kind: `exact` (the query vanishes), `free` (history suffices), `fresh`, `combined` (a new
-            row with history) or `refined` (measured rows get less noise, perhaps beside a new
-            row).
+            row with history), `refined` (measured rows get less noise, perhaps beside a new row)
+            or `blocks` (tables).
         rows: what to measure or refine; empty when nothing is spent.
         price_nano: rise of the snapshot's spent budget, in nano-epsilon.
         spent_after_nano: the snapshot's spent budget afterwards.
         estimate: what history gives now at the asked confidence, or None.
         weights: pairs of a measurement's id and its weight in the query's row that meet the
-            requirement once `rows` are released; a new row has the next id.
+            requirement once `rows` are released; a new row has the next id. Empty where tables
+            have a part in it: inference finds those weights again.
+        tables: tables to measure or refine; new ones have the ids after those of new rows.
+        paid: what the spend adds to the paid questions.
     """
 
     kind: PlanKind
@@ -42,6 +52,8 @@ class Plan:
     spent_after_nano: int
     estimate: RowEstimate | None
     weights: Weights = ()
+    tables: tuple[PlannedTable, ...] = ()
+    paid: tuple[PaidQuestion, ...] = ()
 
 
 def plan_answer(
@@ -51,13 +63,22 @@ def plan_answer(
     engine: InferenceEngine,
     ledger: CellLedger,
     limit_nano: int,
+    rule: RentOrBuy | None = None,
+    allowed_nano: int | None = None,
+    out_of_time: Callable[[], bool] = never,
 ) -> Plan:
-    """The cheapest plan for an answer to `query` within the requirement.
+    """The plan for an answer to `query` within the requirement.
+
+    Nothing is changed but caches. What a plan costs is never more than the cheapest by rows alone,
+    unless the rule says that it is time to buy blocks.
 
     Args:
         engine: inference over the snapshot's history.
         ledger: the snapshot's charges.
-        limit_nano: the population's limit, which fixes the lattice of a new row.
+        limit_nano: the population's limit, which fixes the lattice of new rows and tables.
+        rule: when to buy blocks; None never does.
+        allowed_nano: what the snapshot may have spent in all; `limit_nano` by default.
+        out_of_time: once it says so, the best plan that was found so far is taken.
 
     Raises:
         CapacityError: the requirement is finer than the lattice.
@@ -69,15 +90,43 @@ def plan_answer(
     estimate = engine.estimate(query, confidence=requirement.confidence, enough=target)
     if estimate is not None and meets(estimate, query, requirement):
         return Plan("free", (), 0, spent, estimate, estimate.weights)
-    question = Question(query, requirement, engine, ledger, limit_nano, estimate)
-    plans = [
-        Plan(found.kind, found.rows, after - spent, after, estimate, found.weights)
-        for found in question.candidates()
-        for after in [ledger.spent_after(found.charges)]
-    ]
-    if not plans:
-        raise CapacityError("The interval is shorter than the lattice of the noise allows.")
-    return min(plans, key=_preference)
+    bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
+    candidate, direct = _direct(Question(query, requirement, bought, estimate))
+    plan = _plan(candidate.kind, direct, estimate, candidate.weights)
+    base = None
+    if rule is not None:
+        choice = rule.propose(
+            bought,
+            query,
+            requirement,
+            direct=direct,
+            allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
+            out_of_time=out_of_time,
+        )
+        base = choice.base
+        if choice.blocks is not None:
+            plan = _plan("blocks", choice.blocks, estimate)
+    paid = paid_question(query, requirement, kind=plan.kind, price_nano=plan.price_nano, base=base)
+    return replace(plan, paid=(paid,))
+
+
+def paid_question(
+    query: Primitive,
+    requirement: Requirement,
+    *,
+    kind: PlanKind,
+    price_nano: int,
+    base: Base | None = None,
+) -> PaidQuestion:
+    """The question as it is written down when the plan is carried out."""
+    return PaidQuestion(
+        row=query.row,
+        half_width=roomy_half_width(query, requirement),
+        confidence=requirement.confidence,
+        kind=kind,
+        price_nano=price_nano,
+        base=base,
+    )
 
 
 def meets(estimate: RowEstimate, query: Primitive, requirement: Requirement) -> bool:
@@ -85,6 +134,31 @@ def meets(estimate: RowEstimate, query: Primitive, requirement: Requirement) -> 
     return estimate.half_width <= row_half_width(query, requirement)
 
 
-def _preference(plan: Plan) -> tuple[int, int, int]:
+def _direct(question: Question) -> tuple[Candidate, Priced]:
+    """The cheapest way by rows alone."""
+    found = [(c, question.bought.priced(c.purchase)) for c in question.candidates()]
+    if not found:
+        raise CapacityError("The interval is shorter than the lattice of the noise allows.")
+    return min(found, key=_preference)
+
+
+def _preference(found: tuple[Candidate, Priced]) -> tuple[int, int, int]:
     """The least price; of equal ones the least charge in all, then the fewest rows."""
-    return plan.price_nano, sum(row.charge_nano for row in plan.rows), len(plan.rows)
+    candidate, priced = found
+    rows = candidate.rows
+    return priced.price_nano, sum(row.charge_nano for row in rows), len(rows)
+
+
+def _plan(
+    kind: PlanKind, priced: Priced, estimate: RowEstimate | None, weights: Weights = ()
+) -> Plan:
+    bought = priced.purchase
+    return Plan(
+        kind,
+        bought.rows,
+        priced.price_nano,
+        priced.spent_after_nano,
+        estimate,
+        weights,
+        bought.tables,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from qserver.inference.lattice.pattern import Components, Pattern, PatternTerm
+from qserver.weights import Weights
 
 MAX_SEEN = 64
 _STRIDES = (1, 5, 11)
@@ -17,30 +18,35 @@ _STRIDES = (1, 5, 11)
 
 @dataclass
 class SeenPredicates:
-    """Components of the latest different predicates, per attribute."""
+    """Components of the latest different predicates, per attribute, and how often it was asked."""
 
-    by_axis: dict[int, list[Components]] = field(default_factory=dict)
-    _count: int = 0
+    by_axis: dict[int, dict[Weights, Components]] = field(default_factory=dict)
+    count: int = 0
+
+    def copy(self) -> SeenPredicates:
+        """The same, to be changed apart."""
+        return SeenPredicates({a: dict(seen) for a, seen in self.by_axis.items()}, self.count)
 
     def combined_with(self, pattern: Pattern) -> list[Pattern]:
         """Take in the query's predicates; some recombinations over its scope.
 
         None for a query of several terms.
         """
-        if len(pattern.terms) != 1:
+        if pattern.query is None or len(pattern.terms) != 1:
             return []
         (term,) = pattern.terms
+        weights = pattern.query.terms[0].by_axis
         for axis, components in term.axes.items():
-            seen = self.by_axis.setdefault(axis, [])
-            if not any(components is s for s in seen):
-                seen.append(components)
-                del seen[:-MAX_SEEN]
-        self._count += 1
+            seen = self.by_axis.setdefault(axis, {})
+            seen.setdefault(weights[axis], components)
+            if len(seen) > MAX_SEEN:
+                del seen[next(iter(seen))]
+        self.count += 1
         return [self._recombined(pattern, term, stride) for stride in _STRIDES if term.axes]
 
     def _recombined(self, pattern: Pattern, term: PatternTerm, stride: int) -> Pattern:
         axes = {}
         for i, axis in enumerate(term.axes):
-            seen = self.by_axis[axis]
-            axes[axis] = seen[(self._count * (1 + i) * stride + 7 * i) % len(seen)]
+            seen = list(self.by_axis[axis].values())
+            axes[axis] = seen[(self.count * (1 + i) * stride + 7 * i) % len(seen)]
         return Pattern(pattern.lattice, (replace(term, axes=axes),), None)

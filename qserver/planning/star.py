@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qserver.charge import NANO
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey
-from qserver.planning.base import BaseProblem, best_base
+from qserver.paid import Base
+from qserver.planning.base import BaseProblem, best_base, never
 from qserver.planning.bought import Bought
 from qserver.planning.wanted import Want
 
+MAX_COMPONENTS = 512
+"""Blocks and components that a base is fitted over, at most: the work grows with their product."""
 _CALIBRATIONS = 3
 _CALIBRATED = 12
 _BINDING = 0.6
@@ -34,22 +36,50 @@ class Star:
     alphas: Mapping[BlockKey, float]
     price: float
 
+    @classmethod
+    def of_base(cls, bought: Bought, base: Base) -> Star | None:
+        """The star that `to_base` wrote; None where the lattice has no such blocks any more."""
+        alphas: dict[BlockKey, float] = {}
+        for parts, alpha in base:
+            levels = [bought.lattice.chains[axis].n_parts for axis, _ in parts]
+            if any(n not in found for (_, n), found in zip(parts, levels, strict=True)):
+                return None
+            key = tuple((a, found.index(n)) for (a, n), found in zip(parts, levels, strict=True))
+            alphas[key] = alpha
+        return cls(alphas, sum(bought.cost_of(b) * a for b, a in alphas.items()))
 
-def fit_star(bought: Bought, wants: Sequence[Want], *, old: Star | None = None) -> Star:
+    def to_base(self, bought: Bought) -> Base:
+        """The star by numbers of parts, which outlast a finer lattice."""
+        chains = bought.lattice.chains
+        return tuple(
+            (tuple((axis, chains[axis].n_parts[level]) for axis, level in block), alpha)
+            for block, alpha in self.alphas.items()
+        )
+
+
+def fit_star(
+    bought: Bought,
+    wants: Sequence[Want],
+    *,
+    old: Star | None = None,
+    out_of_time: Callable[[], bool] = never,
+) -> Star:
     """The best base found for these requirements, from several starts, calibrated by exact tails.
 
     Args:
         old: an earlier one: one more start.
+        out_of_time: once it says so, what was found so far is returned.
     """
+    wants = [replace(w) for w in wants]
     blocks = _candidates(bought, wants)
     problem = _problem(bought, wants, blocks)
     starts: list[FloatArray] = []
     if old is not None:
         warm = np.array([old.alphas.get(b, 0.0) for b in blocks])
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
-    alphas = best_base(problem, starts)
+    alphas = best_base(problem, starts, out_of_time=out_of_time)
     for _ in range(_CALIBRATIONS):
-        if not _calibrate(bought, wants, problem, alphas):
+        if out_of_time() or not _calibrate(bought, wants, problem, alphas):
             break
         problem = _problem(bought, wants, blocks)
         alphas = problem.solve(problem.revived(alphas))
@@ -57,27 +87,44 @@ def fit_star(bought: Bought, wants: Sequence[Want], *, old: Star | None = None) 
     return Star(found, problem.price(alphas))
 
 
+def calibrate(bought: Bought, star: Star, wants: Sequence[Want]) -> None:
+    """Set the stretches of the requirements that bind under a star to those on its blocks."""
+    problem = _problem(bought, wants, list(star.alphas))
+    _calibrate(bought, wants, problem, np.array(list(star.alphas.values())))
+
+
 def uses(bought: Bought, star: Star, wants: Sequence[Want]) -> FloatArray:
     """Each requirement's variance under the star over its target, shape (wants,)."""
-    blocks = list(star.alphas)
-    alphas = np.array([star.alphas[b] for b in blocks])
-    return _problem(bought, wants, blocks).uses(alphas)
+    alphas = np.array(list(star.alphas.values()))
+    return _problem(bought, wants, list(star.alphas)).uses(alphas)
 
 
 def useful_blocks(bought: Bought, star: Star, want: Want) -> list[BlockKey]:
     """Blocks of the star whose alpha matters to one requirement's variance."""
-    blocks = list(star.alphas)
-    problem = _problem(bought, [want], blocks)
-    shares = problem.shares(np.array([star.alphas[b] for b in blocks]))
-    return [b for b, s in zip(blocks, shares, strict=True) if s > _WORTH]
+    problem = _problem(bought, [want], list(star.alphas))
+    shares = problem.shares(np.array(list(star.alphas.values())))
+    return [b for b, s in zip(star.alphas, shares, strict=True) if s > _WORTH]
+
+
+def fitting(bought: Bought, wants: Sequence[Want]) -> list[Want]:
+    """Of these requirements the latest, as many as a base can be fitted to, in their order."""
+    components = set(bought.alphas)
+    kept: list[Want] = []
+    for want in reversed(wants):
+        more = components | want.energies.keys()
+        if len(more) > MAX_COMPONENTS and kept:
+            continue
+        components = more
+        kept.append(want)
+    return kept[::-1]
 
 
 def _candidates(bought: Bought, wants: Sequence[Want]) -> list[BlockKey]:
     """What is bought, and a block for every component of a query: those that reach it least."""
-    found: dict[BlockKey, None] = dict.fromkeys(bought.block_nano)
+    found: dict[BlockKey, None] = dict.fromkeys(bought.alphas)
     for want in wants:
         found.update(dict.fromkeys(want.energies))
-    return list(found)
+    return [b for b in found if bought.is_candidate(b)]
 
 
 def _problem(bought: Bought, wants: Sequence[Want], blocks: Sequence[BlockKey]) -> BaseProblem:
@@ -85,8 +132,8 @@ def _problem(bought: Bought, wants: Sequence[Want], blocks: Sequence[BlockKey]) 
         bought.lattice,
         [w.target for w in wants],
         blocks=blocks,
-        costs=[bought.ledger.cost_of(b) for b in blocks],
-        floors=[bought.block_nano.get(b, 0) / NANO for b in blocks],
+        costs=[bought.cost_of(b) for b in blocks],
+        floors=[bought.alphas.get(b, 0.0) for b in blocks],
     )
 
 

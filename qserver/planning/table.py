@@ -71,11 +71,11 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class LossTable:
-    """A non-negative loss of a cell, constant along the axes that it does not mention.
+    """A loss of a cell, or a refund, constant along the axes that it does not mention.
 
     Args:
         layout: axes and classes.
-        values: entries, of the layout's shape; >= 0.
+        values: entries, of the layout's shape: all >= 0, or all <= 0 in a refund.
         exact: whether it is the loss itself, not an upper bound.
     """
 
@@ -95,6 +95,11 @@ class LossTable:
         """The greatest entry."""
         return int(self.values.max())
 
+    @cached_property
+    def is_refund(self) -> bool:
+        """Whether an entry is negative."""
+        return bool((self.values < 0).any())
+
 
 class Table:
     """A sum of losses."""
@@ -103,6 +108,7 @@ class Table:
         self.layout = layout
         self.values = values
         self._top: int | None = None
+        self._top_values: dict[int, int] | None = None
 
     @property
     def top(self) -> int:
@@ -111,33 +117,47 @@ class Table:
             self._top = int(self.values.max())
         return self._top
 
+    @property
+    def top_values(self) -> dict[int, int]:
+        """A value per axis whose class has the greatest entry."""
+        if self._top_values is None:
+            place = np.unravel_index(int(self.values.argmax()), self.layout.shape)
+            of_axis = zip(self.layout.by_axis.items(), place, strict=True)
+            self._top_values = {axis: int(p.first[i]) for (axis, p), i in of_axis}
+        return self._top_values
+
     def copy(self) -> Table:
         """A table that can be changed without changing this one."""
-        return Table(self.layout, self.values.copy())
+        twin = Table(self.layout, self.values.copy())
+        twin._top = self._top
+        return twin
 
     def refined(self, layout: Layout) -> Table:
         """The same function on finer classes, possibly of more axes; itself where it has them."""
         if layout is self.layout:
             return self
         values = layout.spread(self.values, self.layout)
-        return Table(layout, np.broadcast_to(values, layout.shape).copy())
+        finer = Table(layout, np.broadcast_to(values, layout.shape).copy())
+        finer._top = self._top
+        return finer
 
     def add(self, loss: LossTable) -> None:
         """Add a loss, splitting classes as needed."""
         finer = self.refined(self.layout.joined_with(loss.layout))
-        self.layout, self.values = finer.layout, finer.values
+        self.layout, self.values, self._top_values = finer.layout, finer.values, None
         if loss.blocks is None:
             self.values += self.layout.spread(loss.values, loss.layout)
             self._top = None
             return
-        top = self.top
+        top = 0 if loss.is_refund else self.top
         for index in loss.blocks:
             amount = int(loss.values[index])
             for box in _boxes(self.layout, loss.layout, index):
                 raised = self.values[box] + amount
                 self.values[box] = raised
                 top = max(top, int(raised.max()))
-        self._top = top
+        # What was greatest may have been lowered.
+        self._top = None if loss.is_refund else top
 
     def top_with(self, loss: LossTable) -> int:
         """The greatest entry of this table plus `loss`; this table stays as it is.
@@ -145,7 +165,7 @@ class Table:
         A class here and a class of the loss hold a common cell just where they share a value on
         every axis, so nothing need be split.
         """
-        if loss.blocks is None:
+        if loss.blocks is None or loss.is_refund:
             return int((self.seen_from(loss.layout) + loss.values).max())
         tops = [self.top]
         for index in loss.blocks:

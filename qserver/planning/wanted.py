@@ -8,7 +8,7 @@ ratio of half-width to standard deviation, between 1.96 or so and ln(1/delta) / 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import floor, log2, sqrt
 
@@ -18,7 +18,6 @@ from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey, Pattern
 from qserver.inference.tail import safe_half_width
 from qserver.planning.base import Target
-from qserver.requirement import Requirement
 
 MAX_WANTED = 160
 _TOLERANCE = 1e-9
@@ -46,10 +45,10 @@ class Want:
     stretch: float = 1.0
 
     @classmethod
-    def of(cls, pattern: Pattern, *, half_width: float, requirement: Requirement) -> Want:
+    def of(cls, pattern: Pattern, *, half_width: float, confidence: float) -> Want:
         """The requirement on this row."""
-        octave = floor(log2(normal_z(requirement.confidence) / half_width) + _TOLERANCE)
-        return cls(pattern, half_width, requirement.confidence, octave)
+        octave = floor(log2(normal_z(confidence) / half_width) + _TOLERANCE)
+        return cls(pattern, half_width, confidence, octave)
 
     @property
     def energies(self) -> Mapping[BlockKey, float]:
@@ -64,12 +63,12 @@ class Want:
 
     def calibrate(self, blocks: Blocks) -> float:
         """Set the stretch to that on these blocks; the factor by which it changed."""
-        scales = blocks.scales(self.pattern).expanded
-        if len(scales) > _MANY:
+        scales = blocks.scales(self.pattern)
+        if int(scales.counts.sum()) > _MANY:
             return 1.0
         spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
         before = self.stretch
-        self.stretch = safe_half_width(scales, self.confidence) / spread
+        self.stretch = safe_half_width(scales.expanded, self.confidence) / spread
         return self.stretch / before
 
 
@@ -81,6 +80,10 @@ class Wanted:
     """
 
     wants: list[Want] = field(default_factory=list)
+
+    def copy(self) -> Wanted:
+        """The same, to be changed apart."""
+        return Wanted([replace(w) for w in self.wants])
 
     def add(self, want: Want) -> None:
         """Take in a requirement, unless another one implies it."""

@@ -78,8 +78,12 @@ class Keys:
         return self._key("dataset", name)
 
     def history(self, snapshot: str) -> str:
-        """List of released rows."""
+        """List of released rows and tables."""
         return self._key("history", snapshot)
+
+    def paid(self, snapshot: str) -> str:
+        """List of the questions that budget was spent on, append-only."""
+        return self._key("paid", snapshot)
 
     def estimators(self, snapshot: str) -> str:
         """List of certified weights of answered keys."""

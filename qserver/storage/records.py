@@ -10,14 +10,17 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 from qserver.answer import Answer, Source
-from qserver.charge import Charge, OpaqueCharge, Relation
+from qserver.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import StoreError
-from qserver.history import Estimator, Measurement
-from qserver.plan import PlannedRow
+from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
+from qserver.plan import Planned, PlannedRow, PlannedTable
+from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery, query_from_document
 from qserver.requirement import Requirement
+
+DEFAULT_PHI = 0.4
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class DatasetMeta:
     Args:
         records_per_person: k.
         records_verified: whether attach enforced k.
+        phi: what may be spent on single rows before tables are bought instead, as a part of the
+            price of the best tables. Small for datasets that will be asked for years.
     """
 
     name: str
@@ -36,6 +41,7 @@ class DatasetMeta:
     relation: Relation
     records_per_person: int
     records_verified: bool
+    phi: float = DEFAULT_PHI
 
     @cached_property
     def domain_document(self) -> dict[str, object]:
@@ -62,6 +68,7 @@ _META_FIELDS = (
     "relation",
     "records_per_person",
     "records_verified",
+    "phi",
 )
 
 
@@ -112,6 +119,8 @@ class Reservation:
         n_history: events in the history that it was planned on.
         weights: pairs of a measurement's id and its weight in the asked row that meet the
             requirement once the rows are released; empty where nobody wrote them down.
+        tables: tables to be measured or refined; new ones have the ids after those of new rows.
+        paid: the paid questions that it adds, as JSON texts.
     """
 
     job: str
@@ -121,11 +130,18 @@ class Reservation:
     spent_after_nano: int
     n_history: int
     weights: tuple[tuple[int, float], ...] = ()
+    tables: tuple[PlannedTable, ...] = ()
+    paid: tuple[str, ...] = ()
+
+    @property
+    def planned(self) -> tuple[Planned, ...]:
+        """What is measured, in the order of its answers and of new ids: rows, then tables."""
+        return (*self.rows, *self.tables)
 
     @property
     def source(self) -> Source:
-        """Where the answer comes from: `refined` if any row is a refinement, else `measured`."""
-        refines = any(row.refines is not None for row in self.rows)
+        """Where the answer comes from: `refined` if anything is a refinement, else `measured`."""
+        refines = any(p.old_alpha_nano > 0 for p in self.planned)
         return "refined" if refines else "measured"
 
     def to_json(self) -> str:
@@ -139,6 +155,8 @@ class Reservation:
                 "spent_after": self.spent_after_nano,
                 "n_history": self.n_history,
                 "weights": [list(w) for w in self.weights],
+                "tables": [table.to_plain() for table in self.tables],
+                "paid": list(self.paid),
             }
         )
 
@@ -147,7 +165,9 @@ class Reservation:
         """The reservation that `to_json` wrote."""
         plain = json.loads(text)
         request = Request.from_json(plain["request"])
-        rows = tuple(PlannedRow.from_plain(r, request.query.sizes) for r in plain["rows"])
+        sizes = request.query.sizes
+        rows = tuple(PlannedRow.from_plain(r, sizes) for r in plain["rows"])
+        tables = tuple(PlannedTable.from_plain(t, sizes) for t in plain.get("tables", ()))
         return cls(
             job=plain["job"],
             request=request,
@@ -156,6 +176,8 @@ class Reservation:
             spent_after_nano=plain["spent_after"],
             n_history=plain["n_history"],
             weights=tuple((int(i), float(w)) for i, w in plain.get("weights", ())),
+            tables=tables,
+            paid=tuple(plain.get("paid", ())),
         )
 
 
@@ -184,53 +206,66 @@ class JobRecord:
     problem: str | None
 
 
-def measurement_json(row: PlannedRow, index: int, job: str) -> str:
-    """JSON text of a released row: the next id's, or of what it `refines`."""
+def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:
+    """JSON text of what was released of a row or table: the next id's, or of what it `refines`.
+
+    Args:
+        indices: lattice indices, one for a row, one per cell for a table.
+    """
     # A lattice index may exceed 2^53, so it travels as text.
-    return json.dumps({**row.to_plain(), "index": str(index), "job": job})
+    text = " ".join(map(str, indices))
+    return json.dumps({**planned.to_plain(), "index": text, "job": job})
 
 
 def public_row_json(row: LinearQuery, key: str, value: Fraction) -> str:
     """JSON text of a public row: exact, without noise, charged to nobody."""
     step = Fraction(1, value.denominator)
     planned = PlannedRow(row, key, 0, step)
-    return measurement_json(planned, value.numerator, "attach")
+    return measurement_json(planned, [value.numerator], "attach")
 
 
 def measurements_from_json(
     texts: Sequence[str], *, next_id: int, sizes: Sequence[int]
-) -> tuple[Measurement, ...]:
-    """The released rows of a history's events, in order.
+) -> tuple[AnyMeasurement, ...]:
+    """The released rows and tables of a history's events, in order.
 
     Args:
-        next_id: how many rows, refinements not counted, came before.
+        next_id: how many measurements, refinements not counted, came before.
     """
-    found = []
+    found: list[AnyMeasurement] = []
     for text in texts:
         plain = json.loads(text)
-        row = PlannedRow.from_plain(plain, sizes)
-        number = next_id if row.refines is None else row.refines
-        next_id += row.refines is None
-        index = int(plain["index"])
-        found.append(Measurement(number, row.row, row.key, row.alpha_nano, row.step, index))
+        refines = plain.get("refines")
+        number = next_id if refines is None else refines
+        next_id += refines is None
+        found.append(_measurement(number, plain, sizes))
     return tuple(found)
+
+
+def _measurement(number: int, plain: Mapping[str, Any], sizes: Sequence[int]) -> AnyMeasurement:
+    indices = tuple(map(int, plain["index"].split()))
+    if "table" in plain:
+        table = PlannedTable.from_plain(plain, sizes)
+        return TableMeasurement(number, table.partition, table.alpha_nano, table.step, indices)
+    row = PlannedRow.from_plain(plain, sizes)
+    return Measurement(number, row.row, row.key, row.alpha_nano, row.step, *indices)
 
 
 def estimator_json(estimator: Estimator) -> str:
     """JSON text of certified weights; floats survive exactly."""
     weights = [list(w) for w in estimator.weights]
     plain = {"key": estimator.key, "weights": weights, "error": estimator.float_error}
-    return json.dumps(plain)
+    return json.dumps(plain if estimator.at is None else {**plain, "at": estimator.at})
 
 
 def estimator_from_json(text: str) -> Estimator:
     """The weights that `estimator_json` wrote."""
     plain = json.loads(text)
     weights = tuple((int(i), float(w)) for i, w in plain["weights"])
-    return Estimator(plain["key"], weights, float(plain.get("error", 0.0)))
+    return Estimator(plain["key"], weights, float(plain.get("error", 0.0)), plain.get("at"))
 
 
-def charge_json(charge: Charge | OpaqueCharge, *, snapshot: str, at: int) -> str:
+def charge_json(charge: AnyCharge, *, snapshot: str, at: int) -> str:
     """JSON text of a charge.
 
     Args:
@@ -240,35 +275,27 @@ def charge_json(charge: Charge | OpaqueCharge, *, snapshot: str, at: int) -> str
     plain: dict[str, Any] = {"snapshot": snapshot, "job": charge.job, "at": at}
     if isinstance(charge, Charge):
         plain |= {"row": charge.row.to_document(), "alpha": charge.alpha_nano}
+    elif isinstance(charge, TableCharge):
+        plain |= {"table": charge.partition.to_document(), "alpha": charge.alpha_nano}
+        plain["paid"] = [list(p) for p in charge.paid]
     else:
         plain |= {"epsilon": charge.epsilon_nano}
     return json.dumps(plain)
 
 
-@dataclass(frozen=True)
-class StoredCharge:
-    """A charge with the snapshot that it loads."""
-
-    snapshot: str
-    charge: Charge | OpaqueCharge
-    at: int
-
-
-def charge_from_json(text: str, sizes: Mapping[str, Sequence[int]]) -> StoredCharge:
-    """The charge in `text`; a row of a snapshot not in `sizes` becomes an opaque charge.
-
-    That is sound: abs(h) <= 1, so no cell loses more than alpha.
-    """
+def charge_from_json(text: str, *, snapshot: str, sizes: Sequence[int]) -> AnyCharge | None:
+    """The charge in `text`; None for one that loads another snapshot."""
     plain = json.loads(text)
-    snapshot, job = plain["snapshot"], plain["job"]
-    charge: Charge | OpaqueCharge
+    if plain["snapshot"] != snapshot:
+        return None
+    job = plain["job"]
     if "epsilon" in plain:
-        charge = OpaqueCharge(plain["epsilon"], job)
-    elif snapshot in sizes:
-        charge = Charge(query_from_document(sizes[snapshot], plain["row"]), plain["alpha"], job)
-    else:
-        charge = OpaqueCharge(plain["alpha"], job)
-    return StoredCharge(snapshot, charge, plain["at"])
+        return OpaqueCharge(plain["epsilon"], job)
+    if "table" in plain:
+        partition = ProductPartition.from_document(sizes, plain["table"])
+        paid = tuple((int(cell), int(nano)) for cell, nano in plain["paid"])
+        return TableCharge(partition, plain["alpha"], paid, job)
+    return Charge(query_from_document(sizes, plain["row"]), plain["alpha"], job)
 
 
 def answer_json(answer: Answer) -> str:

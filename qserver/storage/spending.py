@@ -236,7 +236,14 @@ class SpendingStore:
         keys = Keys(lease.population)
         reply = self._scripts.run(
             "reserve",
-            keys=[keys.lease, keys.ledger, keys.charges, keys.reservations, keys.open],
+            keys=[
+                keys.lease,
+                keys.ledger,
+                keys.charges,
+                keys.reservations,
+                keys.open,
+                keys.paid(reservation.request.snapshot),
+            ],
             args=[
                 reservation.job,
                 lease.nonce,
@@ -246,6 +253,8 @@ class SpendingStore:
                 reservation.spent_after_nano,
                 spent_snapshot_after_nano,
                 reservation.to_json(),
+                len(reservation.paid),
+                *reservation.paid,
                 *charges,
             ],
         )
@@ -261,11 +270,17 @@ class SpendingStore:
         return version
 
     def publish(
-        self, lease: Lease, reservation: Reservation, indices: Sequence[int], *, n_history: int
+        self,
+        lease: Lease,
+        reservation: Reservation,
+        indices: Sequence[Sequence[int]],
+        *,
+        n_history: int,
     ) -> PublishOutcome:
         """Attach released lattice indices to the history; idempotent by job.
 
         Args:
+            indices: of each planned row and table.
             n_history: events that the history has before this.
 
         Raises:
@@ -275,8 +290,8 @@ class SpendingStore:
         """
         keys = Keys(lease.population)
         rows = [
-            measurement_json(row, index, reservation.job)
-            for row, index in zip(reservation.rows, indices, strict=True)
+            measurement_json(planned, found, reservation.job)
+            for planned, found in zip(reservation.planned, indices, strict=True)
         ]
         reply = self._scripts.run(
             "publish",

@@ -16,7 +16,8 @@ from qserver.errors import (
     StoreError,
     StoreUnsupportedError,
 )
-from qserver.history import Estimator, Measurement
+from qserver.history import AnyMeasurement, Estimator
+from qserver.paid import PaidQuestion
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import check_durable
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
@@ -70,14 +71,15 @@ class Cursor:
     """How much of a snapshot's lists a reader has read.
 
     Args:
-        n_events: events of the history: released rows and refinements.
-        n_rows: those of them that were new rows, so the next row's id.
+        n_events: events of the history: released rows, tables and refinements.
+        n_measurements: those of them that were new, so the next one's id.
     """
 
     n_events: int = 0
-    n_rows: int = 0
+    n_measurements: int = 0
     n_estimators: int = 0
     n_charges: int = 0
+    n_paid: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,10 @@ class Changes:
     """
 
     stamp: Stamp
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[AnyMeasurement, ...]
     estimators: tuple[Estimator, ...]
     charges: tuple[str, ...]
+    paid: tuple[PaidQuestion, ...]
     cursor: Cursor
     worker_alive: bool
 
@@ -173,21 +176,30 @@ class Store:
         pipe.lrange(keys.history(meta.snapshot), cursor.n_events, -1)
         pipe.lrange(keys.estimators(meta.snapshot), cursor.n_estimators, -1)
         pipe.lrange(keys.charges, cursor.n_charges, -1)
+        pipe.lrange(keys.paid(meta.snapshot), cursor.n_paid, -1)
         pipe.exists(keys.alive)
-        fields, rows, estimators, charges, alive = pipe.execute()
+        fields, rows, estimators, charges, paid, alive = pipe.execute()
         stamp = _stamp(fields, meta)
         if shown_only:
             rows = rows[: max(0, stamp.n_shown - cursor.n_events)]
         sizes = meta.domain.sizes
-        measurements = measurements_from_json(rows, next_id=cursor.n_rows, sizes=sizes)
+        measurements = measurements_from_json(rows, next_id=cursor.n_measurements, sizes=sizes)
         moved = Cursor(
             cursor.n_events + len(rows),
-            max([cursor.n_rows, *(m.id + 1 for m in measurements)]),
+            max([cursor.n_measurements, *(m.id + 1 for m in measurements)]),
             cursor.n_estimators + len(estimators),
             cursor.n_charges + len(charges),
+            cursor.n_paid + len(paid),
         )
-        found = tuple(map(estimator_from_json, estimators))
-        return Changes(stamp, measurements, found, tuple(charges), moved, bool(alive))
+        return Changes(
+            stamp=stamp,
+            measurements=measurements,
+            estimators=tuple(map(estimator_from_json, estimators)),
+            charges=tuple(charges),
+            paid=tuple(PaidQuestion.from_json(text, sizes) for text in paid),
+            cursor=moved,
+            worker_alive=bool(alive),
+        )
 
     def worker_alive(self, population: str) -> bool:
         """Whether a worker of the population lives."""

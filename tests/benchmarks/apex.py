@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from qserver.charge import NANO
-from qserver.planning.rent_or_buy import DEFAULT_PHI, RentOrBuy
+from qserver.planning.planner import Plan
+from qserver.planning.rent_or_buy import DEFAULT_PHI
 from qserver.planning.workload import Question, plan_workload, simultaneous
 
 from .machine import times_of
-from .play import planner_for
+from .play import snapshot_for
 from .streams import APEX_BINS, APEX_RECORDS, Asked, apex_bins, apex_prefixes
-from .synthetic_noise import SyntheticNoise
+from .synthetic_noise import Snapshot
 from .tables import Report, Value
 
 SEEDS = (311, 312, 313)
@@ -31,52 +30,53 @@ def run(*, quick: bool) -> Report:
     )
     seeds = SEEDS[:1] if quick else SEEDS
     rows: list[dict[str, Value]] = []
-    planner = planner_for((APEX_BINS,), relation="add-remove", phi=DEFAULT_PHI)
-    noises = [
-        SyntheticNoise(np.random.default_rng([seed, i]), planner.bought)
+    snapshots = [
+        snapshot_for((APEX_BINS,), relation="add-remove", phi=DEFAULT_PHI, seed=1000 * seed + i)
         for seed in seeds
         for i in range(2 if quick else _REPEATS)
     ]
     for (name, asked), reference in zip(steps, _REFERENCES, strict=True):
-        rows.append(_row(planner, noises, name, asked, reference))
+        rows.append(_row(snapshots, name, asked, reference))
     return Report(
         name="apex",
         title="Budget spent on the APEx workloads, simultaneous confidence 0.9995",
-        parameters={"records": APEX_RECORDS, "seeds": list(seeds), "runs": len(noises)},
+        parameters={"records": APEX_RECORDS, "seeds": list(seeds), "runs": len(snapshots)},
         rows=tuple(rows),
     )
 
 
 def _row(
-    planner: RentOrBuy,
-    noises: Sequence[SyntheticNoise],
-    name: str,
-    asked: Sequence[Asked],
-    reference: float,
+    snapshots: Sequence[Snapshot], name: str, asked: Sequence[Asked], reference: float
 ) -> dict[str, Value]:
     questions = simultaneous([Question(a.query, a.requirement) for a in asked])
-    plans = []
-    times = times_of([lambda: plans.append(plan_workload(planner, questions))])
-    (plan,) = plans
-    if plan.purchase is not None:
-        for noise in noises:
-            noise.follow(plan.purchase)
-        planner.bought.record(plan.purchase)
-    violated = sum(
-        any(
-            abs(noise.error(q.query, q.requirement.confidence))
-            > q.requirement.half_width / float(q.query.sensitivity)
-            for q in questions
+    first, plans = snapshots[0], list[Plan]()
+
+    def plan_all() -> None:
+        plans.append(
+            plan_workload(
+                questions, engine=first.engine, ledger=first.ledger, limit_nano=first.limit_nano
+            )
         )
-        for noise in noises
-    )
+
+    times = times_of([plan_all])
+    (plan,) = plans
+    for snapshot in snapshots:
+        snapshot.carry_out(plan)
     return {
         "batch": name,
         "plan": plan.kind,
         "price": plan.price_nano / NANO,
-        "spent": planner.bought.ledger.spent_nano / NANO,
+        "spent": first.ledger.spent_nano / NANO,
         "apex_spent": reference,
-        "batches": len(noises),
-        "violated_batches": violated,
+        "batches": len(snapshots),
+        "violated_batches": sum(_has_miss(s, plan, questions) for s in snapshots),
         "plan_ms": times.median_ms,
     }
+
+
+def _has_miss(snapshot: Snapshot, plan: Plan, questions: Sequence[Question]) -> bool:
+    return any(
+        abs(snapshot.error(q.query, plan, q.requirement))
+        > q.requirement.half_width / float(q.query.sensitivity)
+        for q in questions
+    )

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
-from qserver.charge import NANO
-from qserver.planning.blocks_ledger import Purchase
-from qserver.planning.neighbours import Relation
+from qserver.charge import NANO, Relation
+from qserver.planning.bought import row_half_width
+from qserver.planning.purchase import Purchase
 from qserver.planning.rent_or_buy import DEFAULT_PHI
 
-from .play import Played, hindsight_price, planner_for, play
+from .play import Played, hindsight_price, play, snapshot_for
 from .ranges import UNIT_NANO, WORKLOADS
 from .streams import (
     CITIBIKE_SIZES,
@@ -67,8 +67,8 @@ def run(*, quick: bool) -> Report:
 def _row(stream: Stream, seeds: Sequence[int], n: int) -> dict[str, Value]:
     played, best = [], []
     for seed in seeds:
-        planner = planner_for(stream.sizes, relation=stream.relation, phi=DEFAULT_PHI)
-        played.append(play(planner, stream.questions(seed, n), seed=seed))
+        empty = snapshot_for(stream.sizes, relation=stream.relation, phi=DEFAULT_PHI, seed=seed)
+        played.append(play(empty, stream.questions(seed, n)))
         asked = list(islice(stream.questions(seed, n), _HINDSIGHT_DRAWS))
         best.append(hindsight_price(stream.sizes, asked, relation=stream.relation) / stream.unit)
     ends = [p.spent[-1] / stream.unit for p in played]
@@ -98,11 +98,13 @@ def _worst_ratio(stream: Stream, seed: int, played: Played) -> float | None:
     if stream.n > _RANGES:
         return None
     asked = list(stream.questions(seed, len(played.spent)))
-    own = planner_for(stream.sizes, relation=stream.relation, phi=DEFAULT_PHI).bought
+    own = snapshot_for(stream.sizes, relation=stream.relation, phi=DEFAULT_PHI)
     worst, rented = 0.0, []
     for question in asked:
-        if not own.is_met(question.query, question.requirement):
-            own.record(Purchase({}, (own.own_row(question.query, question.requirement),)))
+        known = own.bought.known(question.query).half_width(question.requirement.confidence)
+        if known > row_half_width(question.query, question.requirement):
+            row = own.bought.own_row(question.query, question.requirement)
+            own.buy(Purchase(() if row is None else (row,)))
         rented.append(own.ledger.spent_nano / NANO)
     for n in (m for m in _CHECKPOINTS if m <= len(asked)):
         best = hindsight_price(stream.sizes, asked[:n], relation=stream.relation)

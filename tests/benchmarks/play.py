@@ -8,21 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.charge import NANO
-from qserver.inference.lattice.chain import default_chain, single_values
-from qserver.inference.lattice.pattern import Lattice
-from qserver.planning.blocks_ledger import BlocksLedger
-from qserver.planning.bought import Bought, row_half_width
-from qserver.planning.neighbours import Neighbours, Relation
+from qserver.charge import NANO, Relation
+from qserver.planning.bought import roomy_half_width
+from qserver.planning.demand import want_of
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.star import fit_star
-from qserver.planning.wanted import Want, Wanted
+from qserver.planning.wanted import Wanted
 
 from .machine import Times
 from .streams import Asked
-from .synthetic_noise import SyntheticNoise
+from .synthetic_noise import Snapshot
 
-UNLIMITED_NANO = 10**15
 _ALL_CHECKED = 2_000
 _EVERY = 10
 
@@ -51,61 +47,59 @@ class Played:
         return self.spent[n - 1] if n <= len(self.spent) else None
 
 
-def planner_for(
+def snapshot_for(
     sizes: Sequence[int],
     *,
     relation: Relation,
     phi: float,
-    limit_nano: int = UNLIMITED_NANO,
-    null_cell: bool = False,
-) -> RentOrBuy:
-    """A planner over single values of every attribute."""
-    lattice = Lattice({a: default_chain(single_values(a, s)) for a, s in enumerate(sizes)})
-    ledger = BlocksLedger(tuple(sizes), Neighbours(relation, 1, null_cell))
-    return RentOrBuy(Bought(lattice, ledger), limit_nano, phi=phi)
+    seed: int = 0,
+    is_total: bool = True,
+) -> Snapshot:
+    """An empty snapshot under the rule."""
+    generator = np.random.default_rng(seed)
+    rule = RentOrBuy(phi)
+    return Snapshot(tuple(sizes), relation, rule=rule, is_total=is_total, generator=generator)
 
 
-def play(planner: RentOrBuy, stream: Iterable[Asked], *, seed: int) -> Played:
-    """Ask everything in order; every new answer is compared with synthetic noise."""
-    noise = SyntheticNoise(np.random.default_rng(seed), planner.bought)
+def play(snapshot: Snapshot, stream: Iterable[Asked]) -> Played:
+    """Ask everything in order; every new answer is compared with the truth, which is zero."""
     spent: list[float] = []
     seconds = [0.0]
     met: dict[str, tuple[float, float]] = {}
     answered = n_plans = checked = violated = 0
     for asked in stream:
-        requirement, key = asked.requirement, asked.query.key
-        row_length = requirement.length / float(asked.query.sensitivity)
-        length, confidence = met.get(key, (0.0, 1.0))
+        query, requirement = asked.query, asked.requirement
+        row_length = requirement.length / float(query.sensitivity)
+        length, confidence = met.get(query.key, (0.0, 1.0))
         if length and row_length >= length and requirement.confidence <= confidence:
             answered += 1
             spent.append(spent[-1])
             continue
         start = time.thread_time()
-        plan = planner.ask(asked.query, requirement)
+        plan = snapshot.plan(query, requirement)
         seconds.append(time.thread_time() - start)
         n_plans += 1
-        if plan.purchase is not None:
-            noise.follow(plan.purchase)
-            planner.bought.record(plan.purchase)
-        if plan.kind != "refused":
+        if plan.spent_after_nano <= snapshot.limit_nano:
+            snapshot.carry_out(plan, query)
             answered += 1
-            met[key] = (row_length, requirement.confidence)
+            met[query.key] = (row_length, requirement.confidence)
             if n_plans <= _ALL_CHECKED or n_plans % _EVERY == 0:
-                error = noise.error(asked.query, requirement.confidence)
+                error = snapshot.error(query, plan, requirement)
                 checked += 1
                 violated += abs(error) > row_length / 2
-        spent.append(planner.bought.ledger.spent_nano / NANO)
+        spent.append(snapshot.ledger.spent_nano / NANO)
     return Played(spent, answered, checked, violated, Times.of_seconds(seconds))
 
 
 def hindsight_price(sizes: Sequence[int], stream: Iterable[Asked], *, relation: Relation) -> float:
     """The least price found of blocks that would have answered the whole stream, in epsilon."""
-    bought = planner_for(sizes, relation=relation, phi=1.0).bought
+    bought = snapshot_for(sizes, relation=relation, phi=1.0).bought
     wanted = Wanted()
     for asked in stream:
-        pattern = bought.pattern(asked.query)
-        if pattern is None:
+        target = roomy_half_width(asked.query, asked.requirement)
+        confidence = asked.requirement.confidence
+        want = want_of(bought, asked.query.row, half_width=target, confidence=confidence)
+        if want is None:
             raise ValueError("`stream` must be resolved by single values.")
-        half_width = row_half_width(asked.query, asked.requirement)
-        wanted.add(Want.of(pattern, half_width=half_width, requirement=asked.requirement))
+        wanted.add(want)
     return fit_star(bought, wanted.wants).price

@@ -184,7 +184,7 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
         reservation = store.reservation(_META.population, job)
         if reservation is None:
             raise RuntimeError("A reservation that was made must be found.")
-        store.publish(lease, reservation, [m.index for m in part], n_history=start)
+        store.publish(lease, reservation, [(m.index,) for m in part], n_history=start)
         shown = Outcome("done", "", _META.snapshot, start + len(part), 0)
         store.acknowledge(_META.population, job, shown)
     store.release(lease)

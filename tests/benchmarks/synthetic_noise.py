@@ -1,131 +1,216 @@
-"""Noise on blocks and rows as they are bought and refined: to count intervals that miss.
+"""A snapshot whose counts are all zero, played without a store: to count intervals that miss.
 
-The counts do not matter: an interval misses just when the error of its estimate is larger than
-its half-width. So only noise is drawn, by the continuous law, in vectors.
+An interval misses just when the error of its estimate is larger than its half-width, and the error
+does not depend on the counts. So what is released is noise, drawn by the continuous law in vectors
+and put on the lattice.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
-from qserver.charge import NANO
+from qserver.charge import NANO, AnyCharge, Relation
+from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
 from qserver.inference.classes import FloatArray
-from qserver.inference.lattice.beside import known_of
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import BlockKey, Pattern
-from qserver.planning.blocks_ledger import Purchase, Raise
-from qserver.planning.bought import Bought
-from qserver.primitive import Primitive
+from qserver.inference.engine import InferenceEngine
+from qserver.paid import PaidQuestion
+from qserver.plan import PlannedRow, PlannedTable
+from qserver.planning.bought import Bought, row_half_width
+from qserver.planning.ledger import CellLedger
+from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.purchase import Purchase
+from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.primitive import Primitive, primitive
+from qserver.query import total_query
+from qserver.requirement import Requirement
+
+LIMIT_NANO = 10**13
 
 
 @dataclass
-class SyntheticNoise:
-    """The noise of everything that was bought."""
+class Snapshot:
+    """Engine, ledger and rule of a snapshot, grown by the plans that are carried out.
 
-    generator: np.random.Generator
-    bought: Bought
-    blocks: dict[BlockKey, FloatArray] = field(default_factory=dict)
-    rows: dict[str, float] = field(default_factory=dict)
-    patterns: dict[str, Pattern] = field(default_factory=dict)
+    Args:
+        rule: when to buy blocks; None never does.
+        is_total: whether every record lies in the domain; its total is public under replace-one.
+        generator: of the noise.
+    """
 
-    def follow(self, purchase: Purchase) -> None:
-        """Draw or refine what the purchase raises; call it before it is recorded."""
-        chains = self.bought.lattice.chains
-        for block, raised in purchase.blocks.items():
-            shape = [chains[a].n_parts[level] for a, level in block]
-            before, after = raised.before / NANO, raised.after / NANO
-            old = self.blocks.get(block)
-            drawn = self.generator.laplace(0.0, 1.0 / after, shape)
-            self.blocks[block] = drawn if old is None else self._refined(old, before, after)
-            self._take_over(block, raised)
+    sizes: tuple[int, ...]
+    relation: Relation = "add-remove"
+    k: int = 1
+    limit_nano: int = LIMIT_NANO
+    rule: RentOrBuy | None = field(default_factory=RentOrBuy)
+    is_total: bool = False
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    engine: InferenceEngine = field(init=False)
+    ledger: CellLedger = field(init=False)
+    live: list[AnyMeasurement] = field(default_factory=list)
+    events: list[AnyMeasurement | Estimator] = field(default_factory=list)
+    charges: list[AnyCharge] = field(default_factory=list)
+    paid: list[PaidQuestion] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.engine = InferenceEngine(self.sizes, random.Random(1))
+        self.ledger = self._ledger()
+        if self.relation == "replace-one" and self.is_total and self.k == 1:
+            row = primitive(total_query(self.sizes))
+            self._take(Measurement(0, row.row, row.key, 0, Fraction(1), 0))
+
+    @property
+    def bought(self) -> Bought:
+        """The planner's view of what there is."""
+        return Bought(self.engine, self.ledger, self.limit_nano)
+
+    def plan(self, query: Primitive, requirement: Requirement) -> Plan:
+        """The plan for one question."""
+        return plan_answer(
+            query,
+            requirement,
+            engine=self.engine,
+            ledger=self.ledger,
+            limit_nano=self.limit_nano,
+            rule=self.rule,
+        )
+
+    def ask(self, query: Primitive, requirement: Requirement) -> Plan:
+        """Plan, and carry it out if it can be paid."""
+        plan = self.plan(query, requirement)
+        if plan.spent_after_nano <= self.limit_nano:
+            self.carry_out(plan, query)
+        return plan
+
+    def carry_out(self, plan: Plan, query: Primitive | None = None) -> None:
+        """Charge, release and write down, as the worker does."""
+        self.buy(Purchase(plan.rows, plan.tables))
+        if plan.weights and plan.rows and query is not None:
+            self._keep(Estimator(query.key, plan.weights))
+        for paid in plan.paid:
+            self.paid.append(paid)
+            if self.rule is not None:
+                self.rule.take_in(PaidQuestion.from_json(paid.to_json(), self.sizes))
+
+    def buy(self, purchase: Purchase) -> None:
+        """Charge and release."""
+        self.charges.extend(purchase.charges)
+        self.ledger.extend(purchase.charges)
         for row in purchase.rows:
-            before, after = row.raised.before / NANO, row.raised.after / NANO
-            pattern = self.bought.pattern_of_key(row.key)
-            self.patterns[row.key] = pattern
-            held = self.rows.get(row.key)
-            if row.cell_of in self.bought.block_nano and self.bought.row_nano.get(
-                row.key, 0
-            ) <= self.bought.block_nano.get(row.cell_of, 0):
-                held = self._of_cell(pattern)
-            if held is None:
-                self.rows[row.key] = float(self.generator.laplace(0.0, 1.0 / after))
-            else:
-                self.rows[row.key] = float(self._refined(np.array([held]), before, after)[0])
+            self._take(self._released_row(row))
+        for table in purchase.tables:
+            self._take(self._released_table(table))
 
-    def _take_over(self, block: BlockKey, raised: Raise) -> None:
-        """Cells that were rows of their own are those rows, refined where the block is finer."""
-        for key, noise in self.rows.items():
-            pattern, alpha_nano = self.patterns[key], self.bought.row_nano[key]
-            if pattern.cell_of != block or alpha_nano <= raised.before:
-                continue
-            if alpha_nano < raised.after:
-                alphas = (alpha_nano / NANO, raised.after / NANO)
-                noise = float(self._refined(np.array([noise]), *alphas)[0])
-            self.blocks[block][_index(pattern)] = noise
+    def error(self, query: Primitive, plan: Plan, requirement: Requirement) -> float:
+        """Error of the answer that a plan leads to, in records of the row."""
+        found = self.engine.estimate_with(
+            query,
+            plan.weights,
+            confidence=requirement.confidence,
+            enough=row_half_width(query, requirement),
+        )
+        if found is None:
+            raise RuntimeError("A question was planned and is not answered.")
+        return found.posterior.estimate
 
-    def error(self, query: Primitive, confidence: float) -> float:
-        """Error of the estimate given of the query's row."""
-        pattern, blocks = self.bought.pattern(query), self.bought.blocks
-        own_alpha = self.bought.row_nano.get(query.key, 0) / NANO
-        known = known_of(blocks, pattern, own_alpha)
-        weight = known.shortest(confidence).row_weight
-        own = 0.0
-        cell = None if pattern is None else pattern.cell_of
-        is_cell = cell is not None and cell in blocks.alphas
-        if weight:
-            refined = is_cell and own_alpha <= blocks.alphas.get(cell or (), 0.0)
-            own = (
-                self._of_cell(pattern) if refined and pattern is not None else self.rows[query.key]
-            )
-        if pattern is None or weight == 1.0:
-            return own
-        total = self._on_blocks(blocks, query)
-        if is_cell:
-            share = blocks.weight_of_itself(pattern)
-            total = (total - share * self._of_cell(pattern)) / (1.0 - share)
-        return (1.0 - weight) * total + weight * own
+    def replayed(self) -> Snapshot:
+        """The same from the public facts alone: events, charges, paid questions."""
+        rule = None if self.rule is None else RentOrBuy(self.rule.phi)
+        copy = Snapshot(self.sizes, "add-remove", self.k, self.limit_nano, rule, self.is_total)
+        copy.relation, copy.ledger = self.relation, self._ledger()
+        for event in self.events:
+            copy._keep(event)
+        copy.ledger.extend(self.charges)
+        copy.ledger.cap(self.ledger.spent_nano)
+        for paid in self.paid:
+            if rule is not None:
+                rule.take_in(paid)
+        return copy
 
-    def _on_blocks(self, blocks: Blocks, query: Primitive) -> float:
-        pattern = self.bought.pattern(query)
-        if pattern is None:
-            raise RuntimeError("A query that the lattice does not resolve has no blocks.")
-        public = self.bought.public_blocks
-        return sum(
-            float((w.dense * self.blocks[w.block]).sum())
-            for w in blocks.weights(pattern)
-            if w.block not in public
+    def _ledger(self) -> CellLedger:
+        return CellLedger(
+            self.sizes,
+            relation=self.relation,
+            records_per_person=self.k,
+            null_cell=not self.is_total,
         )
 
-    def _of_cell(self, pattern: Pattern) -> float:
-        block = pattern.cell_of or ()
-        if block in self.bought.public_blocks:
-            return 0.0
-        return float(self.blocks[block][_index(pattern)])
+    def _take(self, measurement: AnyMeasurement) -> None:
+        if measurement.id == len(self.live):
+            self.live.append(measurement)
+        self.live[measurement.id] = measurement
+        self._keep(measurement)
 
-    def _refined(self, noise: FloatArray, before: float, after: float) -> FloatArray:
-        """The noise at 1 / b = `after`, given that at `before`: the law of design and README."""
-        u = self.generator.uniform(size=noise.shape)
-        size, sign = np.abs(noise), np.where(noise < 0.0, -1.0, 1.0)
-        gap = after - before
-        stay = before / after * np.exp(-gap * size)
-        other = gap / (2.0 * after)
-        between = (before + after) / (2.0 * after) * -np.expm1(-gap * size)
-        tail = self.generator.exponential(1.0 / (before + after), noise.shape)
-        within = -np.log1p(self.generator.uniform(size=noise.shape) * np.expm1(-gap * size)) / gap
-        magnitude = np.where(
-            u < stay,
-            size,
-            np.where(
-                u < stay + other,
-                -tail,
-                np.where(u < stay + other + between, within, size + tail),
-            ),
+    def _keep(self, event: AnyMeasurement | Estimator) -> None:
+        self.engine.extend([event])
+        self.events.append(event)
+
+    def _released_row(self, planned: PlannedRow) -> Measurement:
+        number = len(self.live) if planned.refines is None else planned.refines
+        step, old = float(planned.step), np.zeros(1)
+        if planned.cell is not None:
+            old = _cells(self.live[planned.cell.table])[[planned.cell.cell]]
+        elif planned.refines is not None:
+            old = _cells(self.live[planned.refines])
+        (noise,) = self._raised(old, planned.old_alpha_nano, planned.alpha_nano)
+        index = round(noise / step)
+        return Measurement(
+            number, planned.row, planned.key, planned.alpha_nano, planned.step, index
         )
-        return np.asarray(sign * magnitude)
+
+    def _released_table(self, planned: PlannedTable) -> TableMeasurement:
+        number = len(self.live) if planned.refines is None else planned.refines
+        old = np.zeros(planned.partition.n_cells)
+        if planned.refines is not None:
+            old = _cells(self.live[planned.refines])
+        noise = self._raised(old, planned.old_alpha_nano, planned.alpha_nano)
+        for source in planned.sources:
+            own = _cells(self.live[source.row])
+            if source.alpha_nano < planned.alpha_nano:
+                own = self._raised(own, source.alpha_nano, planned.alpha_nano)
+            noise[source.cell] = own[0]
+        indices = tuple(map(int, np.rint(noise / float(planned.step))))
+        return TableMeasurement(
+            number, planned.partition, planned.alpha_nano, planned.step, indices
+        )
+
+    def _raised(self, noise: FloatArray, before_nano: int, after_nano: int) -> FloatArray:
+        """The noise at a larger alpha, given that at the one before; fresh noise where it is 0."""
+        before, after = before_nano / NANO, after_nano / NANO
+        if not before:
+            return self.generator.laplace(0.0, 1.0 / after, noise.shape)
+        return _refined(self.generator, noise, before, after)
 
 
-def _index(pattern: Pattern) -> tuple[int, ...]:
-    """Where a query that is a cell is in its block."""
-    return tuple(pattern.cell_parts[a] for a, _ in pattern.cell_of or ())
+def _cells(measured: AnyMeasurement) -> FloatArray:
+    """The released answers of a table's cells, or of a row."""
+    if isinstance(measured, TableMeasurement):
+        return measured.values.ravel()
+    return np.array([measured.value_float])
+
+
+def _refined(
+    generator: np.random.Generator, noise: FloatArray, before: float, after: float
+) -> FloatArray:
+    """The noise at 1 / b = `after`, given that at `before`: the law of design and README."""
+    u = generator.uniform(size=noise.shape)
+    size, sign = np.abs(noise), np.where(noise < 0.0, -1.0, 1.0)
+    gap = after - before
+    stay = before / after * np.exp(-gap * size)
+    other = gap / (2.0 * after)
+    between = (before + after) / (2.0 * after) * -np.expm1(-gap * size)
+    tail = generator.exponential(1.0 / (before + after), noise.shape)
+    within = -np.log1p(generator.uniform(size=noise.shape) * np.expm1(-gap * size)) / gap
+    magnitude = np.where(
+        u < stay,
+        size,
+        np.where(
+            u < stay + other,
+            -tail,
+            np.where(u < stay + other + between, within, size + tail),
+        ),
+    )
+    return np.asarray(sign * magnitude)

@@ -13,10 +13,12 @@ from qserver.answer import (
     Explanation,
     HistoryPage,
     HistoryRow,
+    HistoryTable,
     JobStatus,
     LedgerReport,
     Offer,
     PlanRow,
+    PlanTable,
     Probability,
 )
 from qserver.conditions import parse_query
@@ -50,6 +52,14 @@ FREE = Answer(
     version=7,
 )
 MEASURED = replace(FREE, source="measured", charged_nano=60_000_001)
+
+
+def released(number: int) -> HistoryRow | HistoryTable:
+    """A released table for the last id, a row for any other."""
+    if number == 4:
+        return HistoryTable(4, [[1, [1, 2], [0, 1]]], 2, "table:k", 200.0, 5_000_000, "1/4", None)
+    terms: list[list[object]] = [["2/3", [[0, [5, 10], [1, 0]]]]]
+    return HistoryRow(number, terms, f"k{number}", 41.5, 16.6, 60_000_001, "1/4")
 
 
 @dataclass
@@ -119,6 +129,7 @@ class FakeService:
             rows=(
                 PlanRow(query.to_document(), 60_000_001, "k", refines=None, charge_nano=60_000_001),
             ),
+            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
             free=Offer(-3.5, 300.25, 0.95),
             curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),
             sensitivity=1.0,
@@ -133,11 +144,15 @@ class FakeService:
     def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
         self._enter("history", name, after=after, limit=limit)
         ids = range(after + 1, min(after + 1 + limit, 5))
-        rows = tuple(
-            HistoryRow(i, [["2/3", [[0, [5, 10], [1, 0]]]]], f"k{i}", 41.5, 16.6, 60_000_001, "1/4")
-            for i in ids
-        )
+        rows = tuple(released(i) for i in ids)
         return HistoryPage(rows, 5, ids[-1] if rows and ids[-1] < 4 else None)
+
+    def measurement(self, name: str, number: int) -> HistoryRow | HistoryTable:
+        self._enter("measurement", name, number=number)
+        if number > 4:
+            raise NotFoundError("measurement", str(number))
+        found = released(number)
+        return replace(found, values=(40.5, 1.25)) if isinstance(found, HistoryTable) else found
 
     def ledger(
         self, name: str, *, where: Mapping[str, Any] | None, attribute: str | None
@@ -189,6 +204,7 @@ class FakeService:
             records_verified=False,
             limit_nano=10**9,
             spent_nano=60_000_001,
+            phi=0.25,
             version=7,
             worker_alive=name == "adult",
         )

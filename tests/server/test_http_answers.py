@@ -84,6 +84,7 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
         "limit": 1.0,
         "spent": 0.060000001,
         "remaining": 0.939999999,
+        "phi": 0.25,
         "version": 7,
         "worker_alive": True,
     }
@@ -101,7 +102,12 @@ def test_the_list_of_datasets_is_paged_by_name_without_their_domains(caller: Cal
 def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> None:
     found = caller.post("/v1/datasets/adult/explain", QUESTION).document
     rows = found.pop("plan")
-    assert [(row["alpha"], row["key"]) for row in rows] == [(0.060000001, "k")]
+    assert [(row["alpha"], row["key"]) for row in rows] == [
+        (0.060000001, "k"),
+        (0.005, "table:k"),
+    ]
+    assert rows[1]["table"] == [[1, [1, 2], [0, 1]]]
+    assert (rows[1]["n_cells"], rows[1]["refines"], rows[1]["charge"]) == (2, 3, 0.001)
     assert rows[0]["terms"] == parse_query(QUERY, DOMAIN).to_document()
     assert found == {
         "kind": "fresh",
@@ -154,6 +160,28 @@ def test_a_history_row_shows_what_was_released(caller: Caller) -> None:
         "alpha": 0.060000001,
         "step": "1/4",
     }
+
+
+def test_a_table_is_listed_without_its_values_and_shown_with_them(caller: Caller) -> None:
+    listed = caller.get("/v1/datasets/adult/history").document["rows"][4]
+    shown = caller.get("/v1/datasets/adult/history/4").document
+    assert listed == {
+        "id": 4,
+        "table": [[1, [1, 2], [0, 1]]],
+        "n_cells": 2,
+        "key": "table:k",
+        "scale": 200.0,
+        "alpha": 0.005,
+        "step": "1/4",
+        "values": None,
+    }
+    assert shown == {**listed, "values": [40.5, 1.25]}
+
+
+@pytest.mark.parametrize("number", ["5", "-1", "x", "%C2%B2", "9" * 16, "1" * 5000])
+def test_a_measurement_that_is_not_there_is_not_found(caller: Caller, number: str) -> None:
+    reply = caller.get(f"/v1/datasets/adult/history/{number}")
+    assert (reply.status, reply.document["code"]) == (404, "not_found")
 
 
 def test_the_ledger_takes_a_set_of_cells_and_an_attribute(

@@ -34,6 +34,12 @@ def _validator(document: dict[str, Any], schema: dict[str, Any]) -> Any:
     return OAS31Validator({**schema, "components": document["components"]})
 
 
+def _properties(document: dict[str, Any], name: str) -> set[str]:
+    schema = document["components"]["schemas"][name]
+    choices = [choice["$ref"].rpartition("/")[2] for choice in schema.get("anyOf", ())]
+    return {*schema.get("properties", ()), *(p for c in choices for p in _properties(document, c))}
+
+
 def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str], list[Reply]]:
     stored = problem_from_error(MeasurementError())
     failure = {"code": stored.code, "message": stored.message, "facts": stored.facts}
@@ -47,6 +53,10 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
         ("/v1/datasets", "get", "200"): [caller.get("/v1/datasets")],
         ("/v1/datasets/{dataset}", "get", "200"): [caller.get(D)],
         ("/v1/datasets/{dataset}/history", "get", "200"): [caller.get(f"{D}/history")],
+        ("/v1/datasets/{dataset}/history/{measurement}", "get", "200"): [
+            caller.get(f"{D}/history/0"),
+            caller.get(f"{D}/history/4"),
+        ],
         ("/v1/datasets/{dataset}/ledger", "get", "200"): [
             caller.get(f"{D}/ledger"),
             caller.get(f"{D}/ledger?attribute=sex"),
@@ -186,7 +196,7 @@ def test_every_body_in_the_reference_has_the_documented_shape(api_app: Flask) ->
     for name, example in examples:
         _validator(document, {"$ref": f"#/components/schemas/{name}"}).validate(example)
         assert set(example) <= {
-            *document["components"]["schemas"][name]["properties"],
+            *_properties(document, name),
             *(("errors", "price", "remaining", "free") if name == "Problem" else ()),
         }
     bodies = {

@@ -32,6 +32,7 @@ ENTRY = {
     ("GET", "/v1/datasets"): "datasets",
     ("GET", "/v1/datasets/{dataset}"): "dataset",
     ("GET", "/v1/datasets/{dataset}/history"): "history",
+    ("GET", "/v1/datasets/{dataset}/history/{measurement}"): "measurement",
     ("GET", "/v1/datasets/{dataset}/ledger"): "ledger",
     ("POST", "/v1/datasets/{dataset}/query"): "ask",
     ("POST", "/v1/datasets/{dataset}/explain"): "explain",
@@ -40,6 +41,14 @@ ENTRY = {
     ("GET", "/readyz"): "ready",
 }
 Provoke = Callable[[Caller, FakeService], Reply]
+
+
+def _real(path: str) -> str:
+    """The path with names that are there."""
+    names = {"{dataset}": "adult", "{job_id}": "j1", "{measurement}": "0"}
+    for variable, name in names.items():
+        path = path.replace(variable, name)
+    return path
 
 
 def _exhausted() -> errors.BudgetExhaustedError:
@@ -53,7 +62,7 @@ def _body(path: str) -> dict[str, Any]:
 
 
 def _call(caller: Caller, method: str, path: str) -> Reply:
-    real = path.replace("{dataset}", "adult").replace("{job_id}", "j1")
+    real = _real(path)
     return caller.get(real) if method == "GET" else caller.post(real, _body(real))
 
 
@@ -66,13 +75,13 @@ def _raised(error: Exception, method: str, path: str, entry: str) -> Provoke:
 
 
 def _post(path: str, change: dict[str, Any], headers: dict[str, str] | None = None) -> Provoke:
-    real = path.replace("{dataset}", "adult")
+    real = _real(path)
     return lambda caller, _: caller.post(real, {**_body(real), **change}, headers)
 
 
 def _common(method: str, path: str) -> dict[tuple[int, str], Provoke]:
     other = "DELETE" if path != "/healthz" else "POST"
-    real = path.replace("{dataset}", "adult").replace("{job_id}", "j1")
+    real = _real(path)
     found: dict[tuple[int, str], Provoke] = {
         (405, "method_not_allowed"): lambda caller, _: caller.call(other, real)
     }
@@ -87,13 +96,13 @@ def _common(method: str, path: str) -> dict[tuple[int, str], Provoke]:
         else:
             found[422, "invalid_input"] = _post(path, {"surprise": 1})
     if "{dataset}" in path:
-        missing = path.replace("{dataset}", "nobody")
+        missing = path.replace("{dataset}", "nobody").replace("{measurement}", "0")
         found[404, "not_found"] = lambda caller, _: _call(caller, method, missing)
     return found
 
 
 def _posted(path: str) -> dict[tuple[int, str], Provoke]:
-    real = path.replace("{dataset}", "adult")
+    real = _real(path)
     return {
         (400, "malformed_json"): lambda caller, _: caller.send(real, b"{"),
         (400, "bad_request"): lambda caller, _: caller.send_chunks(real, b"no size\r\n"),

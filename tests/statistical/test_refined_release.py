@@ -18,7 +18,8 @@ from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query
 from qserver.weights import interval
 from tests.statistical.test_noise import SeededEntropy
-from worker.measuring import draw
+from worker.live import Origin
+from worker.measuring import draw_row
 
 N_DRAWS = 6000
 N_HISTORIES = 2500
@@ -31,8 +32,8 @@ Draw = Callable[[Fraction, PlannedRow, Measurement | None, SeededEntropy], int]
 def as_the_worker(
     truth: Fraction, row: PlannedRow, old: Measurement | None, entropy: SeededEntropy
 ) -> int:
-    live = {} if old is None else {old.id: old}
-    return draw(truth, row, live=live, entropy=entropy)
+    origin = None if old is None else Origin(old.index, old.alpha_nano)
+    return draw_row(truth, row, origin=origin, entropy=entropy)
 
 
 def as_if_new(
@@ -41,7 +42,7 @@ def as_if_new(
     """Negative control: fresh noise, though only the difference is charged."""
     del old
     fresh = PlannedRow(row.row, row.key, row.alpha_nano, row.step)
-    return draw(truth, fresh, live={}, entropy=entropy)
+    return draw_row(truth, fresh, origin=None, entropy=entropy)
 
 
 def part(low: int, high: int) -> LinearQuery:

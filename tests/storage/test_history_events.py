@@ -11,9 +11,11 @@ import pytest
 from qserver.config import Settings
 from qserver.domain import Attribute, Domain
 from qserver.errors import InputError, StoreError
-from qserver.history import Measurement
-from qserver.plan import PlannedRow
+from qserver.history import Measurement, TableMeasurement
+from qserver.paid import PaidQuestion
+from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.primitive import primitive
+from qserver.product_partition import product_partition
 from qserver.query import total_query
 from qserver.replica import Replica
 from qserver.requirement import Requirement
@@ -35,6 +37,9 @@ TOTAL = total_query(DOMAIN.sizes)
 KEY = primitive(TOTAL).key
 NEW = PlannedRow(TOTAL, KEY, 300, Fraction(1, 4))
 REFINED = PlannedRow(TOTAL, KEY, 500, Fraction(1, 4), refines=1, old_alpha_nano=300)
+SEXES = product_partition(DOMAIN.sizes, {0: [0, 1]})
+TABLE = PlannedTable(SEXES, 300, Fraction(1, 4))
+RAISED = PlannedTable(SEXES, 500, Fraction(1, 4), 1, 300, (CellSource(1, 0, 400),))
 # As the first version wrote it.
 OLD_TEXT = json.dumps(
     {"row": TOTAL.to_document(), "key": KEY, "alpha": 300, "step": "1/4", "index": "-7", "job": "j"}
@@ -48,11 +53,11 @@ def history(texts: list[str], *, next_id: int = 0) -> list[tuple[int, int, int]]
 
 def test_events_of_a_store_without_refinements_are_read_as_new_rows() -> None:
     assert history([OLD_TEXT, OLD_TEXT]) == [(0, 300, -7), (1, 300, -7)]
-    assert measurement_json(NEW, -7, "j") == OLD_TEXT
+    assert measurement_json(NEW, [-7], "j") == OLD_TEXT
 
 
 def test_a_refinement_has_the_id_of_its_target_and_takes_no_new_one() -> None:
-    texts = [measurement_json(row, i, "j") for i, row in enumerate((NEW, NEW, REFINED, NEW))]
+    texts = [measurement_json(row, [i], "j") for i, row in enumerate((NEW, NEW, REFINED, NEW))]
     assert history(texts) == [(0, 300, 0), (1, 300, 1), (1, 500, 2), (2, 300, 3)]
     assert history(texts[2:], next_id=2) == [(1, 500, 2), (2, 300, 3)]
 
@@ -68,8 +73,54 @@ def test_a_reservation_with_refinements_and_weights_survives_its_json() -> None:
     assert Reservation.from_json(json.dumps(plain)) == replace(reserved, weights=())
 
 
+def test_a_reservation_with_tables_cells_and_paid_questions_survives_its_json() -> None:
+    request = Request("people", "s1", TOTAL, Requirement(10, 0.95))
+    continued = PlannedRow(SEXES.row(1), "k", 500, Fraction(1, 4), 3, 300, TableCell(2, 1))
+    paid = PaidQuestion(TOTAL, 0.1 + 0.2, 0.95, "blocks", 200)
+    reserved = Reservation(
+        "town~1",
+        request,
+        (continued,),
+        5,
+        505,
+        3,
+        tables=(RAISED, TABLE),
+        paid=(paid.to_json(),),
+    )
+    back = Reservation.from_json(reserved.to_json())
+    assert back == reserved
+    assert back.planned == (continued, RAISED, TABLE)
+    assert PaidQuestion.from_json(back.paid[0], DOMAIN.sizes) == paid
+    assert back.source == "refined"
+    assert replace(reserved, rows=(), tables=(TABLE,)).source == "measured"
+    assert replace(reserved, rows=(replace(continued, refines=None),)).source == "refined"
+
+
+def test_tables_and_rows_share_one_sequence_of_ids() -> None:
+    events = [(NEW, [7]), (TABLE, [-(2**70), 3]), (RAISED, [4, 5]), (NEW, [8])]
+    texts = [measurement_json(planned, found, "j") for planned, found in events]
+    read = measurements_from_json(texts, next_id=0, sizes=DOMAIN.sizes)
+    assert read == (
+        Measurement(0, TOTAL, KEY, 300, Fraction(1, 4), 7),
+        TableMeasurement(1, SEXES, 300, Fraction(1, 4), (-(2**70), 3)),
+        TableMeasurement(1, SEXES, 500, Fraction(1, 4), (4, 5)),
+        Measurement(2, TOTAL, KEY, 300, Fraction(1, 4), 8),
+    )
+    assert measurements_from_json(texts[2:], next_id=2, sizes=DOMAIN.sizes) == read[2:]
+
+
+def test_a_table_that_a_row_claims_to_refine_is_the_stores_fault(
+    reader: Store, redis_client: StoreClient, settings: Settings
+) -> None:
+    history = Keys("town").history("s1")
+    for planned, found in ((NEW, [7]), (TABLE, [1, 2]), (REFINED, [3])):
+        redis_client.rpush(history, measurement_json(planned, found, "j"))
+    with pytest.raises(StoreError, match="history"):
+        Replica(META, settings, shown_only=False).refresh(reader)
+
+
 @pytest.mark.parametrize(
-    ("alpha", "refines", "old"), [(300, None, 100), (300, 0, 0), (300, 0, 300), (300, -1, 100)]
+    ("alpha", "refines", "old"), [(300, None, 100), (300, 0, 0), (300, 0, 300)]
 )
 def test_a_planned_row_that_refines_nothing_or_is_no_finer_is_refused(
     alpha: int, refines: int | None, old: int
@@ -106,7 +157,7 @@ def test_a_reader_keeps_events_and_ids_apart(
     early = Replica(META, settings, shown_only=True)
     rows = (NEW, NEW, REFINED, NEW)
     for i, row in enumerate(rows):
-        redis_client.rpush(keys.history("s1"), measurement_json(row, i, "j"))
+        redis_client.rpush(keys.history("s1"), measurement_json(row, [i], "j"))
         assert early.n_events == max(0, i - 1)
         redis_client.hset(keys.ledger, "shown:s1", str(i))
         early.refresh(reader)
@@ -118,12 +169,12 @@ def test_a_reader_keeps_events_and_ids_apart(
         assert replica.n_events == 4
         assert [(m.id, m.index) for m in replica.measurements] == [(0, 0), (1, 2), (2, 3)]
     moved = reader.changes(META, Cursor(), shown_only=True).cursor
-    assert (moved.n_events, moved.n_rows) == (4, 3)
+    assert (moved.n_events, moved.n_measurements) == (4, 3)
 
 
 def test_a_history_that_contradicts_itself_is_the_stores_fault(
     reader: Store, redis_client: StoreClient, settings: Settings
 ) -> None:
-    redis_client.rpush(Keys("town").history("s1"), measurement_json(REFINED, 1, "j"))
+    redis_client.rpush(Keys("town").history("s1"), measurement_json(REFINED, [1], "j"))
     with pytest.raises(StoreError, match="history"):
         Replica(META, settings, shown_only=False).refresh(reader)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -26,6 +28,7 @@ from qserver.errors import (
     StoreUnsupportedError,
 )
 from qserver.history import Estimator
+from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow
 from qserver.primitive import primitive
 from qserver.query import total_query
@@ -193,7 +196,7 @@ def test_reserve_is_fenced_off_by_another_holder(
     with pytest.raises(FencedError):
         reserve(writer, lease)
     with pytest.raises(FencedError):
-        writer.publish(lease, a_reservation("town~1"), [5], n_history=0)
+        writer.publish(lease, a_reservation("town~1"), [[5]], n_history=0)
     with pytest.raises(FencedError):
         writer.burn(lease, "town~1")
     writer.release(other)
@@ -217,8 +220,8 @@ def test_publish_attaches_the_answer_once(
 ) -> None:
     reserve(writer, lease)
     huge = 2**90 + 1
-    assert writer.publish(lease, a_reservation("town~1"), [huge], n_history=0) == "published"
-    again = writer.publish(lease, a_reservation("town~1"), [7], n_history=1)
+    assert writer.publish(lease, a_reservation("town~1"), [[huge]], n_history=0) == "published"
+    again = writer.publish(lease, a_reservation("town~1"), [[7]], n_history=1)
     assert again == "published before"
     rows = reader.changes(META, Cursor(), shown_only=False).measurements
     assert [m.index for m in rows] == [huge]
@@ -230,7 +233,7 @@ def test_a_published_row_is_not_shown_before_it_is_acknowledged(
 ) -> None:
     job = submit(reader)
     reserve(writer, lease, job)
-    writer.publish(lease, a_reservation(job), [5], n_history=0)
+    writer.publish(lease, a_reservation(job), [[5]], n_history=0)
     assert reader.changes(META, Cursor(), shown_only=True).measurements == ()
     taken = writer.queue.take(["town"], consumer="c", block_ms=10)
     assert taken is not None
@@ -249,13 +252,41 @@ def test_publish_refuses_a_burnt_or_unknown_reservation(
 ) -> None:
     reserve(writer, lease)
     with pytest.raises(StoreBehindError):
-        writer.publish(lease, a_reservation("town~9"), [5], n_history=0)
+        writer.publish(lease, a_reservation("town~9"), [[5]], n_history=0)
     with pytest.raises(StaleVersionError):
-        writer.publish(lease, a_reservation("town~1"), [5], n_history=3)
+        writer.publish(lease, a_reservation("town~1"), [[5]], n_history=3)
     writer.burn(lease, "town~1")
     writer.burn(lease, "town~1")
-    assert writer.publish(lease, a_reservation("town~1"), [5], n_history=0) == "burnt"
+    assert writer.publish(lease, a_reservation("town~1"), [[5]], n_history=0) == "burnt"
     assert writer.n_history("town", "s1") == 0
+
+
+def test_paid_questions_are_kept_with_the_charge_and_only_then(
+    writer: SpendingStore, lease: Lease, reader: Store
+) -> None:
+    """Public, in the order of the spends; a refused reservation leaves none."""
+    questions = [PaidQuestion(TOTAL, 0.1 + i, 0.95, "fresh", i) for i in range(3)]
+    charge = charge_json(Charge(TOTAL, 300, "j"), snapshot="s1", at=0)
+    for i, chosen in enumerate((questions[:2], questions[2:])):
+        reserved = replace(
+            a_reservation(f"town~{i}", before=300 * i, after=300 * (i + 1)),
+            paid=tuple(q.to_json() for q in chosen),
+        )
+        spend = partial(
+            writer.reserve,
+            lease,
+            reserved,
+            spent_snapshot_after_nano=300 * (i + 1),
+            charges=[charge],
+        )
+        with pytest.raises(StaleVersionError):
+            spend(ledger_version=i + 7)
+        spend(ledger_version=i)
+    changes = reader.changes(META, Cursor(), shown_only=True)
+    assert changes.paid == tuple(questions)
+    assert len(changes.charges) == 2
+    later = reader.changes(META, replace(Cursor(), n_paid=2), shown_only=True)
+    assert later.paid == tuple(questions[2:])
 
 
 def test_identical_questions_share_one_open_job(reader: Store) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import ConfigError, NotFoundError
+from qserver.storage.records import DEFAULT_PHI
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import PEOPLE, Deployment
@@ -49,6 +50,9 @@ def a_request(town: Deployment, **changes: object) -> AttachRequest:
         ("limit", Fraction(1, 10**10), "limit"),
         ("relation", "other", "neighbours"),
         ("records_per_person", 0, "records_per_person"),
+        ("phi", 0.04, "phi"),
+        ("phi", 21.0, "phi"),
+        ("phi", float("nan"), "phi"),
     ],
 )
 def test_a_wrong_request_names_its_field(
@@ -62,6 +66,13 @@ def test_a_wrong_request_names_its_field(
 def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="`limit`"):
         parse_limit(text)
+
+
+def test_phi_is_a_public_fact_of_the_dataset(town: Deployment) -> None:
+    patient = a_request(town, name="long", phi=0.25)
+    attach(patient, settings=town.settings, registry=town.registry, progress=quiet)
+    assert Store.open(town.settings).meta("long").phi == 0.25
+    assert a_request(town, name="plain").phi == DEFAULT_PHI
 
 
 def test_a_limit_is_read_exactly() -> None:

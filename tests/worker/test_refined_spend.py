@@ -200,7 +200,7 @@ def test_publishing_a_refinement_twice_refines_once(
     assert reservation is not None
     lease = writer.acquire("town")
     assert lease is not None
-    again = writer.publish(lease, reservation, [123], n_history=reservation.n_history)
+    again = writer.publish(lease, reservation, [[123]], n_history=reservation.n_history)
     writer.release(lease)
     assert again == "published before"
     town.work_off()

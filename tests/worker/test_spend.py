@@ -10,6 +10,7 @@ import pytest
 
 from qserver.answer import Answer, JobStatus
 from qserver.errors import BudgetExhaustedError, JournalError, StoreBehindError
+from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
 from qserver.storage.connection import StoreClient
@@ -154,6 +155,9 @@ class Exploding:
     def answer(self, query: LinearQuery) -> Any:
         raise ValueError("secret value 424242")
 
+    def counts(self, partition: ProductPartition) -> list[int]:
+        raise ValueError("secret value 424242")
+
 
 def test_a_failing_count_burns_the_reservation_and_says_nothing(town: Deployment) -> None:
     tables: dict[str, Tables] = {town.meta.snapshot: Exploding()}
@@ -220,7 +224,7 @@ def test_a_worker_that_lost_its_lease_while_measuring_throws_its_draw_away(
     slow = town.spender()
     measure = slow._measure
 
-    def overtaken(*args: Any) -> list[int]:
+    def overtaken(*args: Any) -> list[tuple[int, ...]]:
         indices = measure(*args)
         redis_client.delete(Keys("town").lease)
         town.work_off()

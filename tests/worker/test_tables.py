@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import worker.tables
 from qserver.errors import MeasurementError
+from qserver.product_partition import ProductPartition, product_partition
 from qserver.query import LinearQuery, linear_query
 from qserver.weights import interval, scaled_weights
 from worker.tables import Table, code_dtype, table_from_columns
@@ -102,3 +103,44 @@ def test_every_size_of_grid_counts_the_same(size: int) -> None:
     chosen = scaled_weights([v * v + 1 for v in range(size)])
     query = linear_query((size,), [(1, {0: chosen})])
     assert table.answer(query) == sum(v * v + 1 for v in codes.tolist())
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> ProductPartition:
+    axes = draw(st.sets(st.integers(0, 2)))
+    return product_partition(
+        SIZES,
+        {a: draw(st.lists(st.integers(0, 3), min_size=SIZES[a], max_size=SIZES[a])) for a in axes},
+    )
+
+
+@given(partitions(), st.sampled_from([0, 1, 40]))
+@settings(max_examples=60, deadline=None)
+def test_a_table_s_counts_equal_a_loop_over_the_records(
+    partition: ProductPartition, n: int
+) -> None:
+    """Each cell by its own row; absent groups have none; together they are all records."""
+    table = a_table(n)
+    counts = table.counts(partition)
+    assert counts == [by_loop(table, partition.row(c)) for c in range(partition.n_cells)]
+    assert sum(counts) == n
+    assert all(type(count) is int for count in counts)
+
+
+def test_counts_of_many_cells_with_wide_codes_and_many_chunks_are_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(3)
+    sizes = (300, 7, 70_000)
+    table = table_from_columns({i: rng.integers(0, s, 5000) for i, s in enumerate(sizes)}, sizes)
+    parts = {0: np.arange(300) // 2, 1: np.arange(7) % 3, 2: np.arange(70_000) % 5}
+    expected = np.zeros((150, 3, 5), dtype=int)
+    np.add.at(expected, tuple(parts[a][codes] for a, codes in enumerate(table.codes)), 1)
+    for chunk in (1 << 16, 999):
+        monkeypatch.setattr(worker.tables, "_CHUNK", chunk)
+        assert table.counts(product_partition(sizes, parts)) == expected.ravel().tolist()
+
+
+def test_a_partition_of_another_domain_is_refused_with_the_constant_error() -> None:
+    with pytest.raises(MeasurementError):
+        a_table(3).counts(product_partition((4, 3, 6), {0: [0, 1, 2, 3]}))

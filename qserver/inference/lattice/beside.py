@@ -1,20 +1,30 @@
-"""A query's own row beside the blocks: two independent estimates of one number."""
+"""A query's own row beside the blocks: two independent estimates of one number.
+
+A query that is a cell of a measured block has that cell for a row of its own. The cell and the row
+measured by itself may be one noise, continued; so the one with less of it counts and the other is
+left out, and the rest of the blocks, scaled to give the query alone, is independent of both.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import Pattern
+from qserver.inference.lattice.cell_weights import CellWeights
+from qserver.inference.lattice.pattern import BlockKey, Pattern
 from qserver.inference.tail import safe_half_width
 
 _STEPS = 40
 _CLOSE = 1e-6
-_ALONE = 1e-9
+_ALONE = 1e-6
+FLOAT_ROOM = 2.0
+"""The lattices' allowance times this leaves room for floats too: so given weights have the same
+half-width whatever was released."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +42,14 @@ class Known:
     Args:
         block_scales: scales of the error on the blocks alone, or None.
         row_alpha: 1 / b of the query's own row; 0 without one.
+        block_allowance: what lattice and floats may add on the blocks, in records.
+        row_allowance: the same of the own row.
     """
 
     block_scales: FloatArray | None
     row_alpha: float = 0.0
+    block_allowance: float = 0.0
+    row_allowance: float = 0.0
 
     def weight_at(self, row_alpha: float) -> float:
         """Weight of least variance of the row at this 1 / b; the blocks have the rest."""
@@ -54,26 +68,37 @@ class Known:
         weights = [1.0] if alpha > 0.0 else []
         if self.block_scales is not None:
             weights = [0.0, self.weight_at(alpha), 1.0] if alpha > 0.0 else [0.0]
-        found = [Mixed(safe_half_width(self._scales(w, alpha), confidence), w) for w in weights]
+        found = [self.at(w, confidence, row_alpha=alpha) for w in weights]
         return min(found, key=lambda m: m.half_width, default=Mixed(math.inf, 1.0))
 
-    def _scales(self, weight: float, row_alpha: float) -> FloatArray:
-        own = np.array([weight / row_alpha]) if weight else np.zeros(0)
-        if self.block_scales is None or weight == 1.0:
+    def at(self, row_weight: float, confidence: float, *, row_alpha: float) -> Mixed:
+        """The half-width with this weight of the row."""
+        allowance = row_weight * self.row_allowance
+        if row_weight < 1.0:
+            allowance += (1.0 - row_weight) * self.block_allowance
+        noise = safe_half_width(self.scales(row_weight, row_alpha), confidence)
+        return Mixed(noise + allowance, row_weight)
+
+    def scales(self, row_weight: float, row_alpha: float) -> FloatArray:
+        """Scales of the error with this weight of the row, shape (n,)."""
+        own = np.array([row_weight / row_alpha]) if row_weight else np.zeros(0)
+        if self.block_scales is None or row_weight == 1.0:
             return own
-        return np.append((1.0 - weight) * self.block_scales, own)
+        return np.append((1.0 - row_weight) * self.block_scales, own)
 
     def least_row_alpha(self, half_width: float, *, confidence: float) -> float:
         """Least 1 / b of the row with which the target is met; at least what it is now.
 
-        Raised alone it meets the target at ln(1/delta) / half_width.
+        Raised alone it meets the target at ln(1/delta) over the half-width less its allowance;
+        infinite where the target is finer than the row's lattice.
         """
-        high = safe_half_width(np.ones(1), confidence) / half_width
-        if self.block_scales is None:
+        if self.half_width(confidence) <= half_width:
+            return self.row_alpha
+        room = half_width - self.row_allowance
+        high = safe_half_width(np.ones(1), confidence) / room if room > 0.0 else math.inf
+        if self.block_scales is None or math.isinf(high):
             return max(high, self.row_alpha)
         low = self.row_alpha
-        if self.half_width(confidence) <= half_width:
-            return low
         for _ in range(_STEPS):
             if high - low <= _CLOSE * high:
                 break
@@ -85,23 +110,76 @@ class Known:
         return high
 
 
-def known_of(blocks: Blocks, pattern: Pattern | None, row_alpha: float) -> Known:
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """What the blocks say of a query without its own cell.
+
+    Args:
+        weights: on the cells of blocks; the own cell left out, the others scaled to make up.
+        left: 1 less the weight that the own cell had; by its inverse the others were scaled.
+    """
+
+    weights: tuple[CellWeights, ...]
+    left: float
+
+    def scales(self, alphas: Mapping[BlockKey, float]) -> FloatArray:
+        """Scales of the error, zeros left out, shape (n,)."""
+        parts = [np.zeros(0)]
+        for found in self.weights:
+            values = np.abs(found.values).ravel() / alphas[found.block]
+            used = values > 0.0
+            parts.append(np.repeat(values[used], found.counts.ravel()[used]))
+        return np.concatenate(parts)
+
+    def allowance(self, steps: Mapping[BlockKey, float]) -> float:
+        """Sum over cells of abs(weight) times lattice step, with room for floats, in records."""
+        return FLOAT_ROOM * sum(w.size * steps.get(w.block, 0.0) for w in self.weights)
+
+
+def rest_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
+    """The query on the blocks without its own cell; None where they do not give it."""
+    if not blocks.alphas or not blocks.is_estimable(pattern):
+        return None
+    weights = tuple(blocks.weights(pattern))
+    own = pattern.cell_of
+    if own is None or own not in blocks.alphas:
+        return Rest(weights, 1.0)
+    parts = pattern.cell_parts
+    cell = tuple(parts[axis] for axis, _ in own)
+    left = 1.0 - next((w.at(cell) for w in weights if w.block == own), 0.0)
+    if left < _ALONE:
+        return None
+    factor = 1.0 / left
+    return Rest(
+        tuple(
+            w.without(cell, factor=factor) if w.block == own else w.scaled(factor) for w in weights
+        ),
+        left,
+    )
+
+
+def known_of(
+    blocks: Blocks,
+    pattern: Pattern | None,
+    row_alpha: float,
+    *,
+    steps: Mapping[BlockKey, float] | None = None,
+    row_step: float = 0.0,
+) -> Known:
     """What blocks and the query's own row say of it.
 
-    A query that is a cell of a measured block has that cell as its own row, or a finer one that
-    replaced it; the rest of the blocks, scaled to give the query without it, is independent.
+    Args:
+        row_alpha: 1 / b of the row measured by itself; 0 without one.
+        steps: lattice step per block; a block that is not named has none.
+        row_step: that of the row.
     """
-    if pattern is None or not blocks.alphas:
-        return Known(None, row_alpha)
-    block_alpha = blocks.alphas.get(pattern.cell_of, 0.0) if pattern.cell_of is not None else 0.0
-    own = max(row_alpha, block_alpha)
-    if not blocks.is_estimable(pattern):
-        return Known(None, own)
-    scales = blocks.scales(pattern)
-    if not block_alpha:
-        return Known(scales.expanded, own)
-    weight = blocks.weight_of_itself(pattern)
-    if weight > 1.0 - _ALONE:
-        return Known(None, own)
-    rest = scales.without(abs(weight) / block_alpha).expanded / (1.0 - weight)
-    return Known(rest, own)
+    steps = steps or {}
+    cell = None if pattern is None else pattern.cell_of
+    own, own_step = row_alpha, row_step
+    if cell is not None and cell in blocks.alphas and blocks.alphas[cell] > row_alpha:
+        own, own_step = blocks.alphas[cell], steps.get(cell, 0.0)
+    rest = None if pattern is None else rest_of(blocks, pattern)
+    if rest is None:
+        return Known(None, own, 0.0, FLOAT_ROOM * own_step)
+    scales = rest.scales(blocks.alphas)
+    return Known(scales, own, rest.allowance(steps), FLOAT_ROOM * own_step)

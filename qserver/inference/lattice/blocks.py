@@ -13,18 +13,27 @@ no larger, and `scales` leaves the phantoms out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from math import prod
+from math import isinf
 
 import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.classes import FloatArray
-from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern, PatternTerm, is_within
+from qserver.inference.lattice.cell_weights import (
+    MAX_CELLS,
+    CellWeights,
+    Counts,
+    GroupedAxis,
+    grouped_axis,
+)
+from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern, is_within
 
-MAX_CELLS = 1 << 22
+__all__ = ["MAX_CELLS", "Blocks", "CellWeights", "Scales", "combinations_below"]
+
+_ULP = 2.0**-52
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +41,7 @@ class Scales:
     """Laplace scales c_i of an error, each `counts[i]` times; shape (n,) both."""
 
     values: FloatArray
-    counts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    counts: Counts
 
     @property
     def expanded(self) -> FloatArray:
@@ -40,76 +49,40 @@ class Scales:
         used = self.values > 0.0
         return np.repeat(self.values[used], self.counts[used])
 
-    def without(self, scale: float) -> Scales:
-        """The same with one scale, the nearest to this one, counted once less."""
-        counts = self.counts.copy()
-        distance = np.where(counts > 0, np.abs(self.values - scale), np.inf)
-        counts[np.argmin(distance)] -= 1
-        return Scales(self.values, counts)
-
-
-@dataclass(frozen=True, eq=False)
-class CellWeights:
-    """Weights of a query on a block's cells, equal ones stated once.
-
-    Args:
-        values: weight per group of cells, one axis per axis of the block.
-        groups: per axis of the block the group of each part, -1 for a phantom.
-        repeats: real parts per group, per axis.
-    """
-
-    block: BlockKey
-    values: FloatArray
-    groups: tuple[np.ndarray[tuple[int], np.dtype[np.intp]], ...]
-    repeats: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]
-
-    @property
-    def dense(self) -> FloatArray:
-        """The weight of every cell, phantoms 0, one axis per axis of the block.
-
-        Raises:
-            InputError: the block has more than 2^22 cells.
-        """
-        if prod(len(g) for g in self.groups) > MAX_CELLS:
-            raise InputError("block", "have at most 2^22 cells to be written down")
-        total = self.values
-        for i, group in enumerate(self.groups):
-            real = (group >= 0).reshape([-1 if k == i else 1 for k in range(total.ndim)])
-            total = total.take(np.maximum(group, 0), axis=i) * real
-        return np.asarray(total)
-
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """Measured blocks of one lattice.
 
     Args:
-        alphas: 1 / b per block, in epsilon per record, > 0.
+        alphas: 1 / b per block, in epsilon per record, > 0. Infinite is allowed for the total
+            alone, the block (), which is then public.
     """
 
     lattice: Lattice
     alphas: Mapping[BlockKey, float] = field(default_factory=dict)
     _known: dict[BlockKey, float] = field(default_factory=dict, init=False, repr=False)
+    _inverses: dict[tuple[int, ...], FloatArray] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if any(not a > 0.0 for a in self.alphas.values()):
             raise InputError("alphas", "be > 0")
+        if any(isinf(a) for block, a in self.alphas.items() if block):
+            raise InputError("alphas", "be finite but for the total")
 
     def information(self, component: BlockKey) -> float:
-        """lambda_j; 0 where no block reaches the component."""
+        """lambda_j; 0 where no block reaches the component, infinite for a public total."""
         found = self._known.get(component)
         if found is None:
-            found = sum(
-                a * a / (2.0 * self.lattice.n_cells(block))
-                for block, a in self.alphas.items()
-                if is_within(component, block)
-            )
+            found = sum(self._share(block) for block in self.alphas if is_within(component, block))
             self._known[component] = found
         return found
 
     def is_estimable(self, pattern: Pattern) -> bool:
         """Whether the blocks alone give the query: some block reaches each of its components."""
-        return all(self._is_reached(j) for j in pattern.energies)
+        return all(any(is_within(j, block) for block in self.alphas) for j in pattern.finest)
 
     def variance(self, pattern: Pattern) -> float:
         """Variance of the query's BLUE on the blocks alone; infinite where not estimable."""
@@ -126,117 +99,129 @@ class Blocks:
 
         Components that no block reaches are passed over: for an estimable query there is none.
         """
-        known = {j: self.information(j) for j in pattern.energies}
-        inverse = {j: 1.0 / x for j, x in known.items() if x > 0.0}
-        return [
-            found
-            for block, alpha in self.alphas.items()
-            for found in [self._weights_on(block, alpha, pattern, inverse)]
-            if found is not None
+        found = []
+        for block in self.alphas:
+            axes = self._axes(block, pattern)
+            coefficients = [t.coefficient for t in pattern.terms]
+            values = self._sum(block, pattern, coefficients, _components(block, pattern, axes))
+            if values.any():
+                groups = tuple(a.groups for a in axes)
+                found.append(CellWeights(block, values, groups, tuple(a.repeats for a in axes)))
+        return found
+
+    def weight_errors(self, block: BlockKey, pattern: Pattern) -> FloatArray:
+        """Bound on the rounding in the query's weights on a block, per group of cells.
+
+        It is the distance to the exact weights for these alphas and the exact query. Sums of
+        products of magnitudes, once with and once without the error of each component.
+        """
+        axes = self._axes(block, pattern)
+        coefficients = [abs(t.coefficient) for t in pattern.terms]
+        factors = _components(block, pattern, axes)
+        exact = [[np.abs(f) for f in of_term] for of_term in factors]
+        errors = _component_errors(self.lattice, pattern)
+        outward = [
+            [
+                f + e[: len(f)].reshape((-1,) + (1,) * (f.ndim - 1))
+                for f, e in zip(*both, strict=True)
+            ]
+            for both in zip(exact, errors, strict=True)
         ]
-
-    def weight_of_itself(self, pattern: Pattern) -> float:
-        """Weight of a query that is a cell of a measured block on that very cell."""
-        block = pattern.cell_of or ()
-        (term,) = pattern.terms
-        parts = pattern.cell_parts
-        total = 0.0
-        for j in pattern.energies:
-            if is_within(j, block):
-                levels = dict(j)
-                value = prod(
-                    float(term.axes[a][levels.get(a, 0)][parts[a] if a in levels else 0])
-                    if levels.get(a, 0) == dict(block)[a] or a not in levels
-                    else self._coarser(term, a, levels[a], dict(block)[a], parts[a])
-                    for a in term.axes
-                )
-                total += value / self.information(j)
-        alpha = self.alphas[block]
-        return total * alpha * alpha / (2.0 * self.lattice.n_cells(block))
-
-    def _coarser(self, term: PatternTerm, axis: int, level: int, fine: int, part: int) -> float:
-        """A component at the part of its own level that holds a part of a finer one."""
-        chain = self.lattice.chains[axis]
-        return float(term.axes[axis][level][part // (chain.n_parts[fine] // chain.n_parts[level])])
+        high = self._sum(block, pattern, coefficients, outward)
+        low = self._sum(block, pattern, coefficients, exact)
+        depth = sum(self.lattice.chains[a].n_levels + 3 for a in pattern.scope)
+        roundings = 2 * depth + len(self.alphas) + len(pattern.terms) + 12
+        return np.asarray(np.maximum(high - low, 0.0) + roundings * _ULP * high)
 
     def scales(self, pattern: Pattern) -> Scales:
         """Scales of the error of the query's weights, abs(weight) / alpha, with multiplicities."""
-        values, counts = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
-        for found in self.weights(pattern):
-            repeats = np.ones((), dtype=np.int64)
-            for r in found.repeats:
-                repeats = np.multiply.outer(repeats, r)
-            values.append(np.abs(found.values).ravel() / self.alphas[found.block])
-            counts.append(np.ravel(repeats))
-        return Scales(np.concatenate(values), np.concatenate(counts))
-
-    def _is_reached(self, component: BlockKey) -> bool:
-        return any(is_within(component, block) for block in self.alphas)
-
-    def _weights_on(
-        self, block: BlockKey, alpha: float, pattern: Pattern, inverse: Mapping[BlockKey, float]
-    ) -> CellWeights | None:
-        reached = {j: x for j, x in inverse.items() if is_within(j, block)}
-        if not reached:
-            return None
-        axes = [_groups_of(self.lattice, axis, level, pattern) for axis, level in block]
-        tensor = np.zeros([level + 1 for _, level in block])
-        for j, x in reached.items():
-            levels = dict(j)
-            tensor[tuple(levels.get(a, 0) for a, _ in block)] = x
-        total = np.zeros([len(a.repeats) for a in axes])
-        inside = {a for a, _ in block}
-        for i, term in enumerate(pattern.terms):
-            part = tensor * term.coefficient * _means_outside(term, inside)
-            for axis in axes:
-                part = np.tensordot(part, axis.values[i], axes=(0, 1))
-            total = total + part
-        factor = alpha * alpha / (2.0 * self.lattice.n_cells(block))
-        return CellWeights(
-            block, total * factor, tuple(a.groups for a in axes), tuple(a.repeats for a in axes)
+        found = self.weights(pattern)
+        values = [np.abs(w.values).ravel() / self.alphas[w.block] for w in found]
+        counts = [w.counts.ravel() for w in found]
+        return Scales(
+            np.concatenate([np.zeros(0), *values]),
+            np.concatenate([np.zeros(0, dtype=np.int64), *counts]),
         )
 
+    def _share(self, block: BlockKey) -> float:
+        """What a block adds to the information of every component within it."""
+        alpha = self.alphas[block]
+        return alpha * alpha / (2.0 * self.lattice.n_cells(block))
 
-@dataclass(frozen=True, eq=False)
-class _Axis:
-    """Parts of one axis grouped by components: values[term] has shape (groups, levels)."""
+    def _axes(self, block: BlockKey, pattern: Pattern) -> list[GroupedAxis]:
+        return [grouped_axis(self.lattice, axis, level, pattern) for axis, level in block]
 
-    values: list[FloatArray]
-    groups: np.ndarray[tuple[int], np.dtype[np.intp]]
-    repeats: np.ndarray[tuple[int], np.dtype[np.int64]]
+    def _inverse(self, axes: tuple[int, ...]) -> FloatArray:
+        """1 / lambda_j of every component over these axes, 0 where not reached; one axis each."""
+        found = self._inverses.get(axes)
+        if found is None:
+            total = np.zeros([self.lattice.chains[a].n_levels for a in axes])
+            for block in self.alphas:
+                levels = dict(block)
+                total[tuple(slice(0, levels.get(a, 0) + 1) for a in axes)] += self._share(block)
+            reached = total > 0.0
+            found = np.divide(1.0, total, out=np.zeros_like(total), where=reached)
+            self._inverses[axes] = found
+        return found
+
+    def _sum(
+        self,
+        block: BlockKey,
+        pattern: Pattern,
+        coefficients: Sequence[float],
+        factors: Sequence[Sequence[FloatArray]],
+    ) -> FloatArray:
+        """Sum over terms of coefficient times factors over lambda, times the block's share."""
+        total = np.zeros(())
+        is_public = isinf(self.alphas[block])
+        for term, coefficient, mine in zip(pattern.terms, coefficients, factors, strict=True):
+            axes = tuple(term.axes)
+            part = _contracted(_ONE if is_public else self._inverse(axes), mine)
+            if part.ndim < len(block):
+                lengths = iter(part.shape)
+                part = part.reshape([next(lengths) if a in term.axes else 1 for a, _ in block])
+            total = total + coefficient * part
+        shape = [len(a.repeats) for a in self._axes(block, pattern)]
+        return np.broadcast_to(total * (1.0 if is_public else self._share(block)), shape)
 
 
-def _groups_of(lattice: Lattice, axis: int, level: int, pattern: Pattern) -> _Axis:
-    found = pattern.groups.get((axis, level))
-    if not isinstance(found, _Axis):
-        found = _grouped(lattice, axis, level, pattern.terms)
-        pattern.groups[axis, level] = found
-    return found
+_ONE = np.ones(())
 
 
-def _grouped(lattice: Lattice, axis: int, level: int, terms: Iterable[PatternTerm]) -> _Axis:
-    chain = lattice.chains[axis]
-    k = chain.n_parts[level]
-    columns = []
-    for term in terms:
-        mine = np.zeros((k, level + 1))
-        mine[:, 0] = 1.0
-        if axis in term.axes:
-            for i, values in enumerate(term.axes[axis][: level + 1]):
-                mine[:, i] = np.repeat(values, k // len(values))
-        columns.append(mine)
-    real = chain.is_real[level]
-    stacked = np.hstack(columns)[real]
-    unique, of_real, repeats = np.unique(stacked, axis=0, return_inverse=True, return_counts=True)
-    groups = np.full(k, -1, dtype=np.intp)
-    groups[real] = of_real.ravel()
-    by_term = np.split(unique, len(columns), axis=1)
-    return _Axis(by_term, groups, repeats.astype(np.int64))
+def _contracted(tensor: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:
+    """The tensor summed over each axis in turn against (levels, groups), or level 0 alone."""
+    if not tensor.ndim:
+        for factor in factors:
+            tensor = tensor * factor[0]
+        return tensor
+    for factor in factors:
+        if factor.ndim == 1:
+            tensor = tensor[0] * factor[0]
+            continue
+        n, rest = len(factor), tensor.shape[1:]
+        tensor = (tensor[:n].reshape(n, -1).T @ factor).reshape(*rest, factor.shape[1])
+    return tensor
 
 
-def _means_outside(term: PatternTerm, inside: set[int]) -> float:
-    """Product of the term's level-0 values on the axes that the block does not tell apart."""
-    return prod(float(c[0][0]) for a, c in term.axes.items() if a not in inside)
+def _components(
+    block: BlockKey, pattern: Pattern, axes: Sequence[GroupedAxis]
+) -> list[list[FloatArray]]:
+    """Per term and axis of it: components by (level, group) inside the block, else the mean."""
+    inside = {axis: found for (axis, _), found in zip(block, axes, strict=True)}
+    return [
+        [inside[a].values[i] if a in inside else c[0][:1] for a, c in term.axes.items()]
+        for i, term in enumerate(pattern.terms)
+    ]
+
+
+def _component_errors(lattice: Lattice, pattern: Pattern) -> list[list[FloatArray]]:
+    """Per term and axis of it: bounds of the rounding in the components, shape (levels,)."""
+    if pattern.query is None:
+        raise InputError("pattern", "be that of a query")
+    return [
+        [lattice.chains[a].component_errors(w) for a, w in term.by_axis.items()]
+        for term in pattern.query.terms
+    ]
 
 
 def combinations_below(lattice: Lattice, scope: Iterable[int]) -> list[BlockKey]:

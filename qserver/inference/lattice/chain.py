@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import ceil
+from math import ceil, log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from qserver.inference.classes import FloatArray, values_at
 from qserver.weights import Weights, from_points, interval
 
 _FLAT = 12
+_ULP = 2.0**-52
+_PAIRWISE = 24.0
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,7 @@ class Chain:
         `weights` must be resolved. The components add up to the vector on every real slot, and
         their mean over the slots of a part is 0 from level 1 on.
         """
-        value = np.zeros(len(self.slots))
-        value[self._places] = self.classes.on_classes(weights)
-        levels = [value]
+        levels = [self.on_slots(weights).astype(np.float64)]
         for (coarse, _), real in zip(
             reversed(list(pairwise(self.n_parts))), self.is_real[:0:-1], strict=True
         ):
@@ -106,6 +106,35 @@ class Chain:
         ):
             found.append((here - np.repeat(above, fine // coarse)) * real)
         return tuple(found)
+
+    def on_slots(self, weights: Weights) -> NDArray[np.int64]:
+        """Resolved `weights` by slot, shape (slots,); 0 on phantoms."""
+        value = np.zeros(len(self.slots), dtype=np.int64)
+        value[self._places] = self.classes.on_classes(weights)
+        return value
+
+    def component_errors(self, weights: Weights) -> FloatArray:
+        """Bound on the rounding in `components`, per level, shape (levels,).
+
+        A mean of k numbers is off by at most as many roundings of the largest as its pairwise
+        sum is deep, and one more; a component is a difference of two means.
+        """
+        largest = float(max(map(abs, weights.values)))
+        errors = [0.0]
+        for coarse, fine in reversed(list(pairwise(self.n_parts))):
+            k = fine // coarse
+            errors.append(errors[-1] + min(k, _PAIRWISE + log2(k)) + 1.0)
+        means = np.array(errors[::-1])
+        means[1:] += means[:-1] + 2.0
+        return np.asarray(means * _ULP * largest)
+
+    @cached_property
+    def is_strict(self) -> bool:
+        """Whether every part but the finest has two real parts below: no set is a part twice."""
+        return all(
+            bool((fine.reshape(len(coarse), -1).sum(axis=1)[coarse] >= 2).all())
+            for coarse, fine in pairwise(self.is_real)
+        )
 
     def part_of(self, level: int) -> NDArray[np.intp]:
         """The part of `level` that holds each class, shape (classes,)."""

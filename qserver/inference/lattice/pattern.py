@@ -36,11 +36,16 @@ class PatternTerm:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """A query as terms of components on the chains of a lattice."""
+    """A query as terms of components on the chains of a lattice.
+
+    Args:
+        exact: the components that are not zero, where that is known exactly.
+    """
 
     lattice: Lattice
     terms: tuple[PatternTerm, ...]
     query: LinearQuery | None
+    exact: frozenset[BlockKey] | None = None
     groups: dict[tuple[int, int], object] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -81,6 +86,14 @@ class Pattern:
         least = 1e-13 * max(found.values(), default=0.0)
         return {j: e for j, e in found.items() if e > least}
 
+    @cached_property
+    def finest(self) -> tuple[BlockKey, ...]:
+        """The components, of those that are not zero, that lie within no other."""
+        support = list(self.energies) if self.exact is None else sorted(self.exact)
+        return tuple(
+            j for j in support if not any(j != other and is_within(j, other) for other in support)
+        )
+
     def minus(self, rows: Iterable[tuple[float, Pattern]]) -> Pattern:
         """The query less a combination of others, weight and row each."""
         terms = list(self.terms)
@@ -118,15 +131,25 @@ class Lattice:
             self._levels[key] = self.chains[axis].level_of(weights)
         return self._levels[key]
 
-    def pattern(self, query: LinearQuery) -> Pattern | None:
-        """The query's components; None where the chains' classes do not resolve it."""
+    def pattern(
+        self, query: LinearQuery, *, exact: frozenset[BlockKey] | None = None
+    ) -> Pattern | None:
+        """The query's components; None where the chains' classes do not resolve it.
+
+        Args:
+            exact: the components that are not zero; by default those above rounding.
+        """
         terms = []
         for term in query.terms:
             if any(not self._resolves(a, w) for a, w in term.by_axis.items()):
                 return None
             axes = {a: self._components(a, w) for a, w in term.by_axis.items()}
             terms.append(PatternTerm(float(term.coefficient), axes))
-        return Pattern(self, tuple(terms), query)
+        return Pattern(self, tuple(terms), query, exact)
+
+    def resolves(self, query: LinearQuery) -> bool:
+        """Whether the chains' classes tell apart what the query tells apart."""
+        return all(self._resolves(f.axis, f.weights) for t in query.terms for f in t.factors)
 
     def n_cells(self, block: BlockKey) -> int:
         """Cells of a block, phantoms included."""

@@ -4,9 +4,10 @@
 -- KEYS[3] list   {population}:charges       one entry per charge, for ever
 -- KEYS[4] hash   {population}:reservations  job -> plan
 -- KEYS[5] hash   {population}:open          job -> 1, while neither published nor burnt
+-- KEYS[6] list   {population}:paid:<s>      questions that budget was spent on, for ever
 -- ARGV[1] job  ARGV[2] nonce  ARGV[3] fence  ARGV[4] ledger version planned on
 -- ARGV[5] snapshot  ARGV[6] spent after (population)  ARGV[7] spent after (snapshot)
--- ARGV[8] plan (JSON)  ARGV[9..] charges (JSON)
+-- ARGV[8] plan (JSON)  ARGV[9] number n of paid questions  then n of them, then charges (JSON)
 -- returns {code, version}: 1 reserved, 0 over the limit, 2 reserved before, 3 stale version,
 --   4 fenced off, 5 malformed
 -- Checks everything before the first write: a script that fails half-way is not rolled back.
@@ -15,7 +16,9 @@ local function less(a, b)
   if #a ~= #b then return #a < #b end
   return a < b
 end
-if #ARGV < 9 then return {5, 0} end
+if #ARGV < 10 or not string.match(ARGV[9], '^%d+$') then return {5, 0} end
+local first = 10 + tonumber(ARGV[9])
+if #ARGV < first then return {5, 0} end
 for i = 3, 7 do
   if i ~= 5 and not string.match(ARGV[i], '^%d+$') then return {5, 0} end
 end
@@ -27,7 +30,8 @@ if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 1 then return {2, tonumber(had[2])
 if had[2] ~= ARGV[4] then return {3, tonumber(had[2])} end
 if not had[5] or less(ARGV[6], had[4]) or less(ARGV[7], had[5]) then return {5, 0} end
 if less(had[3], ARGV[6]) then return {0, tonumber(had[2])} end
-for i = 9, #ARGV do redis.call('RPUSH', KEYS[3], ARGV[i]) end
+for i = 10, first - 1 do redis.call('RPUSH', KEYS[6], ARGV[i]) end
+for i = first, #ARGV do redis.call('RPUSH', KEYS[3], ARGV[i]) end
 redis.call('HSET', KEYS[2], 'spent', ARGV[6], 'spent:' .. ARGV[5], ARGV[7])
 redis.call('HSET', KEYS[4], ARGV[1], ARGV[8])
 redis.call('HSET', KEYS[5], ARGV[1], '1')

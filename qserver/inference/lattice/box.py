@@ -1,0 +1,45 @@
+"""A query of several terms that is the indicator of a product of sets, as the one term it is.
+
+Only so is a cell of a table known for the query's own row, however the query was written.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from qserver.grid import class_grid
+from qserver.primitive import MAX_KEY_GRID
+from qserver.query import LinearQuery, linear_query
+from qserver.weights import indicator
+
+
+def as_box(row: LinearQuery) -> LinearQuery:
+    """`row`, or the single term that it equals, where it is the indicator of a product of sets.
+
+    Beyond the grid up to which equal vectors share a key, no two forms of a row meet anyway.
+    """
+    if len(row.terms) < 2:
+        return row
+    grid = class_grid(row)
+    if grid.n_cells > MAX_KEY_GRID:
+        return row
+    values = grid.values(row)
+    inside = np.asarray(values != 0)
+    if not bool((values[inside] == row.denominator).all()):
+        return row
+    axes = range(inside.ndim)
+    sides = [
+        np.asarray(inside.any(axis=tuple(b for b in axes if b != a)), dtype=bool) for a in axes
+    ]
+    if not bool((reduce(np.logical_and.outer, sides, np.ones((), bool)) == inside).all()):
+        return row
+    chosen = {
+        classes.axis: indicator(
+            row.sizes[classes.axis], np.flatnonzero(side[classes.dense]).tolist()
+        )
+        for classes, side in zip(grid.axes, sides, strict=True)
+        if not side.all()
+    }
+    return linear_query(row.sizes, [(1, chosen)])

@@ -1,0 +1,143 @@
+"""Live measured rows, and what given weights on them make of a query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from qserver.charge import NANO
+from qserver.errors import InputError
+from qserver.history import AnyMeasurement, Measurement
+from qserver.inference.blue import NEW, Combinations, noise_of, only_combination
+from qserver.inference.classes import FloatArray
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.posterior import Posterior, weighted_sum
+from qserver.inference.refined import Refined, WaterFill, Weights
+from qserver.inference.tail import safe_half_width
+from qserver.primitive import Primitive
+
+
+class LiveRows:
+    """The live measurements of one snapshot by id, and the rows among them by key."""
+
+    def __init__(self) -> None:
+        self._measurements: list[AnyMeasurement] = []
+        self._direct: dict[str, list[int]] = {}
+
+    def measurement(self, number: int) -> Measurement:
+        """The live row of this id."""
+        found = self._measurements[number]
+        if not isinstance(found, Measurement):
+            raise InputError("number", "be the id of a row, not of a table", number)
+        return found
+
+    def live(self, number: int) -> AnyMeasurement:
+        """The live measurement of this id, a row or a table."""
+        return self._measurements[number]
+
+    def _rows(self) -> list[Measurement]:
+        return [m for m in self._measurements if isinstance(m, Measurement)]
+
+    @property
+    def n_measurements(self) -> int:
+        """Number of live measurements: the id that the next new one gets."""
+        return len(self._measurements)
+
+    def half_width_after(
+        self, weights: Weights, alphas_nano: Mapping[int, int], *, confidence: float, step: Fraction
+    ) -> float:
+        """Half-width that given weights will have, in records, once rows are raised.
+
+        Args:
+            weights: pairs of a measurement's id, or `NEW`, and its weight.
+            alphas_nano: 1 / b in nano-epsilon of the rows that are raised, and of `NEW`.
+            step: lattice step of the new row, in records.
+        """
+        scales = [
+            NANO / alphas_nano[i] if i in alphas_nano else self.measurement(i).scale
+            for i, _ in weights
+        ]
+        sizes = np.abs(np.array([w for _, w in weights]))
+        noise = safe_half_width(sizes * _array(scales), confidence)
+        return noise + self._allowance(weights, confidence, step)
+
+    def _allowance(self, weights: Weights, confidence: float, step: Fraction) -> float:
+        old = tuple(w for w in weights if w[0] != NEW)
+        known = self._evaluate(old, 0.0, confidence, "stored").posterior.allowance
+        return known + sum(abs(w) * float(step) for i, w in weights if i == NEW)
+
+    def direct(self, primitive: Primitive) -> Weights:
+        """The id and the weight of the row's own noisy measurement, of least noise; or nothing."""
+        own = [m for m in map(self.measurement, self._direct.get(primitive.key, ())) if m.scale]
+        least = min(own, key=lambda m: m.scale, default=None)
+        return () if least is None else ((least.id, self._ratio(primitive, least.id)),)
+
+    def refined_rows(
+        self,
+        weights: Weights,
+        *,
+        half_width: float,
+        confidence: float,
+        step: Fraction,
+        price: Callable[[int], float],
+    ) -> list[Refined]:
+        """Ways to raise several rows, so that given weights meet a target.
+
+        Args:
+            weights: pairs of a measurement's id, or `NEW`, and its weight.
+            half_width: target in records.
+            step: lattice step of the new row, in records.
+            price: of a unit of alpha of a row by id, > 0.
+        """
+        weights = tuple((i, w) for i, w in weights if w)
+        if not weights:
+            return []
+        scales = [math.inf if i == NEW else self.measurement(i).scale for i, _ in weights]
+        fill = WaterFill(
+            np.array([i for i, _ in weights]),
+            np.array([w for _, w in weights]),
+            np.array(scales),
+            self._allowance(weights, confidence, step),
+        )
+        prices = np.array([price(i) for i, _ in weights])
+        found = [
+            fill.solve(shape, confidence=confidence, target=half_width)
+            for shape in fill.shapes(prices)
+        ]
+        return [f for f in found if f is not None]
+
+    def _only(self, known: RowEstimate) -> Combinations:
+        rows = [self.measurement(i) for i in known.ids]
+        return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
+
+    def _own_rows(self, primitive: Primitive) -> list[Measurement] | list[None]:
+        """The noisy measurements of this very row, or [None]."""
+        rows = map(self.measurement, self._direct.get(primitive.key, ()))
+        own = [m for m in rows if not m.is_public and self._ratio(primitive, m.id) == 1.0]
+        return own or [None]
+
+    def _evaluate(
+        self, weights: Weights, float_error: float, confidence: float, method: str
+    ) -> RowEstimate:
+        rows = [self.measurement(i) for i, _ in weights]
+        values = np.array([w for _, w in weights])
+        total = weighted_sum(values, [m.value_float for m in rows])
+        scales = np.abs(values) * _array([m.scale for m in rows])
+        lattice = float(np.abs(values) @ _array([m.lattice_allowance for m in rows]))
+        posterior = Posterior(total.value, scales, lattice + total.error + float_error)
+        half_width = posterior.half_width(confidence)
+        return RowEstimate(weights, posterior, confidence, half_width, method, float_error)
+
+    def _ratio(self, primitive: Primitive, measurement_id: int) -> float:
+        """The row as a multiple of a measured one of the same key: 1 unless S is a mere bound."""
+        measured = self.measurement(measurement_id).row
+        if primitive.exact or primitive.row == measured:
+            return 1.0
+        return float(primitive.row.terms[0].coefficient / measured.terms[0].coefficient)
+
+
+def _array(values: list[float]) -> FloatArray:
+    return np.array(values, dtype=np.float64)

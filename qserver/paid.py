@@ -1,0 +1,73 @@
+"""Paid questions: what was asked when budget was spent, in the order of the spends.
+
+They are public, and all that the planner of blocks goes by: what was asked shows what may be asked
+again. A process that reads the same list comes to the same plans.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qserver.query import LinearQuery, query_from_document
+
+Base = tuple[tuple[tuple[tuple[int, int], ...], float], ...]
+"""Blocks with their alphas in epsilon per record. A block names per attribute that it tells apart
+the number of its parts, phantoms included."""
+
+
+@dataclass(frozen=True)
+class PaidQuestion:
+    """A question that budget was spent on.
+
+    Args:
+        row: primitive row of the query.
+        half_width: that its answer was to have, in records of the row.
+        confidence: 1 - delta.
+        kind: of the plan that met it.
+        price_nano: what it cost; of a workload the first question bears all of it.
+        base: the best base for what was asked so far, where one was fitted for this question.
+    """
+
+    row: LinearQuery
+    half_width: float
+    confidence: float
+    kind: str
+    price_nano: int
+    base: Base | None = None
+
+    def to_json(self) -> str:
+        """The question as JSON text; floats survive exactly."""
+        plain: dict[str, Any] = {
+            "row": self.row.to_document(),
+            "half_width": self.half_width,
+            "confidence": self.confidence,
+            "kind": self.kind,
+            "price": self.price_nano,
+        }
+        if self.base is not None:
+            plain["base"] = [[[list(part) for part in block], alpha] for block, alpha in self.base]
+        return json.dumps(plain)
+
+    @classmethod
+    def from_json(cls, text: str, sizes: Sequence[int]) -> PaidQuestion:
+        """The question that `to_json` wrote."""
+        plain = json.loads(text)
+        base = plain.get("base")
+        return cls(
+            row=query_from_document(sizes, plain["row"]),
+            half_width=float(plain["half_width"]),
+            confidence=float(plain["confidence"]),
+            kind=plain["kind"],
+            price_nano=plain["price"],
+            base=None if base is None else _base(base),
+        )
+
+
+def _base(plain: Sequence[Sequence[Any]]) -> Base:
+    return tuple(
+        (tuple((int(axis), int(n_parts)) for axis, n_parts in block), float(alpha))
+        for block, alpha in plain
+    )

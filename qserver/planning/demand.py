@@ -1,0 +1,103 @@
+"""What was asked and paid for: requirements, predicates, rent, and the bases fitted to them.
+
+A function of the paid questions in their order and of the lattice, whoever computes it and when:
+a question that was not paid for leaves no trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from qserver.inference.lattice.pattern import Pattern
+from qserver.paid import PaidQuestion
+from qserver.planning.bought import Bought
+from qserver.planning.recombined import SeenPredicates
+from qserver.planning.star import Star, calibrate, uses
+from qserver.planning.wanted import MAX_WANTED, Want, Wanted
+from qserver.primitive import primitive
+from qserver.query import LinearQuery
+
+MAX_PARTS = 256
+"""Components times terms of a query that a base may be fitted to."""
+
+
+@dataclass
+class Demand:
+    """The demand of one snapshot.
+
+    Args:
+        wanted: requirements that matter.
+        rent_nano: what was spent on own rows, by class of precision.
+        stars: the latest base, by class of precision.
+    """
+
+    wanted: Wanted = field(default_factory=Wanted)
+    seen: SeenPredicates = field(default_factory=SeenPredicates)
+    rent_nano: dict[int, int] = field(default_factory=dict)
+    stars: dict[int, Star] = field(default_factory=dict)
+
+    def with_want(self, want: Want) -> Wanted:
+        """What would be wanted once this is paid for; nothing is changed."""
+        wanted = self.wanted.copy()
+        _remember(wanted, self.seen.copy(), want)
+        return wanted
+
+    def rented(self, octave: int) -> int:
+        """What was spent on own rows in this class of precision and looser ones."""
+        return sum(r for o, r in self.rent_nano.items() if o <= octave)
+
+    def take_in(self, paid: PaidQuestion, bought: Bought) -> None:
+        """Add a paid question."""
+        want = want_of(bought, paid.row, half_width=paid.half_width, confidence=paid.confidence)
+        if want is None:
+            return
+        _remember(self.wanted, self.seen, want)
+        star = None if paid.base is None else Star.of_base(bought, paid.base)
+        if star is not None:
+            self.stars[want.octave] = star
+            calibrate(bought, star, self.wanted.up_to(want.octave))
+        if paid.kind != "blocks":
+            self.rent_nano[want.octave] = self.rent_nano.get(want.octave, 0) + paid.price_nano
+        self._trim(bought, want.octave)
+
+    def _trim(self, bought: Bought, octave: int) -> None:
+        """Of too many requirements keep those that the latest base is hardest pressed by."""
+        wants, star = self.wanted.wants, self.stars.get(octave)
+        if len(wants) <= MAX_WANTED:
+            return
+        if star is None:
+            self.wanted.forget(wants[: -MAX_WANTED // 2])
+            return
+        looser = self.wanted.up_to(octave)
+        kept = set(np.argsort(-uses(bought, star, looser))[: MAX_WANTED // 2].tolist())
+        self.wanted.forget([w for i, w in enumerate(looser) if i not in kept])
+
+
+def want_of(
+    bought: Bought, row: LinearQuery, *, half_width: float, confidence: float
+) -> Want | None:
+    """The requirement seen from the lattice; None where no blocks can be bought for it."""
+    axes = {a for t in row.terms for a in t.by_axis}
+    n_parts = len(row.terms) ** 2
+    for axis in axes:
+        n_parts *= bought.lattice.chains[axis].n_levels
+        if n_parts > MAX_PARTS:
+            return None
+    pattern = bought.pattern(primitive(row))
+    if pattern is None or not _has_table(bought, pattern):
+        return None
+    return Want.of(pattern, half_width=half_width, confidence=confidence)
+
+
+def _has_table(bought: Bought, pattern: Pattern) -> bool:
+    """Whether every component of the row has a block that can be measured, or is reached."""
+    return all(not j or bought.is_candidate(j) for j in pattern.energies)
+
+
+def _remember(wanted: Wanted, seen: SeenPredicates, want: Want) -> None:
+    """Want it, and what it suggests."""
+    wanted.add(want)
+    for other in seen.combined_with(want.pattern):
+        wanted.add(replace(want, pattern=other))

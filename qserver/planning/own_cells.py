@@ -1,0 +1,97 @@
+"""Which measured rows and cells of tables may share one chain of noises.
+
+Answers to one row are drawn each from the newest. So a row is paired with one cell at most: that of
+the first table which has it as a cell, on the same lattice step. A row that was measured twice over
+is paired with none: its noises are independent, and inference takes them for that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from qserver.history import Measurement, TableMeasurement
+from qserver.inference.engine import InferenceEngine
+from qserver.plan import TableCell
+from qserver.product_partition import ProductPartition
+from qserver.query import LinearQuery
+
+Axes = tuple[int, ...]
+_MAX_CELLS = 1 << 15
+
+
+@dataclass(frozen=True)
+class Home:
+    """The cell that a row is paired with, and its table."""
+
+    table: TableMeasurement
+    cell: TableCell
+
+
+@dataclass
+class OwnCells:
+    """The pairs, found as the history grows; all of it follows from the live measurements."""
+
+    _n_seen: int = 0
+    _counts: Counter[str] = field(default_factory=Counter)
+    _rows: defaultdict[Axes, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _tables: defaultdict[Axes, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _cells: dict[tuple[str, LinearQuery], int | None] = field(default_factory=dict)
+
+    def n_measured(self, engine: InferenceEngine, key: str) -> int:
+        """How many measurements there are of the row with this key."""
+        self._follow(engine)
+        return self._counts[key]
+
+    def homes(self, engine: InferenceEngine, row: LinearQuery) -> dict[Fraction, Home]:
+        """The cell that a row is paired with, if it is measured on this lattice step, per step."""
+        self._follow(engine)
+        found: dict[Fraction, Home] = {}
+        for number in self._tables[row.scope]:
+            table = engine.live(number)
+            if not isinstance(table, TableMeasurement) or table.step in found:
+                continue
+            cell = self.cell_of(table.partition, row)
+            if cell is not None:
+                found[table.step] = Home(table, TableCell(number, cell))
+        return found
+
+    def rows_of(
+        self, engine: InferenceEngine, partition: ProductPartition, *, table: int | None
+    ) -> Iterator[tuple[int, Measurement]]:
+        """Cells of a table with the rows that are paired with them.
+
+        Args:
+            table: its id; None for one that is not measured yet.
+        """
+        self._follow(engine)
+        for number in self._rows[tuple(a.axis for a in partition.axes)]:
+            row = engine.measurement(number)
+            cell = self.cell_of(partition, row.row) if self._counts[row.key] == 1 else None
+            if cell is None:
+                continue
+            home = self.homes(engine, row.row).get(row.step)
+            if home is None or home.cell.table == table:
+                yield cell, row
+
+    def cell_of(self, partition: ProductPartition, row: LinearQuery) -> int | None:
+        """`partition.cell_of`, remembered."""
+        key = (partition.key, row)
+        if key not in self._cells:
+            if len(self._cells) >= _MAX_CELLS:
+                self._cells.clear()
+            self._cells[key] = partition.cell_of(row)
+        return self._cells[key]
+
+    def _follow(self, engine: InferenceEngine) -> None:
+        for number in range(self._n_seen, engine.n_measurements):
+            found = engine.live(number)
+            if isinstance(found, TableMeasurement):
+                self._tables[tuple(a.axis for a in found.partition.axes)].append(number)
+                continue
+            self._counts[found.key] += 1
+            if not found.is_public and len(found.row.terms) == 1:
+                self._rows[found.row.scope].append(number)
+        self._n_seen = engine.n_measurements

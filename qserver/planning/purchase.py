@@ -1,0 +1,35 @@
+"""What a plan buys: rows and tables, with their charges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qserver.charge import AnyCharge, Charge, TableCharge
+from qserver.plan import PlannedRow, PlannedTable
+
+_JOB = "plan"
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """Rows and tables to measure or refine."""
+
+    rows: tuple[PlannedRow, ...] = ()
+    tables: tuple[PlannedTable, ...] = ()
+
+    @property
+    def charges(self) -> list[AnyCharge]:
+        """What the ledger would be charged."""
+        return [
+            *(Charge(row.row, row.charge_nano, _JOB) for row in self.rows),
+            *(TableCharge(t.partition, t.charge_nano, t.paid, _JOB) for t in self.tables),
+        ]
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A purchase with the rise of what is spent, and what is spent afterwards, in nano-epsilon."""
+
+    purchase: Purchase
+    price_nano: int
+    spent_after_nano: int

@@ -1,0 +1,164 @@
+"""A product partition: every cell of a partition of some attributes' values, as disjoint rows.
+
+A marginal, a histogram and a level of a hierarchy are product partitions; the one without axes has
+a single cell, the total.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import QueryError
+from qserver.grid import AxisClasses
+from qserver.query import LinearQuery, linear_query
+from qserver.weights import Weights, indicator
+
+MAX_TABLE_CELLS = 1 << 16
+"""A larger table would keep its worker busy for many seconds: a cell takes some 25 microseconds."""
+
+
+@dataclass(frozen=True)
+class ProductPartition:
+    """The cells of a product of partitions, in row-major order of `axes`.
+
+    Args:
+        sizes: number of values per attribute of the domain.
+        axes: per attribute that is told apart, in order, its values' parts (two or more, numbered
+            by first occurrence); attributes left out are one part each.
+
+    Raises:
+        QueryError: the axes do not partition attributes of the domain, or the cells are too many.
+    """
+
+    sizes: tuple[int, ...]
+    axes: tuple[AxisClasses, ...]
+
+    def __post_init__(self) -> None:
+        if any(a.axis >= b.axis for a, b in pairwise(self.axes)):
+            raise QueryError("axes", "be in rising order, each once")
+        for parts in self.axes:
+            _check_parts(parts, self.sizes)
+        if self.n_cells > MAX_TABLE_CELLS:
+            raise QueryError("axes", f"have at most {MAX_TABLE_CELLS} cells", self.n_cells)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of parts per axis."""
+        return tuple(a.n for a in self.axes)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells; 1 for the total."""
+        return prod(self.shape)
+
+    @cached_property
+    def key(self) -> str:
+        """Digest that equal partitions of one domain share."""
+        text = json.dumps([list(self.sizes), self.to_document()], separators=(",", ":"))
+        return "table:" + hashlib.sha256(text.encode()).hexdigest()[:40]
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def row(self, cell: int) -> LinearQuery:
+        """The primitive row of one cell: the indicator of its values.
+
+        Raises:
+            QueryError: there is no such cell.
+        """
+        if not 0 <= cell < self.n_cells:
+            raise QueryError("cell", f"be 0 to {self.n_cells - 1}", cell)
+        places = np.unravel_index(cell, self.shape) if self.axes else ()
+        weights = {
+            parts.axis: _part(parts, int(place), self.sizes[parts.axis])
+            for parts, place in zip(self.axes, places, strict=True)
+        }
+        return linear_query(self.sizes, [(1, weights)])
+
+    def cell_of(self, row: LinearQuery) -> int | None:
+        """The cell whose indicator `row` is, or None."""
+        if row.sizes != self.sizes or len(row.terms) != 1 or row.terms[0].coefficient != 1:
+            return None
+        weights = row.terms[0].by_axis
+        if set(weights) != {a.axis for a in self.axes}:
+            return None
+        cell = 0
+        for parts in self.axes:
+            place = _part_of(parts, weights[parts.axis])
+            if place is None:
+                return None
+            cell = cell * parts.n + place
+        return cell
+
+    def to_document(self) -> list[list[Any]]:
+        """Plain JSON values: [axis, stops, part of each run] per axis."""
+        return [[a.axis, list(a.stops), list(a.ids)] for a in self.axes]
+
+    @classmethod
+    def from_document(
+        cls, sizes: Sequence[int], document: Sequence[Sequence[Any]]
+    ) -> ProductPartition:
+        """The partition that `to_document` wrote; QueryError where it is none."""
+        axes = [
+            AxisClasses(int(axis), tuple(map(int, stops)), tuple(map(int, ids)), len(set(ids)))
+            for axis, stops, ids in document
+        ]
+        return cls(tuple(sizes), tuple(axes))
+
+
+def product_partition(
+    sizes: Sequence[int], parts: Mapping[int, Sequence[int] | NDArray[np.integer[Any]]]
+) -> ProductPartition:
+    """The partition in which two values of an axis stay together where their labels are equal.
+
+    Args:
+        parts: per axis a label for every value; an axis of one label is left out.
+    """
+    axes = [_axis_parts(axis, np.asarray(labels)) for axis, labels in sorted(parts.items())]
+    return ProductPartition(tuple(sizes), tuple(a for a in axes if a.n > 1))
+
+
+def _axis_parts(axis: int, labels: NDArray[Any]) -> AxisClasses:
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
+    ids = rank[inverse.ravel()]
+    stops = [*(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
+    runs = [int(ids[stop - 1]) for stop in stops]
+    return AxisClasses(axis, tuple(stops), tuple(runs), len(first))
+
+
+def _check_parts(parts: AxisClasses, sizes: tuple[int, ...]) -> None:
+    if not 0 <= parts.axis < len(sizes):
+        raise QueryError("axis", f"be 0 to {len(sizes) - 1}", parts.axis)
+    rising = all(a < b for a, b in pairwise((0, *parts.stops)))
+    if not rising or parts.stops[-1:] != (sizes[parts.axis],):
+        raise QueryError("stops", f"rise to {sizes[parts.axis]}, the attribute's size")
+    first_seen = list(dict.fromkeys(parts.ids))
+    if len(parts.ids) != len(parts.stops) or first_seen != list(range(parts.n)) or parts.n < 2:
+        raise QueryError("ids", "number two or more parts by first occurrence, one per run")
+    if any(a == b for a, b in pairwise(parts.ids)):
+        raise QueryError("ids", "differ from run to run")
+
+
+def _part(parts: AxisClasses, place: int, size: int) -> Weights:
+    return indicator(size, np.flatnonzero(parts.dense == place).tolist())
+
+
+def _part_of(parts: AxisClasses, weights: Weights) -> int | None:
+    """The part whose indicator these weights are, or None."""
+    if not weights.is_indicator:
+        return None
+    inside = weights.dense == 1
+    place = int(parts.dense[np.argmax(inside)])
+    return place if bool(((parts.dense == place) == inside).all()) else None

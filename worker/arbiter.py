@@ -1,0 +1,66 @@
+"""A spend's sections of the journal, which decides between two workers of one population.
+
+Under the journal's lock either the released answers are written first, and are then published by
+whoever holds the lease, or the reservation is burnt first, and nothing is ever drawn for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qserver.storage.records import Reservation
+from worker.journal import Journal
+from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
+
+
+def write_reserved(journal: Journal, reservation: Reservation, *, ledger_version: int) -> None:
+    """Write down what a job is charged: a line for each row and table, by its rise of alpha.
+
+    Args:
+        ledger_version: the store's, after the charge.
+    """
+    lines = tuple(ChargeLine(planned.key, planned.charge_nano) for planned in reservation.planned)
+    with journal.exclusive():
+        journal.append(
+            Reserved(
+                job=reservation.job,
+                ledger_version=ledger_version,
+                spent_nano_after=reservation.spent_after_nano,
+                charges=lines,
+            )
+        )
+
+
+def write_released(
+    journal: Journal, reservation: Reservation, indices: Sequence[Sequence[int]]
+) -> bool:
+    """Write the released answers down; False when the reservation was burnt meanwhile.
+
+    Args:
+        indices: lattice indices per planned row and table.
+    """
+    rows = tuple(
+        ReleasedRow(planned.key, tuple(found))
+        for planned, found in zip(reservation.planned, indices, strict=True)
+    )
+    with journal.exclusive():
+        if journal.is_burnt(reservation.job):
+            return False
+        journal.append(Released(reservation.job, rows))
+    return True
+
+
+def released_or_burnt(journal: Journal, job: str) -> Released | None:
+    """The answers of a job that was begun before, or None: it is burnt then, now at the latest."""
+    with journal.exclusive():
+        released = journal.released(job)
+        if released is None and not journal.is_burnt(job):
+            journal.append(Burnt(job))
+    return released
+
+
+def write_burnt(journal: Journal, job: str) -> None:
+    """Write down that a job's answer will never be drawn; nothing where that is written."""
+    with journal.exclusive():
+        if not journal.is_burnt(job):
+            journal.append(Burnt(job))

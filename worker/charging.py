@@ -1,0 +1,34 @@
+"""What a plan reserves and what it is charged, line by line of the ledger."""
+
+from __future__ import annotations
+
+from qserver.charge import AnyCharge, Charge, TableCharge
+from qserver.planning.planner import Plan
+from qserver.replica import Replica
+from qserver.storage.records import Request, Reservation
+
+
+def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) -> Reservation:
+    """The reservation of a plan that was made on the replica's present state."""
+    return Reservation(
+        job=job,
+        request=request,
+        rows=plan.rows,
+        spent_before_nano=replica.present.budget.spent_nano,
+        spent_after_nano=replica.spent_after(plan),
+        n_history=replica.n_events,
+        weights=plan.weights,
+        tables=plan.tables,
+        paid=tuple(question.to_json() for question in plan.paid),
+    )
+
+
+def charges_of(reservation: Reservation) -> list[AnyCharge]:
+    """One charge per row and table: the rise of its alpha, less what cells' rows have paid."""
+    job = reservation.job
+    rows = [Charge(row.row, row.charge_nano, job) for row in reservation.rows]
+    tables = [
+        TableCharge(table.partition, table.charge_nano, table.paid, job)
+        for table in reservation.tables
+    ]
+    return [*rows, *tables]
