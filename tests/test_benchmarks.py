@@ -13,19 +13,32 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.__main__ import DOCUMENT, RESULTS, main
+from benchmarks.adult_questions import mixed_predicates
 from benchmarks.budget_methods import Asked, Counts, Planned
 from benchmarks.hindsight import Blocks, Chain, Target, best_price
+from benchmarks.lifetime import METHODS as LIFETIME_METHODS
 from benchmarks.load import ROOT
 from benchmarks.machine import Times
 from benchmarks.ranges import UNIT_NANO, Question, holds
 from benchmarks.registry import benchmark_names
+from benchmarks.streams import Asked as LifetimeAsked
 from benchmarks.tables import Report, table_text, value_text, with_table
 from benchmarks.workloads import QuerySource, Segments
 
 from qserver.primitive import primitive
 from qserver.requirement import Requirement
 
-NAMES = ["apex", "blocks_spend", "blue", "coverage", "posterior", "ranges", "serve", "spend"]
+NAMES = [
+    "apex",
+    "blocks_spend",
+    "blue",
+    "coverage",
+    "lifetime",
+    "posterior",
+    "ranges",
+    "serve",
+    "spend",
+]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
 
 
@@ -81,6 +94,28 @@ def test_blocks_spend_less_than_direct_measuring_and_no_less_than_the_best_block
     for row in rows.values():
         assert row["checked"] > 0
         assert row["violated_percent"] <= 20
+
+
+def test_the_more_a_method_reuses_the_more_questions_the_limit_answers(tmp_path: Path) -> None:
+    """100 questions: the limit is reached by all, and never passed."""
+    rows = {r["method"]: r for r in quick_document("lifetime", tmp_path)["rows"]}
+    methods = [rows[m] for m in ("naive", "exact cache", "the paper's rule", "rent or buy")]
+    answered = [r["at_100"] for r in methods]
+    assert 10 <= answered[0] <= answered[1] <= answered[2] < 100
+    assert 0.9 * answered[2] <= answered[3] < 100
+    assert all(0.9 < r["spent"] <= 1.0 for r in methods)
+    # Of 50 intervals that miss with 9 percent each, 16 do with probability 1e-5.
+    assert all(r["checked"] > 0 and r["violated_percent"] < 32 for r in methods)
+
+
+def test_in_hindsight_all_loose_questions_are_answered_and_hardly_any_tight_one() -> None:
+    """Within 1,000 records at 0.8 a count costs 0.0016; within half a record, over the limit."""
+    (query,) = {a.query for a in mixed_predicates(1, n=1)}
+    loose = [LifetimeAsked(query, Requirement(2_000.0, 0.8))] * 10
+    tight = [LifetimeAsked(query, Requirement(1.0, 0.999))] * 10
+    clairvoyant = LIFETIME_METHODS["clairvoyant"]
+    assert clairvoyant(loose, 1).answered == {10: 10}
+    assert clairvoyant(loose[:4] + tight[:6], 1).answered == {10: 4}
 
 
 def test_the_apex_batches_are_planned_as_one_and_hold(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from qserver.planning.wanted import Wanted
 
 from .machine import Times
 from .streams import Asked
-from .synthetic_noise import Snapshot
+from .synthetic_noise import LIMIT_NANO, Snapshot
 
 _ALL_CHECKED = 2_000
 _EVERY = 10
@@ -54,11 +54,17 @@ def snapshot_for(
     phi: float,
     seed: int = 0,
     is_total: bool = True,
+    limit_nano: int = LIMIT_NANO,
 ) -> Snapshot:
     """An empty snapshot under the rule."""
-    generator = np.random.default_rng(seed)
-    rule = RentOrBuy(phi)
-    return Snapshot(tuple(sizes), relation, rule=rule, is_total=is_total, generator=generator)
+    return Snapshot(
+        tuple(sizes),
+        relation,
+        rule=RentOrBuy(phi),
+        is_total=is_total,
+        generator=np.random.default_rng(seed),
+        limit_nano=limit_nano,
+    )
 
 
 def play(snapshot: Snapshot, stream: Iterable[Asked]) -> Played:

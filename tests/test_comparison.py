@@ -1,0 +1,87 @@
+"""The comparison page shows the figures that the benchmarks measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from benchmarks.__main__ import RESULTS
+from benchmarks.load import ROOT
+from benchmarks.tables import value_text
+
+PAGE = ROOT / "docs" / "comparison.md"
+_COLUMNS = ["workload", "relation", "system", "reference", "obtained", "qserver", "benchmark"]
+
+Row = Mapping[str, str]
+
+
+def page_rows() -> list[Row]:
+    """The rows of the budget table; `same` in the first column is filled in."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("| workload"))
+    rows: list[Row] = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        row = dict(zip(_COLUMNS, cells, strict=True))
+        if row["workload"].startswith("same"):
+            row["workload"] = f"{rows[-1]['workload'].split(':')[0]}: {row['workload']}"
+        rows.append(row)
+    return rows
+
+
+def measured(name: str, wanted: Mapping[str, str], column: str) -> str:
+    """One figure of a full run's results, as the tables show it."""
+    document: Mapping[str, Any] = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    (row,) = [r for r in document["rows"] if all(r[k] == v for k, v in wanted.items())]
+    return value_text(row[column])
+
+
+def blocks_stream(row: Row) -> str:
+    """The stream of `blocks_spend` that a row of the page is about."""
+    if row["workload"].startswith("covid"):
+        return "covid, Zipf 1" if "Zipf 1" in row["workload"].split(":")[-1] else "covid, Zipf 0"
+    return "citibike" if row["workload"].startswith("citibike") else "1-D ranges"
+
+
+def expected_of_blocks(row: Row) -> str:
+    wanted = {"stream": blocks_stream(row), "relation": row["relation"]}
+    return measured("blocks_spend", wanted, "end")
+
+
+def expected_of_apex(row: Row) -> str:
+    batches = {"QW1: ": "QW1: bins at 0.02", "then QW2": "QW2: prefixes at 0.02"}
+    found = [b for start, b in batches.items() if row["workload"].startswith(start)]
+    return measured("apex", {"batch": found[0] if found else "QW1 at 0.01"}, "spent")
+
+
+def expected_of_lifetime(_row: Row) -> str:
+    return measured("lifetime", {"method": "rent or buy"}, "at_10000")
+
+
+EXPECTED: Mapping[str, Callable[[Row], str]] = {
+    "`blocks_spend`": expected_of_blocks,
+    "`apex`": expected_of_apex,
+    "`lifetime`": expected_of_lifetime,
+}
+
+
+@pytest.mark.parametrize("row", page_rows(), ids=lambda r: f"{r['workload'][:30]} {r['system']}")
+def test_each_figure_of_ours_is_that_of_a_full_run(row: Row) -> None:
+    assert row["qserver"] == EXPECTED[row["benchmark"]](row)
+
+
+@pytest.mark.parametrize("row", [r for r in page_rows() if r["obtained"] == "same run"])
+def test_a_reference_of_the_same_run_is_that_of_the_run(row: Row) -> None:
+    method = row["system"].split(",")[0].removesuffix(" on our cell ledger")
+    wanted = {"method": method.replace("the source paper's", "the paper's")}
+    assert row["reference"] == measured("lifetime", wanted, "at_10000")
+
+
+def test_every_row_says_how_its_reference_was_obtained() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert all(f"**{row['obtained']}**" in text for row in page_rows())
+    assert {row["relation"] for row in page_rows()} == {"add-remove", "replace-one"}
