@@ -17,6 +17,7 @@ from qserver.history import AnyMeasurement, place_measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.proven import proven
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.workload import Question, Verdict, each_alone, plan_workload
 from qserver.primitive import Primitive
@@ -108,7 +109,7 @@ class Replica:
 
     def plan(self, query: Primitive, requirement: Requirement) -> Plan:
         """The cheapest plan on the state last read."""
-        return plan_answer(
+        plan = plan_answer(
             query,
             requirement,
             engine=self.engine,
@@ -118,12 +119,13 @@ class Replica:
             allowed_nano=self._allowed_nano,
             out_of_time=self._deadline(),
         )
+        return proven(plan, ledger=self.ledger, allowed_nano=self._allowed_nano)
 
     def plan_workload(
         self, questions: Sequence[Question], *, verdict: Verdict = each_alone
     ) -> Plan:
         """The cheapest plan found that meets many questions at once, on the state last read."""
-        return plan_workload(
+        plan = plan_workload(
             questions,
             engine=self.engine,
             ledger=self.ledger,
@@ -132,6 +134,7 @@ class Replica:
             verdict=verdict,
             out_of_time=self._deadline(n_questions=len(questions)),
         )
+        return proven(plan, ledger=self.ledger, allowed_nano=self._allowed_nano)
 
     @property
     def _allowed_nano(self) -> int:

@@ -8,12 +8,14 @@ maximum      the greatest entry of a sum of losses: exact while it can be, else 
 loss         one row's loss as small tables over the classes of its own attributes
 table, partition        sums of such tables, and the classes that they are written down on
 elimination, shifting   two ways to bound a sum whose product grid is too large to write down
+search       a proof, by branch and bound, that no cell's loss passes a level
 
 planner      the plan for one question: rows alone, or blocks where the rule says so
 candidates   the ways by rows alone
 purchase     what a plan buys: rows and tables, with their charges
 bought       what is there, seen by the planner: tables and rows, and what they say of a query
 own_cells    which rows and cells of tables may share one chain of noises
+proven       a plan that only the quick bound refuses, taken where the loss is proven to fit
 
 Blocks are all cells of a product of partitions, measured at one scale; each is a table.
 

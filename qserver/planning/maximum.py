@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from qserver.planning.elimination import eliminate, is_narrow
 from qserver.planning.loss import Shape
 from qserver.planning.partition import Indices
+from qserver.planning.search import greatest_within
 from qserver.planning.shifting import ShiftedSum
 from qserver.planning.table import LossTable, Table, zero_table
 from qserver.query import LinearQuery
@@ -114,6 +115,26 @@ class Maximum:
         refunds.sort(key=lambda p: -self._units.get(p.row, 0))
         twin.add(refunds[:_MAX_PRICED])
         return twin.top
+
+    def within(
+        self, payments: Sequence[Payment], level: int, *, where: Mapping[int, Indices]
+    ) -> int | None:
+        """A bound of the greatest sum with these payments too that is at most `level`, in units.
+
+        Slower than `top_with`: where that bound is loose, a search tries to do better. Nothing is
+        changed. None where no such bound was found.
+
+        Args:
+            where: per axis the values of the cells that matter; axes left out have all.
+        """
+        twin = self.copy()
+        twin.add(payments)
+        if twin.top <= level:
+            return twin.top
+        if twin._dense is not None or twin._narrow:
+            return None
+        tables = [t.restricted_to(where) for t in twin._sum.tables]
+        return greatest_within(tables, level=level)
 
     def _top_with_rises(self, payments: Sequence[Payment]) -> int:
         losses = self._losses(payments)

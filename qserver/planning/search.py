@@ -1,0 +1,224 @@
+"""A proof that no cell passes a level: branch and bound over a sum of tables.
+
+Axes are settled one after the other. What the axes not settled yet can still add is bounded by
+mini-buckets, made once: tables that end in the same axis are added up as far as there is room and
+maximised over it. A branch whose bound is at most the level is closed. So a finished search shows
+that no value passes the level, and the greatest bound that closed a branch bounds them all.
+
+References:
+    Kask and Dechter (2001), "A general scheme for automatic generation of search heuristics from
+    specification dependencies": mini-buckets that guide branch and bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from qserver.planning.partition import Indices, Partition, common, parents
+from qserver.planning.table import Layout, Table, Values, total
+
+MAX_NODES = 2_000
+_MAX_GROUP = 1 << 15
+# Beside what the tables hold already: 2^23 entries are 64 MiB.
+_MAX_ENTRIES = 1 << 23
+
+
+def greatest_within(
+    tables: Sequence[Table], *, level: int, max_nodes: int = MAX_NODES
+) -> int | None:
+    """A bound of the greatest value of the sum, if it can be shown to be at most `level`.
+
+    Args:
+        tables: whose sum is looked at, at least one; entries of any sign.
+        level: what no value must pass.
+        max_nodes: steps before the search gives up.
+
+    Returns:
+        A bound between the greatest value and `level`; None where some value passes the level, or
+        the search gave up.
+    """
+    scopes = _merged(tables)
+    if scopes is None:
+        return None
+    classes = _common_classes(scopes)
+    everywhere = sum(int(t.values) for t in scopes if not t.layout.axes)
+    search = _Search(_levels(scopes, classes), level, max_nodes)
+    return search.bound if search.closes(everywhere) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Factor:
+    """A table over some axes in the order in which they are settled.
+
+    Args:
+        places: of its axes in that order.
+        values: one axis each, on the table's own classes.
+        seen: class of the table per common class, of each axis.
+    """
+
+    places: tuple[int, ...]
+    values: Values
+    seen: tuple[Indices, ...]
+
+    def along(self, cell: Sequence[int], place: int) -> Values:
+        """Its values over the classes of the axis at `place`, the earlier ones settled."""
+        settled = [p for p in self.places if p < place]
+        index = tuple(int(seen[cell[p]]) for p, seen in zip(settled, self.seen, strict=False))
+        found: Values = self.values[index]
+        return found if len(settled) == len(self.places) else found[self.seen[-1]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """What settling one axis adds, and what bounds all that comes after it.
+
+    Args:
+        size: common classes of the axis.
+        here: tables whose last axis this is.
+        ahead: maximised tables of later axes, over this axis and earlier ones.
+    """
+
+    size: int
+    here: tuple[_Factor, ...]
+    ahead: tuple[_Factor, ...]
+
+
+@dataclass
+class _Search:
+    """One depth-first search.
+
+    Attributes:
+        bound: the greatest bound that closed a branch.
+    """
+
+    levels: Sequence[_Level]
+    level: int
+    nodes_left: int
+    bound: int = field(init=False, default=-(1 << 62))
+
+    def closes(self, everywhere: int) -> bool:
+        """Whether every branch was closed at or below the level.
+
+        Args:
+            everywhere: what every cell has.
+        """
+        return self._closes(0, everywhere, [0] * len(self.levels))
+
+    def _closes(self, place: int, value: int, cell: list[int]) -> bool:
+        if place == len(self.levels):
+            self.bound = max(self.bound, value)
+            return value <= self.level
+        self.nodes_left -= 1
+        if self.nodes_left < 0:
+            return False
+        here = self.levels[place]
+        settled = np.full(here.size, value, dtype=np.int64)
+        for factor in here.here:
+            settled = settled + factor.along(cell, place)
+        bounds = settled.copy()
+        for factor in here.ahead:
+            bounds = bounds + factor.along(cell, place)
+        for choice in np.argsort(-bounds, kind="stable").tolist():
+            if bounds[choice] <= self.level:
+                self.bound = max(self.bound, int(bounds[choice]))
+                return True
+            cell[place] = choice
+            if not self._closes(place + 1, int(settled[choice]), cell):
+                return False
+        return True
+
+
+def _merged(tables: Sequence[Table]) -> list[Table] | None:
+    """One table per set of axes; None where they are too large to write down."""
+    by_scope: dict[tuple[int, ...], list[Table]] = {}
+    for table in tables:
+        by_scope.setdefault(table.layout.axes, []).append(table)
+    merged, n_entries = [], 0
+    for same in by_scope.values():
+        layout = same[0].layout
+        for table in same[1:]:
+            layout = layout.joined_with(table.layout)
+        n_entries += layout.n_entries
+        if n_entries > _MAX_ENTRIES:
+            return None
+        merged.append(total(same))
+    return merged
+
+
+def _common_classes(tables: Sequence[Table]) -> dict[int, Partition]:
+    joined: dict[int, Partition] = {}
+    for table in tables:
+        for axis, partition in table.layout.by_axis.items():
+            joined[axis] = common(joined[axis], partition) if axis in joined else partition
+    return joined
+
+
+def _levels(tables: Sequence[Table], classes: Mapping[int, Partition]) -> list[_Level]:
+    """The levels of a search, the axes of most weight first."""
+    weight = {
+        axis: sum(axis in t.layout.by_axis for t in tables) * np.log1p(p.n)
+        for axis, p in classes.items()
+    }
+    order = sorted(classes, key=lambda a: (-weight[a], a))
+    place = {axis: i for i, axis in enumerate(order)}
+    buckets: list[list[Table]] = [[] for _ in order]
+    for table in tables:
+        if table.layout.axes:
+            buckets[max(place[a] for a in table.layout.axes)].append(table)
+    messages = _messages(buckets, place)
+    levels = []
+    for i, axis in enumerate(order):
+        ahead = [
+            m for source, m in messages if source > i and all(place[a] <= i for a in m.layout.axes)
+        ]
+        levels.append(
+            _Level(
+                classes[axis].n,
+                tuple(_factor(t, place, classes) for t in buckets[i]),
+                tuple(_factor(t, place, classes) for t in ahead),
+            )
+        )
+    return levels
+
+
+def _messages(
+    buckets: Sequence[Sequence[Table]], place: Mapping[int, int]
+) -> list[tuple[int, Table]]:
+    """Mini-buckets maximised over their last axis, with its place."""
+    waiting = [list(bucket) for bucket in buckets]
+    found: list[tuple[int, Table]] = []
+    axes = sorted(place, key=place.__getitem__)
+    for i in reversed(range(len(waiting))):
+        for group in _groups(waiting[i]):
+            message = total(group).maximum_over([axes[i]])
+            found.append((i, message))
+            if message.layout.axes:
+                waiting[max(place[a] for a in message.layout.axes)].append(message)
+    return found
+
+
+def _groups(tables: Sequence[Table]) -> list[list[Table]]:
+    """First fit, the largest first."""
+    found: list[list[Table]] = []
+    layouts: list[Layout] = []
+    for table in sorted(tables, key=lambda t: -t.layout.n_entries):
+        for k, layout in enumerate(layouts):
+            joined = layout.joined_with(table.layout)
+            if joined is layout or joined.n_entries <= _MAX_GROUP:
+                layouts[k] = joined
+                found[k].append(table)
+                break
+        else:
+            layouts.append(table.layout)
+            found.append([table])
+    return found
+
+
+def _factor(table: Table, place: Mapping[int, int], classes: Mapping[int, Partition]) -> _Factor:
+    axes = sorted(table.layout.axes, key=place.__getitem__)
+    values = np.transpose(table.values, [table.layout.axes.index(a) for a in axes])
+    seen = tuple(parents(table.layout.by_axis[a], classes[a]) for a in axes)
+    return _Factor(tuple(place[a] for a in axes), values, seen)
