@@ -67,16 +67,17 @@ class Asking:
         *,
         wait_s: float,
         idempotency: Idempotency | None,
+        by: str = "",
     ) -> Answer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it; see Service.ask."""
         if idempotency is None:
-            found = self._start(name, query, requirement, wait_s)
+            found = self._start(name, query, requirement, wait_s, by)
         else:
             meta = self._datasets.meta(name)
             earlier = self._bind(meta, idempotency, "")
             if earlier:
                 return self._resume(json.loads(earlier), wait_s)
-            found = self._start(name, query, requirement, wait_s)
+            found = self._start(name, query, requirement, wait_s, by)
             self._bind(meta, idempotency, _outcome_json(found))
         return self._wait(found.id, wait_s) if isinstance(found, JobStatus) else found
 
@@ -92,7 +93,7 @@ class Asking:
         )
 
     def _start(
-        self, name: str, query: LinearQuery, requirement: Requirement, wait_s: float
+        self, name: str, query: LinearQuery, requirement: Requirement, wait_s: float, by: str
     ) -> Answer | JobStatus:
         row = primitive(query)
         opened = self._datasets.refresh(name)
@@ -117,18 +118,12 @@ class Asking:
             )
         if price > remaining:
             raise exhausted(row, plan, requirement, remaining)
-        return self._submit(opened.meta, row, query, requirement, need_worker=wait_s > 0)
+        request = Request(opened.meta.name, opened.meta.snapshot, query, requirement, by)
+        return self._submit(opened.meta, row, request, need_worker=wait_s > 0)
 
     def _submit(
-        self,
-        meta: DatasetMeta,
-        row: Primitive,
-        query: LinearQuery,
-        requirement: Requirement,
-        *,
-        need_worker: bool,
+        self, meta: DatasetMeta, row: Primitive, request: Request, *, need_worker: bool
     ) -> JobStatus:
-        request = Request(meta.name, meta.snapshot, query, requirement)
         submission = self._store.submit(
             request,
             population=meta.population,

@@ -22,7 +22,6 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, PortInUseError
 from qserver.storage.embedded import end_with_parent
 
-LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
 _GRACE_S = 20.0
 
@@ -94,17 +93,9 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Held before anything else is started.
 
     Raises:
-        ConfigError: the host is not 127.0.0.1: there are no accounts yet, so whoever can reach
-            the port can spend the budget.
+        ConfigError: the host or the port cannot be had.
         PortInUseError: another program listens there.
     """
-    if host != LOOPBACK:
-        raise ConfigError(
-            "host",
-            f"be {LOOPBACK}",
-            host,
-            hint="There are no accounts yet: whoever reaches the port can spend the budget.",
-        )
     if not 0 <= port <= 65535:
         raise ConfigError("port", "be from 0 to 65535", port)
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -118,7 +109,8 @@ def listen(host: str, port: int) -> socket.socket:
             raise PortInUseError(
                 f"Port {port} of {host} is taken by another program. Choose another with --port."
             ) from exc
-        raise ConfigError("port", f"be open to us ({exc.strerror})", port) from exc
+        field, value = ("port", port) if exc.errno == errno.EACCES else ("host", host)
+        raise ConfigError(field, f"be open to us ({exc.strerror})", value) from exc
     return sock
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from qserver.errors import ConfigError
 
+LOOPBACK = "127.0.0.1"
 _PREFIX = "QSERVER_"
 
 
@@ -20,7 +21,12 @@ class Settings:
     Args:
         redis_url: unix://, redis:// or rediss:// address of the store.
         state_dir: folder of the embedded store and of the worker's private files.
-        host, port: where HTTP listens. Loopback only, as long as there are no accounts.
+        host, port: where HTTP listens.
+        open_access: no accounts: whoever is on this machine may ask, spend and read everything.
+            Loopback only.
+        token_rate, address_rate: requests a second that one token and one address may send, with
+            bursts of four seconds' worth; 0 = without a bound. An open server counts none.
+        n_proxies: proxies in front of HTTP that add to X-Forwarded-For; the address is taken there.
         http_workers, http_threads: gunicorn's processes, and threads in each.
         wait_s: how long a question waits for its answer before it becomes a job, in seconds.
         max_body_bytes: size limit of a request's body.
@@ -38,6 +44,10 @@ class Settings:
     state_dir: Path = Path("qserver-state")
     host: str = "127.0.0.1"
     port: int = 8000
+    open_access: bool = False
+    token_rate: int = 100
+    address_rate: int = 200
+    n_proxies: int = 0
     http_workers: int = 2
     http_threads: int = 8
     wait_s: float = 10.0
@@ -55,6 +65,13 @@ class Settings:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ConfigError(name, f"be from {least:,} to {most:,}", value)
+        if self.open_access and self.host != LOOPBACK:
+            raise ConfigError(
+                "host",
+                f"be {LOOPBACK} where access is open",
+                self.host,
+                hint="Without accounts whoever reaches the port can spend the budget.",
+            )
 
     @classmethod
     def from_environment(
@@ -85,6 +102,9 @@ class Settings:
 
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("port", 1, 65535),
+    ("token_rate", 0, 1_000_000),
+    ("address_rate", 0, 1_000_000),
+    ("n_proxies", 0, 16),
     ("http_workers", 1, 64),
     ("http_threads", 1, 256),
     ("wait_s", 0, 300),

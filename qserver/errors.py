@@ -9,6 +9,11 @@ QServerError
 ├── NotFoundError                 no such dataset, job, population
 ├── NotEstimableError             history cannot give this query
 ├── BudgetExhaustedError          the least price exceeds what remains
+├── AllowanceExhaustedError       the analyst's own allowance cannot pay
+│   └── PaceExceededError         the analyst's own pace cannot pay today
+├── AccessError                   who asks may not
+│   ├── UnauthenticatedError      no token, or none that counts
+│   └── RateLimitedError          too many requests; later again
 ├── IdempotencyError              an idempotency key was used with another body
 ├── StoreError                    Redis
 │   ├── StoreUnavailableError     cannot be reached, or lost half-way
@@ -149,6 +154,59 @@ class BudgetExhaustedError(QServerError):
             f"The answer costs {price_nano / 1e9:.9f} epsilon and "
             f"{remaining_nano / 1e9:.9f} remain. Ask for a longer interval or less confidence."
         )
+
+
+class AllowanceExhaustedError(QServerError):
+    """The answer would pass the allowance that the owner set for its analyst.
+
+    Args:
+        price_nano, remaining_nano: of the analyst's own ledger, in 1e-9 epsilon.
+        more_at: Unix time in seconds from when on it could be paid, or None: never.
+    """
+
+    code = "allowance_exhausted"
+    _whose = "remain of your allowance"
+
+    def __init__(self, *, price_nano: int, remaining_nano: int, more_at: int | None = None) -> None:
+        self.price_nano = price_nano
+        self.remaining_nano = remaining_nano
+        self.more_at = more_at
+        super().__init__(
+            f"The answer costs you {price_nano / 1e9:.9f} epsilon and "
+            f"{remaining_nano / 1e9:.9f} {self._whose}."
+        )
+
+
+class PaceExceededError(AllowanceExhaustedError):
+    """The answer would pass the pace, per 24 hours, that the owner set for its analyst."""
+
+    code = "pace_exceeded"
+    _whose = "remain of your pace for the last 24 hours"
+
+
+class AccessError(QServerError):
+    """Who asks may not do this."""
+
+    code = "forbidden"
+
+
+class UnauthenticatedError(AccessError):
+    """No token came, or one that is malformed, unknown or revoked; which of them is not told."""
+
+    code = "unauthenticated"
+
+    def __init__(self) -> None:
+        super().__init__("Send `Authorization: Bearer TOKEN` with a token that is in force.")
+
+
+class RateLimitedError(AccessError):
+    """Too many requests came from one token or address; one may pass in `retry_after_s`."""
+
+    code = "rate_limited"
+
+    def __init__(self, *, retry_after_s: int) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(f"Too many requests came from you. Try again in {retry_after_s} s.")
 
 
 class IdempotencyError(QServerError):

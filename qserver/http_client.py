@@ -32,13 +32,15 @@ class HttpClient:
     Args:
         url: `http://host[:port][/prefix]`, or https. No user, query or fragment.
         timeout_s: limit for connecting and for each wait on the server, in seconds.
+        token: of an account, or '' for none.
 
     Raises:
-        ConfigError: the URL or the time is malformed.
+        ConfigError: the URL, the time or the token is malformed.
     """
 
     url: str
     timeout_s: float = 30.0
+    token: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -50,6 +52,8 @@ class HttpClient:
             raise ConfigError("url", "be http://HOST:PORT or https://HOST:PORT")
         if not 0 < self.timeout_s <= 86_400:
             raise ConfigError("timeout", "be > 0 and <= 86,400 seconds", self.timeout_s)
+        if not (self.token.isascii() and self.token.isprintable()) or " " in self.token:
+            raise ConfigError("token", "be a token as `qserver account create` printed it")
 
     def get(self, *segments: str, query: Mapping[str, str] | None = None) -> Reply:
         """The answer to GET on the path made of `segments`.
@@ -69,6 +73,8 @@ class HttpClient:
     def _call(self, method: str, path: str, *, body: bytes | None) -> Reply:
         connection = self._connection()
         headers = {"Accept": "application/json, application/problem+json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:

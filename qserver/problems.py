@@ -7,12 +7,14 @@ from typing import Any
 
 from qserver.answer import Offer
 from qserver.errors import (
+    AllowanceExhaustedError,
     BudgetExhaustedError,
     CapacityError,
     DomainError,
     InputError,
     MeasurementError,
     NotFoundError,
+    PaceExceededError,
     QServerError,
     QueryError,
     RequirementError,
@@ -20,6 +22,8 @@ from qserver.errors import (
     StoreUnavailableError,
 )
 from qserver.storage.records import Problem
+
+_ALLOWANCE = ("price_nano", "remaining_nano", "more_at")
 
 
 def problem_from_error(error: QServerError) -> Problem:
@@ -32,6 +36,8 @@ def problem_from_error(error: QServerError) -> Problem:
             "free": None if free is None else [free.low, free.high, free.confidence],
         }
         return Problem(error.code, str(error), facts)
+    if isinstance(error, AllowanceExhaustedError):
+        return Problem(error.code, str(error), {name: getattr(error, name) for name in _ALLOWANCE})
     if isinstance(error, InputError):
         return Problem(error.code, str(error), {"name": error.name, "condition": error.condition})
     if isinstance(error, CapacityError | NotFoundError):
@@ -49,6 +55,9 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
         )
         error.free = None if facts["free"] is None else Offer(*facts["free"])
         return error
+    for allowance_kind in (AllowanceExhaustedError, PaceExceededError):
+        if code == allowance_kind.code:
+            return allowance_kind(**{name: facts[name] for name in _ALLOWANCE})
     for kind in (CapacityError, StoreNotDurableError, StoreUnavailableError):
         if code == kind.code:
             return kind(problem["message"])

@@ -117,17 +117,24 @@ class Service:
         *,
         wait_s: float,
         idempotency: Idempotency | None = None,
+        by: str = "",
     ) -> Answer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it.
 
+        Args:
+            by: account that asks, and pays where nobody asked the same before.
+
         Raises:
+            AllowanceExhaustedError: the analyst's own allowance or pace cannot pay.
             BudgetExhaustedError: history does not suffice and the price exceeds what remains;
                 its `free` is the best interval available for nothing, or None.
             NoWorkerError: an answer must be measured and no worker is alive.
             IdempotencyError: the key came with another body before.
             MeasurementError: the measurement failed.
         """
-        return self._asking.ask(name, query, requirement, wait_s=wait_s, idempotency=idempotency)
+        return self._asking.ask(
+            name, query, requirement, wait_s=wait_s, idempotency=idempotency, by=by
+        )
 
     def job(self, job_id: str) -> JobStatus:
         """A job's state, result or problem; NotFoundError."""

@@ -72,7 +72,9 @@ class Deployment:
         Args:
             phi: the default measures what is asked, row by row, before any table is bought.
         """
-        settings = Settings(redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=5000)
+        settings = Settings(
+            redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=5000, open_access=True
+        )
         registry = Registry(folder)
         data = write_people(folder / "people.csv", rows)
         request = AttachRequest(

@@ -13,11 +13,14 @@ from worker.journal import Journal
 from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
 
 
-def write_reserved(journal: Journal, reservation: Reservation, *, ledger_version: int) -> None:
+def write_reserved(
+    journal: Journal, reservation: Reservation, *, ledger_version: int, charges_digest: str
+) -> None:
     """Write down what a job is charged: a line for each row and table, by its rise of alpha.
 
     Args:
         ledger_version: the store's, after the charge.
+        charges_digest: of the job's last entry in the trail of charges.
     """
     lines = tuple(ChargeLine(planned.key, planned.charge_nano) for planned in reservation.planned)
     with journal.exclusive():
@@ -27,6 +30,7 @@ def write_reserved(journal: Journal, reservation: Reservation, *, ledger_version
                 ledger_version=ledger_version,
                 spent_nano_after=reservation.spent_after_nano,
                 charges=lines,
+                charges_digest=charges_digest,
             )
         )
 

@@ -159,6 +159,11 @@ class Journal:
         """The population's limit in 1e-9 epsilon; None before anything is attached."""
         return self._state.limit_nano
 
+    @property
+    def charges_digest(self) -> str:
+        """What stands for the store's charges up to the last reservation, or ''."""
+        return self._state.charges_digest
+
     def attached(self, dataset: str) -> Attached | None:
         """The newest snapshot of `dataset`, if any."""
         return self._state.attached.get(dataset)

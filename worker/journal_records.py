@@ -22,6 +22,7 @@ from qserver.errors import JournalError
 SCHEMA_VERSION = 1
 GENESIS = bytes(32)
 """The digest before the first line."""
+_DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
@@ -93,18 +94,22 @@ class Reserved:
         ledger_version: the store's ledger version after this charge.
         spent_nano_after: what the population has spent after it, in 1e-9 epsilon.
         charges: every charge of the job.
+        charges_digest: stands for all of the store's charges so far, or '' where it was not kept.
     """
 
     job: str
     ledger_version: int
     spent_nano_after: int
     charges: tuple[ChargeLine, ...]
+    charges_digest: str = ""
 
     def __post_init__(self) -> None:
         _text("job", self.job)
         _integer("ledger_version", self.ledger_version, least=1)
         _integer("spent_nano_after", self.spent_nano_after, least=0)
         _members("charges", self.charges, ChargeLine)
+        if type(self.charges_digest) is not str or not _DIGEST.fullmatch(self.charges_digest):
+            _reject("charges_digest", "be 64 lower-case hexadecimal digits, or empty")
 
 
 @dataclass(frozen=True)
@@ -249,7 +254,9 @@ def _objects(value: object) -> list[dict[str, object]]:
 
 def _plain(record: Record) -> dict[str, object]:
     names = [item.name for item in dataclasses.fields(record)]
-    return {name: _plain_value(getattr(record, name)) for name in names}
+    plain = {name: _plain_value(getattr(record, name)) for name in names}
+    # Lines from before there were digests stay what they are.
+    return {k: v for k, v in plain.items() if (k, v) != ("charges_digest", "")}
 
 
 def _plain_value(value: object) -> object:

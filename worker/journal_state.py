@@ -29,6 +29,7 @@ class JournalState:
         self.limit_nano: int | None = None
         self.spent_nano = 0
         self.ledger_version = 0
+        self.charges_digest = ""
         self.attached: dict[str, Attached] = {}
         self.reserved: dict[str, Reserved] = {}
         self.released: dict[str, Released] = {}
@@ -74,6 +75,7 @@ class JournalState:
             case Reserved():
                 self.spent_nano = record.spent_nano_after
                 self.ledger_version = record.ledger_version
+                self.charges_digest = record.charges_digest or self.charges_digest
                 self.reserved[record.job] = record
                 self.open_jobs[record.job] = None
             case Released():

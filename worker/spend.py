@@ -33,7 +33,6 @@ from qserver.storage.records import (
     Request,
     Reservation,
     answer_json,
-    charge_json,
 )
 from qserver.storage.spending import Lease, Outcome, SpendingStore
 from qserver.storage.store import Store
@@ -44,6 +43,7 @@ from worker.live import Live
 from worker.measuring import draw_all, slot_wait_s
 from worker.randomness import Entropy
 from worker.tables import Tables
+from worker.trail import Payment, Trails
 
 FREE_JOB_KEEP_S = 7 * 86_400
 FAILED_JOB_KEEP_S = 7 * 86_400
@@ -90,6 +90,7 @@ class Spender:
         self._pause = pause
         self._wall_clock = wall_clock
         self._replicas: dict[str, Replica] = {}
+        self._trails = Trails(reader, trusted.journals)
         self._begun = 0.0
 
     def settle(self, lease: Lease) -> None:
@@ -212,19 +213,20 @@ class Spender:
     ) -> Reservation:
         reservation = reservation_of(plan, job=taken.job, request=request, replica=replica)
         at = int(self._wall_clock())
-        charges = [
-            charge_json(c, snapshot=request.snapshot, at=at) for c in charges_of(reservation)
-        ]
+        payment = Payment(request.by, request.snapshot, charges_of(reservation), at)
+        entries = self._trails.entries(lease.population, payment)
         version = self._writer.reserve(
             lease,
             reservation,
             ledger_version=replica.present.budget.version,
             spent_snapshot_after_nano=plan.spent_after_nano,
-            charges=charges,
+            charges=entries.texts,
         )
         self._writer.await_durable()
         journal = self._trusted.journals[lease.population]
-        write_reserved(journal, reservation, ledger_version=version)
+        write_reserved(
+            journal, reservation, ledger_version=version, charges_digest=entries.digest
+        )
         return reservation
 
     def _measure(

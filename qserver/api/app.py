@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from flask import Flask
 
+from qserver.api.access import Access
 from qserver.api.answer_cache import AnswerCache
 from qserver.api.datasets import DatasetViews
 from qserver.api.docs import docs_blueprint
 from qserver.api.errors import register_error_handlers
+from qserver.api.gate import Gate, register_roles
 from qserver.api.headers import finish_response
 from qserver.api.health import HealthViews
 from qserver.api.jobs import JobViews
@@ -16,13 +18,22 @@ from qserver.api.questions import QuestionViews
 from qserver.api.repeated import RepeatedQuestions
 
 
-def create_app(service: QuestionService, *, wait_s: float, max_body_bytes: int) -> Flask:
+def create_app(
+    service: QuestionService,
+    *,
+    access: Access,
+    wait_s: float,
+    max_body_bytes: int,
+    n_proxies: int = 0,
+) -> Flask:
     """The HTTP interface to a service, as a WSGI app.
 
     Args:
         service: the use cases; thread-safe.
+        access: decides who may send a request.
         wait_s: how long a question waits for its answer before it becomes a job, in seconds.
         max_body_bytes: larger request bodies are refused.
+        n_proxies: proxies in front of us that add to X-Forwarded-For.
     """
     app = Flask("qserver.api", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_body_bytes
@@ -30,6 +41,7 @@ def create_app(service: QuestionService, *, wait_s: float, max_body_bytes: int) 
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     register_error_handlers(app)
+    register_roles(app)
     app.after_request(finish_response)
     app.register_blueprint(DatasetViews(service).blueprint())
     cache = AnswerCache()
@@ -37,5 +49,7 @@ def create_app(service: QuestionService, *, wait_s: float, max_body_bytes: int) 
     app.register_blueprint(JobViews(service).blueprint())
     app.register_blueprint(HealthViews(service).blueprint())
     app.register_blueprint(docs_blueprint())
-    app.wsgi_app = RepeatedQuestions(app.wsgi_app, service, cache)  # type: ignore[assignment, method-assign]
+    # Kept answers lie behind the gate.
+    inner = RepeatedQuestions(app.wsgi_app, service, cache)
+    app.wsgi_app = Gate(inner, access, n_proxies=n_proxies)  # type: ignore[assignment, method-assign]
     return app

@@ -11,10 +11,17 @@ from flask import Flask, Response
 from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from qserver.api.headers import request_id
+from qserver.api.headers import REQUEST_ID, SECURITY_HEADERS, request_id, request_id_of
 from qserver.api.problem_kinds import INTERNAL, ProblemKind, kind_of
 from qserver.api.wire import epsilon, offer_document
-from qserver.errors import BudgetExhaustedError, InputError, NotFoundError, QServerError
+from qserver.errors import (
+    AllowanceExhaustedError,
+    BudgetExhaustedError,
+    InputError,
+    NotFoundError,
+    QServerError,
+    RateLimitedError,
+)
 from qserver.problems import error_from_problem
 
 PROBLEM_TYPE = "application/problem+json"
@@ -89,6 +96,27 @@ def job_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
     return problem_document(kind_of(error.code), str(error), _facts(error))
 
 
+def early_response(exc: Exception, environ: dict[str, Any]) -> Response:
+    """The problem of a request that never reached the app, with all of its headers."""
+    known = isinstance(exc, QServerError) and kind_of(exc.code) is not INTERNAL
+    kind = kind_of(exc.code) if known and isinstance(exc, QServerError) else INTERNAL
+    if kind.status >= 500:
+        _log.error("request %s failed at the gate", request_id_of(environ), exc_info=exc)
+    facts = {} if kind is not INTERNAL else {"request_id": request_id_of(environ)}
+    response = _response(kind, str(exc), facts)
+    _add_challenge(response, exc)
+    response.headers.extend([*SECURITY_HEADERS, (REQUEST_ID, request_id_of(environ))])
+    return response
+
+
+def _add_challenge(response: Response, exc: Exception) -> None:
+    """The headers that tell a client how to get in."""
+    if response.status_code == 401:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="qserver"'
+    if isinstance(exc, RateLimitedError):
+        response.headers["Retry-After"] = str(exc.retry_after_s)
+
+
 def _on_known(exc: QServerError) -> Response:
     kind = kind_of(exc.code)
     if kind is INTERNAL:
@@ -122,6 +150,12 @@ def _facts(exc: QServerError) -> dict[str, Any]:
         return {"errors": [_fault(exc.name, str(exc))]}
     if isinstance(exc, NotFoundError):
         return {"kind": exc.kind}
+    if isinstance(exc, AllowanceExhaustedError):
+        return {
+            "price": epsilon(exc.price_nano),
+            "remaining": epsilon(exc.remaining_nano),
+            "more_at": exc.more_at,
+        }
     if isinstance(exc, BudgetExhaustedError):
         free = exc.free
         return {

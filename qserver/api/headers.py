@@ -82,8 +82,10 @@ def preference_of(asked: Request) -> Preference:
     return Preference(is_async="respond-async" in wishes, wait_s=seconds)
 
 
-def idempotency_of(asked: Request, *, dataset: str, body: bytes) -> Idempotency | None:
-    """The request's idempotency key, bound to its dataset and to the exact body.
+def idempotency_of(
+    asked: Request, *, dataset: str, body: bytes, token_id: str
+) -> Idempotency | None:
+    """The request's idempotency key, bound to its token, its dataset and the exact body.
 
     Raises:
         InputError: the key is not 1 to 255 printable ASCII characters.
@@ -93,4 +95,6 @@ def idempotency_of(asked: Request, *, dataset: str, body: bytes) -> Idempotency 
         return None
     if not _IDEMPOTENCY_KEY.match(key):
         raise InputError("Idempotency-Key", "be 1 to 255 printable ASCII characters")
-    return Idempotency(key, sha256(dataset.encode() + b"\n" + body).hexdigest())
+    # Two tokens may use one key: each has its own. No key holds a line end.
+    whole = f"{token_id}\n{key}" if token_id else key
+    return Idempotency(whole, sha256(dataset.encode() + b"\n" + body).hexdigest())

@@ -23,12 +23,12 @@ class HealthViews:
         routes.get("/readyz")(self.get_readiness)
         return routes
 
-    @operation("health", {200: HealthBody}, uses_store=False)
+    @operation("health", {200: HealthBody}, uses_store=False, audience="public")
     def get_health(self) -> Response:
         """Tell that the process is up; asks nothing of the store."""
         return json_reply(HealthBody(status="ok"))
 
-    @operation("health", {200: ReadyBody})
+    @operation("health", {200: ReadyBody}, audience="public")
     def get_readiness(self) -> Response:
         """Tell whether the store is reachable and durable, and which datasets have a worker.
 

@@ -28,6 +28,14 @@ _PATH_VARIABLES = {
     "job_id": "id of the job",
     "measurement": "id of the released row or table",
 }
+_SCHEME = "token"
+_SECURITY_SCHEMES = {
+    _SCHEME: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token that `qserver account create` gave out; none on an open server.",
+    }
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ def openapi_document(app: Flask) -> dict[str, Any]:
             "intervals; privacy budget is spent only where released answers do not suffice.",
         },
         "paths": paths,
-        "components": {"schemas": _components(routes)},
+        "security": [{_SCHEME: []}],
+        "components": {"schemas": _components(routes), "securitySchemes": _SECURITY_SCHEMES},
     }
     resolved: dict[str, Any] = _resolved(document)
     return resolved
@@ -88,6 +97,8 @@ def _operation_object(route: Route) -> dict[str, Any]:
         "summary": summary.rstrip("."),
         "responses": _responses(described),
     }
+    if described.is_public:
+        found["security"] = []
     if rest:
         found["description"] = rest
     parameters = [*_path_parameters(route), *_other_parameters(described)]

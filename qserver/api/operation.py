@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,7 +12,9 @@ from qserver.api.parameters import Parameter
 from qserver.api.problem_kinds import KINDS, STORE_CODES
 
 _EVERYWHERE = ("method_not_allowed", "internal")
+_ACCESS = ("unauthenticated", "forbidden", "rate_limited")
 _JSON_BODY = ("malformed_json", "bad_request", "body_too_large", "unsupported_media_type")
+Audience = Literal["public", "accounts", "owners"]
 _View = TypeVar("_View", bound=Callable[..., Any])
 
 
@@ -27,6 +29,7 @@ class Operation:
         request: the body that it takes, or None.
         parameters: the query parameters that it takes.
         headers: the request headers that it heeds.
+        audience: who may call it: everybody, whoever has an account, or owners.
     """
 
     tag: str
@@ -35,11 +38,22 @@ class Operation:
     request: type[BaseModel] | None = None
     parameters: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
+    audience: Audience = "accounts"
 
     def __post_init__(self) -> None:
         unknown = [code for code in self.codes if code not in KINDS]
         if unknown:
             raise ValueError(f"`codes` must be kinds of problem, got {unknown}.")
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it needs no token."""
+        return self.audience == "public"
+
+    @property
+    def is_owners(self) -> bool:
+        """Whether it answers owners only."""
+        return self.audience == "owners"
 
     @property
     def codes_by_status(self) -> dict[int, list[str]]:
@@ -59,9 +73,12 @@ def operation(
     request: type[BaseModel] | None = None,
     parameters: tuple[Parameter, ...] = (),
     headers: tuple[Parameter, ...] = (),
+    audience: Audience = "accounts",
 ) -> Callable[[_View], _View]:
     """Attach an Operation to a view; problems that follow from its kind are added to `codes`."""
+    is_public = audience == "public"
     implied = _EVERYWHERE + (STORE_CODES if uses_store else ())
+    implied += () if is_public else _ACCESS
     implied += _JSON_BODY if request else ()
     described = Operation(
         tag=tag,
@@ -70,6 +87,7 @@ def operation(
         request=request,
         parameters=parameters,
         headers=headers,
+        audience=audience,
     )
 
     def attach(view: _View) -> _View:

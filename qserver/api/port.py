@@ -48,6 +48,7 @@ class QuestionService(Protocol):
         *,
         wait_s: float,
         idempotency: Idempotency | None = None,
+        by: str = "",
     ) -> Answer | JobStatus:
         """The answer, or the state of its job after `wait_s` seconds."""
 

@@ -30,9 +30,13 @@ _STORE = "The store cannot serve this request now; without it nothing is answere
 _ALL = (
     ProblemKind("malformed_json", 400, "The body is not the JSON that is asked for"),
     ProblemKind("bad_request", 400, "The request is not well-formed HTTP"),
+    ProblemKind("unauthenticated", 401, "A token is needed"),
+    ProblemKind("forbidden", 403, "The account may not do this"),
     ProblemKind("not_found", 404, "There is nothing of this name"),
     ProblemKind("method_not_allowed", 405, "The method does not apply here"),
     ProblemKind("budget_exhausted", 409, "The budget cannot pay for the answer"),
+    ProblemKind("allowance_exhausted", 409, "The analyst's allowance cannot pay for the answer"),
+    ProblemKind("pace_exceeded", 409, "The analyst's pace cannot pay for the answer today"),
     ProblemKind("not_estimable", 409, "The released history cannot give this"),
     ProblemKind("body_too_large", 413, "The body is too large"),
     ProblemKind("unsupported_media_type", 415, "The body must be application/json"),
@@ -41,6 +45,7 @@ _ALL = (
     ProblemKind("invalid_requirement", 422, "The length or the confidence is out of range"),
     ProblemKind("too_large", 422, "The question passes a bound on size"),
     ProblemKind("idempotency_mismatch", 422, "The idempotency key belongs to another request"),
+    ProblemKind("rate_limited", 429, "Too many requests"),
     ProblemKind(
         "internal",
         500,

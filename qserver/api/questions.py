@@ -8,6 +8,7 @@ from flask import Blueprint, Response, request
 
 from qserver.answer import Answer, JobStatus
 from qserver.api.answer_cache import AnswerCache, KeptAnswer
+from qserver.api.gate import caller_of_request
 from qserver.api.headers import Preference, idempotency_of, preference_of
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
@@ -29,8 +30,8 @@ _HEADERS = (
     ),
     Parameter(
         "Idempotency-Key",
-        "bound to the dataset and the exact body; the same request under the same key is asked "
-        "once",
+        "bound to the token, the dataset and the exact body; the same request under the same key "
+        "is asked once",
         {"type": "string", "pattern": "^[ -~]{1,255}$"},
     ),
 )
@@ -64,6 +65,8 @@ class QuestionViews:
         *_QUERY_CODES,
         "invalid_requirement",
         "budget_exhausted",
+        "allowance_exhausted",
+        "pace_exceeded",
         "idempotency_mismatch",
         "measurement_failed",
         "no_worker",
@@ -123,7 +126,8 @@ class QuestionViews:
     def _ask(self, dataset: str, body: bytes, version: Hashable) -> Response:
         asked = QueryRequest.read(parse_object(body))
         requirement = asked.requirement()
-        idempotency = idempotency_of(request, dataset=dataset, body=body)
+        caller = caller_of_request()
+        idempotency = idempotency_of(request, dataset=dataset, body=body, token_id=caller.token_id)
         preference = preference_of(request)
         found = self._service.ask(
             dataset,
@@ -131,6 +135,7 @@ class QuestionViews:
             requirement,
             wait_s=preference.wait_at_most(self._wait_s),
             idempotency=idempotency,
+            by=caller.account,
         )
         if isinstance(found, JobStatus):
             return _job_reply(found, preference)

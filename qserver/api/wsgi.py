@@ -18,14 +18,31 @@ def app_from_environment() -> Flask:
     """
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
+    from qserver.api.access import Access, OpenAccess, TokenAccess
     from qserver.api.app import create_app
     from qserver.config import Settings
     from qserver.service import Service
+    from qserver.storage.accounts import AccountBook
+    from qserver.storage.rates import RateLimiter
     from qserver.storage.store import Store
 
     settings = Settings.from_environment()
-    service = Service(Store.open(settings), settings)
-    return create_app(service, wait_s=settings.wait_s, max_body_bytes=settings.max_body_bytes)
+    store = Store.open(settings)
+    access: Access = OpenAccess()
+    if not settings.open_access:
+        access = TokenAccess(
+            AccountBook(store.client),
+            RateLimiter(store.client),
+            token_rate=settings.token_rate,
+            address_rate=settings.address_rate,
+        )
+    return create_app(
+        Service(store, settings),
+        access=access,
+        wait_s=settings.wait_s,
+        max_body_bytes=settings.max_body_bytes,
+        n_proxies=settings.n_proxies,
+    )
 
 
 app = app_from_environment()

@@ -44,7 +44,7 @@ def register(
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show all datasets."""
-    client = HttpClient(args.url, timeout_s=args.timeout)
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
     found = list(_all_datasets(client))
     if args.json:
         runtime.console.json({"datasets": found})
@@ -58,7 +58,7 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show one dataset."""
-    client = HttpClient(args.url, timeout_s=args.timeout)
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
     reply = client.get("v1", "datasets", args.dataset)
     if args.json:
         runtime.console.line(reply.text.rstrip("\n"))
@@ -69,7 +69,7 @@ def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the ledger of a dataset's population."""
-    client = HttpClient(args.url, timeout_s=args.timeout)
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
     query = {"attribute": args.attribute} if args.attribute else {}
     if args.where:
         query["where"] = json.dumps(where_document(args.where))

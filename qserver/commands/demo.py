@@ -15,6 +15,7 @@ from qserver.children import ChildSpec, child_environment, http_spec, python_com
 from qserver.commands.console import epsilon_text
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.commands.serve import (
+    OPEN_NOTE,
     address_of,
     await_http,
     open_listener,
@@ -50,7 +51,11 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         listener = stack.enter_context(open_listener(args, runtime))
         server = stack.enter_context(EmbeddedServer.start(args.state))
         settings = settings_for(
-            runtime, listener, redis_url=server.url, state_dir=args.state.absolute()
+            runtime,
+            listener,
+            redis_url=server.url,
+            state_dir=args.state.absolute(),
+            open_access=True,
         )
         store = Store.open(settings)
         _attach_once(store, settings, args.limit, runtime, signals)
@@ -116,6 +121,7 @@ def _announce(runtime: Runtime, url: str, store: Store, state: Path) -> None:
     budget = store.stamp(store.meta(DATASET)).budget
     line = runtime.console.line
     line(f"qserver {__version__} answers at {url} (Ctrl-C stops it).")
+    line(OPEN_NOTE)
     line(f"State: {state}")
     line(
         f"Dataset: {DATASET} (UCI Adult), {epsilon_text(budget.spent_nano / 1e9)} of "

@@ -19,7 +19,8 @@ later ones go on with the budget that was left and the answers that were release
 _SERVE = """\
 Answer over HTTP from a store: a Redis 7.2+ or Valkey 8+ server given by --redis-url, or a server of
 our own on the folder given by --state. Whoever owns the private data runs `qserver-worker` beside
-it. Without a worker only what history can give is answered.
+it. Without a worker only what history can give is answered. Every request needs the token of an
+account (`qserver account create`), unless --open is given.
 """
 _DOCTOR = """\
 Check what a server stands on: the state folder, the store (reachable, new enough, durable), the
@@ -55,7 +56,7 @@ def _register_demo(
         help="limit of the budget in epsilon; taken at the first start on a state folder "
         "(default: %(default)s)",
     )
-    parser.set_defaults(run=_run_demo)
+    parser.set_defaults(run=_run_demo, open=True)
 
 
 def _register_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -65,6 +66,11 @@ def _register_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser
     store.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
     store.add_argument(
         "--state", type=Path, metavar="DIR", help="run a store of our own on this folder"
+    )
+    parser.add_argument(
+        "--open",
+        action="store_true",
+        help="ask for no tokens: whoever is on this machine may ask and spend",
     )
     parser.set_defaults(run=_run_serve)
 
@@ -91,7 +97,7 @@ def _state_help(default: Path) -> str:
 
 def _add_address(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--host", metavar="ADDRESS", help="only 127.0.0.1, as long as there are no accounts"
+        "--host", metavar="ADDRESS", help="default 127.0.0.1, the only one where access is open"
     )
     parser.add_argument(
         "--port", type=int, metavar="N", help="default 8000; 0 takes a free one and prints it"

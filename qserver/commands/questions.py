@@ -82,7 +82,7 @@ def add_server_options(parser: argparse.ArgumentParser, runtime: Runtime) -> Non
 
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, wait for the job if there is one, and show the answer."""
-    client = HttpClient(args.url, timeout_s=args.timeout)
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
     request = _request(args)
     deadline = runtime.clock() + args.timeout
     with runtime.console.progress("Waiting for the answer"):
@@ -98,7 +98,7 @@ def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the price of a question."""
-    client = HttpClient(args.url, timeout_s=args.timeout)
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
     reply = client.post("v1", "datasets", args.dataset, "explain", document=_request(args))
     if args.json:
         runtime.console.line(reply.text.rstrip("\n"))

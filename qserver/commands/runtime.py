@@ -10,6 +10,7 @@ from pathlib import Path
 
 from qserver.commands.console import Console
 from qserver.errors import InputError, QServerError
+from qserver.http_client import HttpClient
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -31,14 +32,17 @@ exit codes:
   0  done
   1  failed
   2  the command line, a setting or the question is wrong
-  3  refused: the budget that remains cannot pay the answer
+  3  refused: the budget, or what of it is yours, cannot pay the answer
   4  no server answers at the URL
-  5  not now: no worker is alive, the store is down, or the job is not done yet
+  5  not now: no worker, no store, too many requests, or the job is not done yet
   6  the port or the state folder is in use
 """
 
 _CODES = {
     "budget_exhausted": ExitCode.BUDGET,
+    "allowance_exhausted": ExitCode.BUDGET,
+    "pace_exceeded": ExitCode.BUDGET,
+    "rate_limited": ExitCode.NOT_NOW,
     "unreachable": ExitCode.UNREACHABLE,
     "no_worker": ExitCode.NOT_NOW,
     "busy": ExitCode.NOT_NOW,
@@ -72,6 +76,14 @@ class Runtime:
     def default_url(self) -> str:
         """QSERVER_URL, or the address of a local demo."""
         return self.environ.get("QSERVER_URL") or DEFAULT_URL
+
+    def http_client(self, url: str, *, timeout_s: float) -> HttpClient:
+        """A client of the server at `url`, with the token of QSERVER_TOKEN where there is one.
+
+        A token is no option of the command line: others could read it there.
+        """
+        token = self.environ.get("QSERVER_TOKEN", "").strip()
+        return HttpClient(url, timeout_s=timeout_s, token=token)
 
     @property
     def default_state_dir(self) -> Path:

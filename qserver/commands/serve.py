@@ -11,15 +11,18 @@ from shlex import quote
 
 from qserver.children import http_spec, listen
 from qserver.commands.runtime import ExitCode, Runtime
-from qserver.config import Settings
+from qserver.config import LOOPBACK, Settings
 from qserver.errors import ChildFailedError, ServerProblemError, ServerUnreachableError
 from qserver.http_client import HttpClient
+from qserver.storage.accounts import AccountBook
+from qserver.storage.connection import public_address
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.store import Store
 from qserver.supervisor import StopSignals, Supervisor
 
 _READY_TIMEOUT_S = 60.0
 _POLL_S = 0.1
+OPEN_NOTE = "Access is open: whoever is on this machine may ask, and spend the budget."
 
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -30,7 +33,9 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         state = args.state.absolute() if args.state else None
         store = stack.enter_context(EmbeddedServer.start(state)) if state else None
         redis_url = store.url if store else args.redis_url
-        settings = settings_for(runtime, listener, redis_url=redis_url, state_dir=state)
+        settings = settings_for(
+            runtime, listener, redis_url=redis_url, state_dir=state, open_access=args.open or None
+        )
         Store.open(settings).check_ready(allow_volatile=settings.allow_volatile)
         supervisor = stack.enter_context(supervise(store, runtime))
         log = state / "log" / "http.log" if state else None
@@ -44,19 +49,35 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def open_listener(args: argparse.Namespace, runtime: Runtime) -> socket.socket:
-    """The socket that HTTP will listen on; raises as `children.listen` does."""
-    defaults = Settings.from_environment(runtime.environ)
+    """The socket that HTTP will listen on; raises as `children.listen` does.
+
+    Raises:
+        ConfigError: access is open, and the host is more than this machine.
+    """
+    defaults = Settings.from_environment(
+        runtime.environ, host=args.host, open_access=args.open or None
+    )
     port = defaults.port if args.port is None else args.port
-    return listen(args.host or defaults.host, port)
+    return listen(defaults.host, port)
 
 
 def settings_for(
-    runtime: Runtime, listener: socket.socket, *, redis_url: str, state_dir: Path | None
+    runtime: Runtime,
+    listener: socket.socket,
+    *,
+    redis_url: str,
+    state_dir: Path | None,
+    open_access: bool | None,
 ) -> Settings:
     """The environment's settings with the address, store and folder of this run."""
     host, port = listener.getsockname()
     return Settings.from_environment(
-        runtime.environ, host=host, port=port, redis_url=redis_url, state_dir=state_dir
+        runtime.environ,
+        host=host,
+        port=port,
+        redis_url=redis_url,
+        state_dir=state_dir,
+        open_access=open_access,
     )
 
 
@@ -110,8 +131,24 @@ def _answers(client: HttpClient) -> bool:
 def _announce(runtime: Runtime, url: str, settings: Settings, *, embedded: bool) -> None:
     line = runtime.console.line
     line(f"qserver answers at {url} (Ctrl-C stops it).")
+    for text in _access_lines(settings):
+        line(text)
     if embedded:
         place = f"--state {quote(str(settings.state_dir))} --redis-url {settings.redis_url}"
         line("The owner of private data, in another terminal:")
         line(f"  qserver-worker attach NAME --data FILE --domain FILE --limit E {place}")
         line(f"  qserver-worker run {place}")
+
+
+def _access_lines(settings: Settings) -> list[str]:
+    """Who may ask, in lines."""
+    if settings.open_access:
+        return [OPEN_NOTE]
+    lines = ["Every request needs a token."]
+    if settings.host != LOOPBACK:
+        lines.append("Tokens travel as they are: put a proxy with TLS in front.")
+    if not AccountBook.open(settings, role="web").accounts():
+        where = f"--redis-url {quote(public_address(settings.redis_url))}"
+        lines.append("There is no account yet. The owner, in another terminal:")
+        lines.append(f"  qserver account create NAME --role owner {where}")
+    return lines

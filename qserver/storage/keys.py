@@ -8,6 +8,9 @@ from dataclasses import dataclass
 SCHEMA = "qs:schema"
 DATASETS = "qs:datasets"
 GROUP = "workers"
+ACCOUNTS = "qs:accounts"
+TOKENS = "qs:tokens"
+AUDIT = "qs:audit"
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,20 @@ class Keys:
         """Hash: key of a row -> number of estimators kept for answers given for nothing."""
         return self._key("remembered", snapshot)
 
+    @property
+    def allowances(self) -> str:
+        """Hash: account -> what it may spend here."""
+        return self._key("allowances")
+
     def idempotency(self, dataset: str, key: str) -> str:
         """Hash: body, outcome of an idempotency key."""
         digest = hashlib.sha256(f"{dataset}\0{key}".encode()).hexdigest()
         return self._key("idempotency", digest)
+
+
+def rate_key(whose: str) -> str:
+    """Hash: the bucket of requests of a token or an address."""
+    return f"qs:rate:{whose}"
 
 
 def population_of_job(job_id: str) -> str:

@@ -74,12 +74,17 @@ _META_FIELDS = (
 
 @dataclass(frozen=True)
 class Request:
-    """A question as it waits for a worker: `query` = what was asked, in exact terms."""
+    """A question as it waits for a worker: `query` = what was asked, in exact terms.
+
+    Args:
+        by: account that asked first and pays; '' where there are no accounts.
+    """
 
     dataset: str
     snapshot: str
     query: LinearQuery
     requirement: Requirement
+    by: str = ""
 
     def to_json(self) -> str:
         """The request as JSON text."""
@@ -91,6 +96,7 @@ class Request:
                 "terms": self.query.to_document(),
                 "length": self.requirement.length,
                 "confidence": self.requirement.confidence,
+                "by": self.by,
             }
         )
 
@@ -107,6 +113,7 @@ class Request:
             snapshot=plain["snapshot"],
             query=query_from_document(plain["sizes"], plain["terms"]),
             requirement=Requirement(plain["length"], plain["confidence"]),
+            by=str(plain.get("by", "")),
         )
 
 

@@ -6,7 +6,9 @@ come, is in docs/protocol.md.
 
 from __future__ import annotations
 
+import json
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,9 +24,10 @@ from qserver.errors import (
     StoreError,
 )
 from qserver.history import Estimator
+from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import await_durable, check_durable
-from qserver.storage.keys import DATASETS, GROUP, Keys
+from qserver.storage.keys import AUDIT, DATASETS, GROUP, Keys
 from qserver.storage.queue import JobQueue
 from qserver.storage.records import (
     DatasetMeta,
@@ -74,6 +77,7 @@ class SpendingStore:
         self._client = client
         self._settings = settings
         self._scripts = Scripts(client)
+        self._log = AuditLog(client)
         self.queue = JobQueue(client)
 
     @classmethod
@@ -117,20 +121,21 @@ class SpendingStore:
             ConfigError: the name is taken, or the population has another limit or relation.
         """
         keys = Keys(meta.population)
-        reply = self._scripts.run(
-            "attach",
-            keys=[DATASETS, keys.ledger, keys.dataset(meta.name), keys.history(meta.snapshot)],
-            args=[
-                meta.name,
-                meta.population,
-                limit_nano,
-                meta.relation,
-                meta.snapshot,
-                meta.to_json(),
-                public_row,
-            ],
+        names = [DATASETS, keys.ledger, keys.dataset(meta.name), keys.history(meta.snapshot), AUDIT]
+        args: list[str | int] = [
+            meta.name,
+            meta.population,
+            limit_nano,
+            meta.relation,
+            meta.snapshot,
+            meta.to_json(),
+            public_row,
+        ]
+        code = self._log.append(
+            {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}
+            | {"meta": json.loads(meta.to_json())},
+            lambda n, entry: self._scripts.run("attach", keys=names, args=[*args, n, entry]),
         )
-        code = reply_code(reply)
         if code == 0:
             raise ConfigError("name", "not be attached already", meta.name)
         if code == 2:
@@ -145,10 +150,13 @@ class SpendingStore:
             NotFoundError: there is none of this name.
         """
         keys = Keys(meta.population)
-        reply = self._scripts.run(
-            "detach", keys=[DATASETS, keys.ledger, keys.dataset(meta.name)], args=[meta.name]
+        names = [DATASETS, keys.ledger, keys.dataset(meta.name), AUDIT]
+        facts = {"kind": "dataset detached", "at": int(time.time()), "dataset": meta.name}
+        code = self._log.append(
+            facts | {"population": meta.population, "snapshot": meta.snapshot},
+            lambda n, entry: self._scripts.run("detach", keys=names, args=[meta.name, n, entry]),
         )
-        if reply_code(reply) == 0:
+        if code == 0:
             raise NotFoundError("dataset", meta.name)
 
     def is_attached(self, name: str) -> bool:

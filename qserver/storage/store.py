@@ -18,6 +18,7 @@ from qserver.errors import (
 )
 from qserver.history import AnyMeasurement, Estimator
 from qserver.paid import PaidQuestion
+from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import check_durable
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
@@ -117,8 +118,9 @@ class Store:
     """The store as the online side sees it; thread-safe."""
 
     def __init__(self, client: StoreClient) -> None:
-        self._client = client
+        self._client = self.client = client
         self._scripts = Scripts(client)
+        self.audit = AuditLog(client)
 
     @classmethod
     def open(cls, settings: Settings, *, role: str = "web") -> Store:
@@ -298,8 +300,10 @@ def check_schema(client: StoreClient) -> None:
     Raises:
         StoreUnsupportedError: it was written by another version.
     """
-    client.set(SCHEMA, str(SCHEMA_VERSION), nx=True)
     found: Any = client.get(SCHEMA)
+    if found is None:
+        client.set(SCHEMA, str(SCHEMA_VERSION), nx=True)
+        found = client.get(SCHEMA)
     if found != str(SCHEMA_VERSION):
         raise StoreUnsupportedError(
             f"The store has schema version {found}, this qserver reads {SCHEMA_VERSION}. "

@@ -67,7 +67,7 @@ def run(*, quick: bool) -> Report:
     """Rates and times of repeated and new questions, by length of the history."""
     amounts = QUICK if quick else FULL
     rows = [_row(n_rows, amounts) for n_rows in (QUICK_SIZES if quick else SIZES)]
-    settings = Settings()
+    settings = Settings(open_access=True)
     return Report(
         name="serve",
         title="Answers from history over HTTP: requests per second and wall-clock times",
@@ -89,7 +89,7 @@ def _row(n_rows: int, amounts: Amounts) -> dict[str, Value]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(EmbeddedServer.start(folder / "state"))
-        settings = Settings(redis_url=server.url, state_dir=folder / "state")
+        settings = Settings(redis_url=server.url, state_dir=folder / "state", open_access=True)
         questions = _fill(SpendingStore.open(settings), n_rows, 2 * amounts.new + N_REPEATED)
         site = stack.enter_context(serving(settings, log=folder / "http.log"))
         echo = stack.enter_context(echoing(settings, log=folder / "echo.log"))

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 from calls import Caller
-from fake_service import FakeService
+from fake_service import FakeAccess, FakeService
 from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
@@ -34,7 +34,8 @@ def api_service() -> FakeService:
 @pytest.fixture(scope="session")
 def api_app(api_service: FakeService) -> Flask:
     """The app around the service in memory."""
-    return create_app(api_service, wait_s=WAIT_S, max_body_bytes=MAX_BODY_BYTES)
+    access = FakeAccess(api_service)
+    return create_app(api_service, access=access, wait_s=WAIT_S, max_body_bytes=MAX_BODY_BYTES)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from qserver.accounts import Caller
 from qserver.answer import (
     Answer,
     CurvePoint,
@@ -21,6 +22,7 @@ from qserver.answer import (
     PlanTable,
     Probability,
 )
+from qserver.api.access import Credentials
 from qserver.conditions import parse_query
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
@@ -109,9 +111,10 @@ class FakeService:
         *,
         wait_s: float,
         idempotency: Idempotency | None = None,
+        by: str = "",
     ) -> Answer | JobStatus:
         self._enter(
-            "ask", name, query=query, requirement=requirement, wait_s=wait_s, key=idempotency
+            "ask", name, query=query, requirement=requirement, wait_s=wait_s, key=idempotency, by=by
         )
         if idempotency is not None:
             bound = self.keys.setdefault((name, idempotency.key), idempotency.body_digest)
@@ -208,6 +211,18 @@ class FakeService:
             version=7,
             worker_alive=name == "adult",
         )
+
+
+@dataclass(frozen=True)
+class FakeAccess:
+    """Admits an owner of name `tester`, unless the service is told to fail at `admit`."""
+
+    service: FakeService
+
+    def admit(self, credentials: Credentials) -> Caller:
+        if "admit" in self.service.failures:
+            raise self.service.failures["admit"]
+        return Caller("tester", "owner", "")
 
 
 class BrokenTestError(QServerError):

@@ -25,6 +25,7 @@ TIMEOUT_S = 60
 BLOCKING_APP = """
 import os
 from fake_service import FakeService
+from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
 
 class BlockingService(FakeService):
@@ -33,14 +34,15 @@ class BlockingService(FakeService):
             gate.read()
         return super().ask(*args, **kwargs)
 
-app = create_app(BlockingService(), wait_s=10, max_body_bytes=4096)
+app = create_app(BlockingService(), access=OpenAccess(), wait_s=10, max_body_bytes=4096)
 """
 
 PLAIN_APP = """
 from fake_service import FakeService
+from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
 
-app = create_app(FakeService(), wait_s=10, max_body_bytes=4096)
+app = create_app(FakeService(), access=OpenAccess(), wait_s=10, max_body_bytes=4096)
 """
 
 
@@ -116,7 +118,7 @@ def test_numpy_is_not_loaded_before_the_thread_limits_are_set() -> None:
 def test_the_real_app_serves_an_empty_store_and_writes_nothing_beside_it(
     store_url: str, tmp_path: Path
 ) -> None:
-    environ = Settings(redis_url=store_url, http_workers=1).to_environment()
+    environ = Settings(redis_url=store_url, http_workers=1, open_access=True).to_environment()
     with _gunicorn("qserver.api.wsgi:app", environ, tmp_path) as server:
         assert server.caller.get("/readyz").document == {"status": "ready", "worker_alive": {}}
         assert server.caller.get("/v1/datasets").document["datasets"] == []

@@ -85,6 +85,13 @@ def _common(method: str, path: str) -> dict[tuple[int, str], Provoke]:
     found: dict[tuple[int, str], Provoke] = {
         (405, "method_not_allowed"): lambda caller, _: caller.call(other, real)
     }
+    if path.startswith("/v1"):
+        found[401, "unauthenticated"] = _raised(
+            errors.UnauthenticatedError(), method, path, "admit"
+        )
+        found[403, "forbidden"] = _raised(errors.AccessError("No."), method, path, "admit")
+        limited = errors.RateLimitedError(retry_after_s=2)
+        found[429, "rate_limited"] = _raised(limited, method, path, "admit")
     entry = ENTRY.get((method, path))
     if entry:
         found[500, "internal"] = _raised(RuntimeError("private"), method, path, entry)
@@ -116,6 +123,12 @@ def _posted(path: str) -> dict[tuple[int, str], Provoke]:
 def _asked(path: str) -> dict[tuple[int, str], Provoke]:
     raised = {
         (409, "budget_exhausted"): _exhausted(),
+        (409, "allowance_exhausted"): errors.AllowanceExhaustedError(
+            price_nano=2, remaining_nano=1
+        ),
+        (409, "pace_exceeded"): errors.PaceExceededError(
+            price_nano=2, remaining_nano=1, more_at=1_800_000_000
+        ),
         (422, "idempotency_mismatch"): errors.IdempotencyError("It was bound before."),
         (502, "measurement_failed"): errors.MeasurementError(),
         (503, "no_worker"): errors.NoWorkerError("on host secret"),

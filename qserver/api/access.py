@@ -1,0 +1,174 @@
+"""Who may send a request: checked ahead of the app, before a body is read.
+
+A token that was checked is remembered for a second under a keyed digest of its text, so that few
+requests pay the slow hash, and a revoked token ends within that second.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from qserver.accounts import Caller, Token, TokenRecord
+from qserver.errors import AccessError, UnauthenticatedError
+
+_FRESH_S = 1.0
+_MAX_REMEMBERED = 4096
+_SCHEME = "bearer "
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a request says of its sender.
+
+    Args:
+        authorization: the header of this name, or ''.
+        address: where the request comes from.
+        forwarded: whether a proxy passed it on.
+    """
+
+    authorization: str
+    address: str
+    forwarded: bool = False
+
+
+class Access(Protocol):
+    """Decides who sends a request."""
+
+    def admit(self, credentials: Credentials) -> Caller:
+        """Who sends it; AccessError where nobody may, StoreError where that is not known."""
+
+
+class OpenAccess:
+    """No accounts: whoever is on this machine may do everything. For demos."""
+
+    def admit(self, credentials: Credentials) -> Caller:
+        """The owner, on this machine; nobody from elsewhere."""
+        if credentials.forwarded or not _is_loopback(credentials.address):
+            raise AccessError(
+                "This server is open to its own machine alone. Start it with accounts instead."
+            )
+        return Caller(account="", role="owner", token_id="")
+
+
+class TokenSource(Protocol):
+    """Where token records are kept."""
+
+    def token_record(self, token_id: str) -> TokenRecord | None:
+        """What is kept of a token in force, or None."""
+
+
+class RequestRates(Protocol):
+    """Counts requests."""
+
+    def pass_one(self, whose: str, *, rate: int) -> None:
+        """Count a request of `whose`, `rate` a second; RateLimitedError."""
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    caller: Caller
+    record: TokenRecord
+    until: float
+
+
+class TokenAccess:
+    """Accounts: a token with every request, and rates by address and by token.
+
+    Args:
+        tokens: the records.
+        rates: counts requests, of a failed attempt as well.
+        token_rate, address_rate: requests a second, 0 = without a bound.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenSource,
+        rates: RequestRates,
+        *,
+        token_rate: int,
+        address_rate: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tokens = tokens
+        self._rates = rates
+        self._token_rate = token_rate
+        self._address_rate = address_rate
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def admit(self, credentials: Credentials) -> Caller:
+        """The bearer of the token, once both rates let the request pass."""
+        # Ahead of everything else: it bounds how often a secret can be tried.
+        network = _network(credentials.address)
+        self._rates.pass_one(f"address:{network}", rate=self._address_rate)
+        token = _token_of(credentials.authorization)
+        if token is None:
+            raise UnauthenticatedError
+        caller = self._caller(token)
+        self._rates.pass_one(f"token:{caller.token_id}", rate=self._token_rate)
+        return caller
+
+    def _caller(self, token: Token) -> Caller:
+        digest = hmac.digest(self._key, token.text.encode(), "sha256")
+        with self._lock:
+            known = self._remembered.get(digest)
+        now = self._clock()
+        if known is not None and now < known.until:
+            return known.caller
+        record = self._tokens.token_record(token.id)
+        # The same record once accepted this very text: only what changed is hashed again.
+        is_known = known is not None and known.record == record
+        if record is None or not (is_known or record.accepts(token)):
+            self._forget(digest)
+            raise UnauthenticatedError
+        caller = Caller(record.account, record.role, token.id)
+        self._remember(digest, _Remembered(caller, record, now + _FRESH_S))
+        return caller
+
+    def _remember(self, digest: bytes, found: _Remembered) -> None:
+        with self._lock:
+            self._remembered[digest] = found
+            self._remembered.move_to_end(digest)
+            while len(self._remembered) > _MAX_REMEMBERED:
+                self._remembered.popitem(last=False)
+
+    def _forget(self, digest: bytes) -> None:
+        with self._lock:
+            self._remembered.pop(digest, None)
+
+
+def _token_of(authorization: str) -> Token | None:
+    if authorization[: len(_SCHEME)].lower() != _SCHEME:
+        return None
+    return Token.parse(authorization[len(_SCHEME) :].strip(" "))
+
+
+@lru_cache(maxsize=4096)
+def _network(address: str) -> str:
+    """The address; of IPv6 the first half, since one sender has all of the other."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return "unknown"
+    if found.version == 4:
+        return str(found)
+    return str(ipaddress.ip_network((int(found), 64), strict=False).network_address)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,155 @@
+"""What one analyst's own charges cost: the analyst's own cell ledger, and how it rose in time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qserver.accounts import Allowance
+from qserver.charge import AnyCharge
+from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
+from qserver.planning.ledger import CellLedger
+from qserver.storage.records import DatasetMeta, charge_from_json
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class ChargeEntry:
+    """A charge as the audit log has it.
+
+    Args:
+        by: account that pays; '' where there are no accounts.
+        at: Unix time in whole seconds.
+        text: the whole entry as JSON.
+    """
+
+    snapshot: str
+    job: str
+    by: str
+    at: int
+    text: str
+
+    @classmethod
+    def of(cls, text: str) -> ChargeEntry:
+        """The entry in a JSON text."""
+        plain = json.loads(text)
+        return cls(plain["snapshot"], plain["job"], plain.get("by", ""), plain["at"], text)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What an analyst had spent once a job was charged, in nano-epsilon."""
+
+    at: int
+    spent_nano: int
+
+
+class OwnLedger:
+    """The charges of one analyst on one population; snapshots add up, as the population's do.
+
+    Args:
+        metas: the facts of every snapshot by its id; may grow.
+    """
+
+    def __init__(self, metas: Mapping[str, DatasetMeta]) -> None:
+        self._metas = metas
+        self._ledgers: dict[str, CellLedger] = {}
+        self.marks: list[Mark] = []
+        self.n_charges = 0
+
+    @property
+    def spent_nano(self) -> int:
+        """The greatest loss that the analyst's own charges cause, as an upper bound."""
+        return sum(ledger.spent_nano for ledger in self._ledgers.values())
+
+    def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> int:
+        """What `spent_nano` would be after these charges as well; nothing is changed."""
+        ledger = self._ledger(snapshot)
+        return self.spent_nano - ledger.spent_nano + ledger.spent_after(charges)
+
+    def extend(self, entries: Iterable[ChargeEntry]) -> None:
+        """Add entries in their order."""
+        for _job, group in itertools.groupby(entries, key=lambda entry: entry.job):
+            members = list(group)
+            for entry in members:
+                self._ledger(entry.snapshot).append(self._charge(entry))
+            self.n_charges += len(members)
+            self.marks.append(Mark(members[-1].at, self.spent_nano))
+
+    def spent_at(self, moment: int) -> int:
+        """What had been spent at a Unix time, in nano-epsilon."""
+        before = [mark.spent_nano for mark in self.marks if mark.at <= moment]
+        return before[-1] if before else 0
+
+    def _ledger(self, snapshot: str) -> CellLedger:
+        found = self._ledgers.get(snapshot)
+        if found is None:
+            meta = self._meta(snapshot)
+            found = self._ledgers[snapshot] = CellLedger(
+                meta.domain.sizes,
+                relation=meta.relation,
+                records_per_person=meta.records_per_person,
+                null_cell=not meta.domain.is_total,
+            )
+        return found
+
+    def _charge(self, entry: ChargeEntry) -> AnyCharge:
+        sizes = self._meta(entry.snapshot).domain.sizes
+        found = charge_from_json(entry.text, snapshot=entry.snapshot, sizes=sizes)
+        if found is None:
+            raise StoreError("A charge of the audit log loads another snapshot than it says.")
+        return found
+
+    def _meta(self, snapshot: str) -> DatasetMeta:
+        found = self._metas.get(snapshot)
+        if found is None:
+            raise StoreError("The audit log has a charge of a snapshot that was never attached.")
+        return found
+
+
+def check_allowance(
+    ledger: OwnLedger, allowance: Allowance, *, spent_after_nano: int, at: int
+) -> None:
+    """Return if an analyst may spend up to `spent_after_nano` at a Unix time.
+
+    Raises:
+        AllowanceExhaustedError: the allowance is passed.
+        PaceExceededError: the pace is passed; tells when it would not be, if ever.
+    """
+    spent = ledger.spent_nano
+    price = spent_after_nano - spent
+    limit, pace = allowance.limit_nano, allowance.pace_nano
+    # What costs the analyst nothing more is never refused, whatever was lowered since.
+    if price == 0:
+        return
+    if limit is not None and spent_after_nano > limit:
+        raise AllowanceExhaustedError(price_nano=price, remaining_nano=max(0, limit - spent))
+    if pace is None:
+        return
+    today = spent - ledger.spent_at(at - DAY_S)
+    if today + price > pace:
+        raise PaceExceededError(
+            price_nano=price,
+            remaining_nano=max(0, pace - today),
+            more_at=_affordable_at(ledger, least_nano=spent_after_nano - pace),
+        )
+
+
+def _affordable_at(ledger: OwnLedger, *, least_nano: int) -> int | None:
+    """When what had been spent a day before is `least_nano` or more; None: never."""
+    return next((m.at + DAY_S for m in ledger.marks if m.spent_nano >= least_nano), None)
+
+
+def attached_metas(changes: Iterable[str]) -> dict[str, DatasetMeta]:
+    """The facts of every snapshot that the list of changes says was attached, by its id."""
+    entries: Iterable[Mapping[str, Any]] = map(json.loads, changes)
+    metas = (
+        DatasetMeta.from_json(json.dumps(entry["meta"]))
+        for entry in entries
+        if entry["kind"] == "dataset attached"
+    )
+    return {meta.snapshot: meta for meta in metas}

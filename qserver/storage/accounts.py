@@ -1,0 +1,143 @@
+"""Accounts, tokens and allowances in the store. Only the owner's commands write them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from qserver.accounts import Account, Allowance, Role, Token, TokenRecord
+from qserver.config import Settings
+from qserver.errors import ConfigError, NotFoundError
+from qserver.storage.audit import AuditLog
+from qserver.storage.connection import Scripts, StoreClient, check_server, connect
+from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, TOKENS, Keys
+from qserver.storage.store import check_schema
+
+
+class AccountBook:
+    """The accounts of one store.
+
+    Args:
+        wall_clock: Unix time in seconds.
+    """
+
+    def __init__(self, client: StoreClient, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._scripts = Scripts(client)
+        self._log = AuditLog(client)
+        self._wall_clock = wall_clock
+
+    @classmethod
+    def open(cls, settings: Settings, *, role: str) -> AccountBook:
+        """The accounts at `settings.redis_url`; StoreError as `Store.open` raises it."""
+        client = connect(settings.redis_url, role=role)
+        check_server(client)
+        check_schema(client)
+        return cls(client)
+
+    def token_record(self, token_id: str) -> TokenRecord | None:
+        """What is kept of a token in force, or None; one small round trip."""
+        text: Any = self._client.hget(TOKENS, token_id)
+        return None if text is None else TokenRecord.from_json(text)
+
+    def accounts(self) -> list[Account]:
+        """Every account that ever was, by name."""
+        found: dict[Any, Any] = self._client.hgetall(ACCOUNTS)
+        return [Account.from_json(found[name]) for name in sorted(found)]
+
+    def account(self, name: str) -> Account:
+        """One account; NotFoundError."""
+        text: Any = self._client.hget(ACCOUNTS, name)
+        if text is None:
+            raise NotFoundError("account", name)
+        return Account.from_json(text)
+
+    def create(self, name: str, role: Role) -> Token:
+        """The token of a new account.
+
+        Raises:
+            ConfigError: the name is malformed or was taken before, be it by a revoked account:
+                charges carry it.
+        """
+        token = Token.new()
+        account = Account(name, role, int(self._wall_clock()), token.id)
+        if not self._change("account created", None, account, token):
+            raise ConfigError("name", "be of no account yet", name, hint="See `account renew`.")
+        return token
+
+    def renew(self, name: str) -> Token:
+        """A new token of an account, in place of the one before; NotFoundError."""
+        token = Token.new()
+        while True:
+            before = self.account(name)
+            after = Account(name, before.role, before.created_at, token.id)
+            if self._change("token renewed", before, after, token):
+                return token
+
+    def revoke(self, name: str) -> None:
+        """End an account's token. Its name stays, as does what it spent; NotFoundError."""
+        while True:
+            before = self.account(name)
+            after = Account(name, before.role, before.created_at, "")
+            if not before.token_id or self._change("token revoked", before, after, None):
+                return
+
+    def allow(self, name: str, population: str, allowance: Allowance) -> None:
+        """Set what an account may spend of a population's budget; NotFoundError."""
+        self.account(name)
+        if population not in self.populations():
+            raise NotFoundError("population", population)
+        facts = {
+            "kind": "allowance set",
+            "at": int(self._wall_clock()),
+            "account": name,
+            "population": population,
+            "limit": allowance.limit_nano,
+            "pace": allowance.pace_nano,
+        }
+        keys = [Keys(population).allowances, AUDIT]
+        self._log.append(
+            facts,
+            lambda n, entry: self._scripts.run(
+                "allow", keys=keys, args=[n, entry, name, allowance.to_json()]
+            ),
+        )
+
+    def allowance(self, name: str, population: str) -> Allowance:
+        """What an account may spend of a population's budget."""
+        text: Any = self._client.hget(Keys(population).allowances, name)
+        return Allowance() if text is None else Allowance.from_json(text)
+
+    def populations(self) -> frozenset[str]:
+        """The populations of the attached datasets."""
+        found: Any = self._client.hvals(DATASETS)
+        return frozenset(found)
+
+    def _change(
+        self, kind: str, before: Account | None, after: Account, token: Token | None
+    ) -> bool:
+        """Whether the account was as `before` says, and so was changed."""
+        facts = {
+            "kind": kind,
+            "at": int(self._wall_clock()),
+            "account": after.name,
+            "role": after.role,
+            "token": after.token_id or (before.token_id if before else ""),
+        }
+        record = token and TokenRecord.of(token, account=after.name, role=after.role).to_json()
+        args = [
+            after.name,
+            before.to_json() if before else "",
+            after.to_json(),
+            before.token_id if before else "",
+            after.token_id,
+            record or "",
+        ]
+        code = self._log.append(
+            facts,
+            lambda n, entry: self._scripts.run(
+                "account", keys=[ACCOUNTS, TOKENS, AUDIT], args=[n, entry, *args]
+            ),
+        )
+        return code == 1

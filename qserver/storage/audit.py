@@ -1,0 +1,113 @@
+"""The audit log in the store: changes by their makers, and the charges of each population."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qserver.audit import digest_of, linked
+from qserver.errors import StoreError
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.records import reply_code
+
+_MOVED = 9
+_TRIES = 50
+
+
+@dataclass(frozen=True)
+class LedgerFacts:
+    """What the store says of a population's ledger, in nano-epsilon.
+
+    Args:
+        spent_by_snapshot: the share of each snapshot in `spent_nano`.
+        n_reservations: jobs that were charged.
+    """
+
+    population: str
+    limit_nano: int
+    spent_nano: int
+    version: int
+    spent_by_snapshot: Mapping[str, int]
+    n_reservations: int
+
+
+@dataclass(frozen=True)
+class AuditNews:
+    """What came after what a reader knows, read at one moment.
+
+    Args:
+        allowance: of the account that was asked about, as JSON, or None.
+    """
+
+    charges: tuple[str, ...]
+    changes: tuple[str, ...]
+    allowance: str | None
+
+
+class AuditLog:
+    """Reads both lists, and appends to the list of changes. Thread-safe as its client is."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+
+    def changes(self, *, after: int = -1, limit: int | None = None) -> list[str]:
+        """Entries of the list of changes with a place above `after`, oldest first, as JSON."""
+        return self._slice(AUDIT, after, limit)
+
+    def charges(self, population: str, *, after: int = -1, limit: int | None = None) -> list[str]:
+        """Charges of a population with a place above `after`, oldest first, as JSON."""
+        return self._slice(Keys(population).charges, after, limit)
+
+    def news(self, population: str, *, n_charges: int, n_changes: int, account: str) -> AuditNews:
+        """Charges and changes after the first so many; one round trip, for pooled clients."""
+        keys = Keys(population)
+        pipe = self._client.pipeline(transaction=True)
+        pipe.lrange(keys.charges, n_charges, -1)
+        pipe.lrange(AUDIT, n_changes, -1)
+        pipe.hget(keys.allowances, account)
+        charges, changes, allowance = pipe.execute()
+        return AuditNews(tuple(charges), tuple(changes), allowance)
+
+    def ledger(self, population: str) -> LedgerFacts:
+        """What the store says of a population's ledger; StoreError where there is none."""
+        keys = Keys(population)
+        fields: dict[Any, Any] = self._client.hgetall(keys.ledger)
+        if not fields:
+            raise StoreError(f"The store has no ledger of population {population}.")
+        shares = {k[6:]: int(v) for k, v in fields.items() if k.startswith("spent:")}
+        n_reservations: Any = self._client.hlen(keys.reservations)
+        return LedgerFacts(
+            population=population,
+            limit_nano=int(fields["limit"]),
+            spent_nano=int(fields["spent"]),
+            version=int(fields["version"]),
+            spent_by_snapshot=shares,
+            n_reservations=int(n_reservations),
+        )
+
+    def append(self, facts: Mapping[str, Any], write: Callable[[int, str], Sequence[Any]]) -> int:
+        """Log a change together with the change itself; the code of the script's reply.
+
+        Args:
+            facts: of the entry, without its link.
+            write: runs the script that does both, given the number of entries before and the
+                entry; the script gives code 9 where the log has moved on.
+
+        Raises:
+            StoreError: others write all the time.
+        """
+        for _ in range(_TRIES):
+            n_before: Any = self._client.llen(AUDIT)
+            # The list only grows: the entry before the next one stays what it is.
+            last: Any = self._client.lindex(AUDIT, n_before - 1) if n_before else None
+            code = reply_code(write(n_before, linked(facts, prev=digest_of(last))))
+            if code != _MOVED:
+                return code
+        raise StoreError("The audit log is being written by others. Try again.")
+
+    def _slice(self, key: str, after: int, limit: int | None) -> list[str]:
+        last = -1 if limit is None else after + limit
+        found: Any = self._client.lrange(key, after + 1, last) if limit != 0 else []
+        return list(found)

@@ -1,0 +1,143 @@
+"""The trail of charges: every charge names its payer and the entry before it.
+
+The journal keeps the last entry's digest. So whoever changes, moves, adds or removes a charge in
+the store, but cannot rewrite the journal, is found out before anything more is spent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from qserver.accounts import Allowance
+from qserver.audit import GENESIS, check_links, digest_of, linked
+from qserver.charge import AnyCharge
+from qserver.errors import StoreBehindError, StoreError
+from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas, check_allowance
+from qserver.storage.records import DatasetMeta, charge_json
+from qserver.storage.store import Store
+from worker.journal import Journal
+
+
+@dataclass(frozen=True)
+class TrailEntries:
+    """New charges as JSON texts, each linked to the one before, and the digest of the last."""
+
+    texts: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Payment:
+    """Who pays for which charges, when.
+
+    Args:
+        by: account; '' where there are no accounts.
+        at: Unix time in whole seconds.
+    """
+
+    by: str
+    snapshot: str
+    charges: Sequence[AnyCharge]
+    at: int
+
+
+class Trail:
+    """The charges of one population as the store has them; use it under the lease."""
+
+    def __init__(self, population: str) -> None:
+        self._population = population
+        self._n_changes = 0
+        self._changes_digest = self._charges_digest = GENESIS
+        self._digests: set[str] = set()
+        self._entries: list[ChargeEntry] = []
+        self._metas: dict[str, DatasetMeta] = {}
+        self._own: dict[str, OwnLedger] = {}
+        self._n_taken: dict[str, int] = {}
+
+    def read(self, reader: Store, *, account: str = "", anchor: str = "") -> Allowance:
+        """Take in what is new; the allowance of `account`.
+
+        Args:
+            anchor: the digest that the journal has, '' for none.
+
+        Raises:
+            StoreBehindError: an entry was changed, moved, added or removed.
+        """
+        news = reader.audit.news(
+            self._population,
+            n_charges=len(self._entries),
+            n_changes=self._n_changes,
+            account=account,
+        )
+        try:
+            self._changes_digest = check_links(
+                news.changes, name="the audit log", prev=self._changes_digest
+            )
+            self._charges_digest = check_links(
+                news.charges, name="the charges", prev=self._charges_digest
+            )
+        except StoreError as exc:
+            raise StoreBehindError(
+                f"{exc} Nothing is measured until its owner restores it."
+            ) from exc
+        self._n_changes += len(news.changes)
+        self._metas.update(attached_metas(news.changes))
+        self._entries += map(ChargeEntry.of, news.charges)
+        self._digests.update(map(digest_of, news.charges))
+        if anchor and anchor not in self._digests:
+            raise StoreBehindError(
+                "The store's charges are not those of the journal. Nothing is measured until its "
+                "owner restores the store."
+            )
+        return Allowance() if news.allowance is None else Allowance.from_json(news.allowance)
+
+    def check(self, payment: Payment, allowance: Allowance) -> None:
+        """Return if the payer may pay; AllowanceExhaustedError or PaceExceededError if not."""
+        if not payment.by or allowance == Allowance():
+            return
+        ledger = self._ledger(payment.by)
+        after = ledger.spent_after(payment.snapshot, payment.charges)
+        check_allowance(ledger, allowance, spent_after_nano=after, at=payment.at)
+
+    def entries(self, payment: Payment) -> TrailEntries:
+        """The entries of a payment that come after those read; nothing is changed."""
+        prev, texts = self._charges_digest, []
+        for charge in payment.charges:
+            facts = json.loads(charge_json(charge, snapshot=payment.snapshot, at=payment.at))
+            # The digest of the changes ties what the owner did before to the same chain.
+            facts |= {"by": payment.by, "changes": self._changes_digest}
+            text = linked(facts, prev=prev)
+            prev = digest_of(text)
+            texts.append(text)
+        return TrailEntries(tuple(texts), prev)
+
+    def _ledger(self, account: str) -> OwnLedger:
+        found = self._own.setdefault(account, OwnLedger(self._metas))
+        n_taken = self._n_taken.get(account, 0)
+        found.extend(entry for entry in self._entries[n_taken:] if entry.by == account)
+        self._n_taken[account] = len(self._entries)
+        return found
+
+
+class Trails:
+    """The trails of all populations of a worker, each held against its journal."""
+
+    def __init__(self, reader: Store, journals: Mapping[str, Journal]) -> None:
+        self._reader = reader
+        self._journals = journals
+        self._trails: dict[str, Trail] = {}
+
+    def entries(self, population: str, payment: Payment) -> TrailEntries:
+        """The entries of a payment, once the trail and the payer's allowance are checked.
+
+        Raises:
+            StoreBehindError: an entry was changed, moved, added or removed.
+            AllowanceExhaustedError: the payer's allowance or pace cannot pay.
+        """
+        trail = self._trails.setdefault(population, Trail(population))
+        anchor = self._journals[population].charges_digest
+        allowance = trail.read(self._reader, account=payment.by, anchor=anchor)
+        trail.check(payment, allowance)
+        return trail.entries(payment)
