@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from qserver import __version__
-from qserver.commands import datasets, local, questions
+from qserver.commands import accounts, audit, datasets, local, questions
 from qserver.commands.console import Console
 from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
 from qserver.errors import QServerError, ServerProblemError
@@ -60,6 +60,8 @@ def build_parser(runtime: Runtime) -> argparse.ArgumentParser:
     local.register(commands, runtime)
     datasets.register(commands, runtime)
     questions.register(commands, runtime)
+    accounts.register(commands, runtime)
+    audit.register(commands, runtime)
     return parser
 
 

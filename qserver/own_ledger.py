@@ -57,14 +57,14 @@ class OwnLedger:
 
     def __init__(self, metas: Mapping[str, DatasetMeta]) -> None:
         self._metas = metas
-        self._ledgers: dict[str, CellLedger] = {}
+        self.by_snapshot: dict[str, CellLedger] = {}
         self.marks: list[Mark] = []
         self.n_charges = 0
 
     @property
     def spent_nano(self) -> int:
         """The greatest loss that the analyst's own charges cause, as an upper bound."""
-        return sum(ledger.spent_nano for ledger in self._ledgers.values())
+        return sum(ledger.spent_nano for ledger in self.by_snapshot.values())
 
     def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> int:
         """What `spent_nano` would be after these charges as well; nothing is changed."""
@@ -86,10 +86,10 @@ class OwnLedger:
         return before[-1] if before else 0
 
     def _ledger(self, snapshot: str) -> CellLedger:
-        found = self._ledgers.get(snapshot)
+        found = self.by_snapshot.get(snapshot)
         if found is None:
             meta = self._meta(snapshot)
-            found = self._ledgers[snapshot] = CellLedger(
+            found = self.by_snapshot[snapshot] = CellLedger(
                 meta.domain.sizes,
                 relation=meta.relation,
                 records_per_person=meta.records_per_person,

@@ -27,6 +27,7 @@ from qserver.domain import Domain
 from qserver.errors import CapacityError, NotEstimableError, NotFoundError, QueryError
 from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.open_datasets import OpenDatasets
+from qserver.oversight import AuditPage, Oversight, SpendingReport
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery
@@ -61,6 +62,7 @@ class Service:
         self._store = store
         self._settings = settings
         self._datasets = OpenDatasets(store, settings)
+        self._oversight = Oversight(store)
         self._asking = Asking(store, self._datasets, settings, clock=clock, sleep=sleep)
 
     def datasets(self) -> list[DatasetStatus]:
@@ -225,6 +227,19 @@ class Service:
             loss_nano=loss,
             by_value=None if axis is None else _named(domain, axis, by_value),
         )
+
+    def audit(self, *, after: int, limit: int) -> AuditPage:
+        """Changes of accounts, allowances, datasets and limits above the place `after`."""
+        return self._oversight.changes(after=after, limit=limit)
+
+    def audit_charges(self, name: str, *, after: int, limit: int) -> AuditPage:
+        """Charges of the dataset's population above the place `after`; NotFoundError."""
+        population = self._datasets.meta(name).population
+        return self._oversight.charges(population, after=after, limit=limit)
+
+    def spending(self, name: str) -> SpendingReport:
+        """Who spent what of the budget of the dataset's population; NotFoundError."""
+        return self._oversight.spending(self._datasets.meta(name).population)
 
 
 def _curve_point(

@@ -6,6 +6,7 @@ from flask import Flask
 
 from qserver.api.access import Access
 from qserver.api.answer_cache import AnswerCache
+from qserver.api.audit import AuditViews
 from qserver.api.datasets import DatasetViews
 from qserver.api.docs import docs_blueprint
 from qserver.api.errors import register_error_handlers
@@ -47,6 +48,7 @@ def create_app(
     cache = AnswerCache()
     app.register_blueprint(QuestionViews(service, wait_s=wait_s, cache=cache).blueprint())
     app.register_blueprint(JobViews(service).blueprint())
+    app.register_blueprint(AuditViews(service).blueprint())
     app.register_blueprint(HealthViews(service).blueprint())
     app.register_blueprint(docs_blueprint())
     # Kept answers lie behind the gate.

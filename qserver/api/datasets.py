@@ -29,7 +29,7 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 _MAX_ID_DIGITS = 15
 
-_LIMIT = Parameter(
+LIMIT = Parameter(
     "limit",
     "most items in one page",
     {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
@@ -68,14 +68,14 @@ class DatasetViews:
         routes.get("/<dataset>/ledger")(self.get_ledger)
         return routes
 
-    @operation("datasets", {200: DatasetsBody}, "invalid_input", parameters=(_LIMIT, _AFTER_NAME))
+    @operation("datasets", {200: DatasetsBody}, "invalid_input", parameters=(LIMIT, _AFTER_NAME))
     def list_datasets(self) -> Response:
         """List the datasets by name, with guarantee and budget.
 
         Their attributes are left out; ask for one dataset to see them.
         """
-        values = read_parameters(request, _LIMIT, _AFTER_NAME)
-        limit = _limit(values)
+        values = read_parameters(request, LIMIT, _AFTER_NAME)
+        limit = limit_of(values)
         found = sorted(self._service.datasets(), key=lambda d: d.name)
         rest = [d for d in found if d.name > values.get("after", "")]
         page = [DatasetSummary.of(d) for d in rest[:limit]]
@@ -93,7 +93,7 @@ class DatasetViews:
         {200: HistoryBody},
         "invalid_input",
         "not_found",
-        parameters=(_LIMIT, _AFTER_ID),
+        parameters=(LIMIT, _AFTER_ID),
     )
     def get_history(self, dataset: str) -> Response:
         """List the rows and tables that were released, in the order of their release.
@@ -102,9 +102,9 @@ class DatasetViews:
         table is many disjoint rows at one scale; its answers are listed one table at a time.
         Anyone who may ask the dataset may read them: they are what the budget bought.
         """
-        values = read_parameters(request, _LIMIT, _AFTER_ID)
+        values = read_parameters(request, LIMIT, _AFTER_ID)
         after = integer_parameter(values, "after", default=-1, least=-1, most=SAFE_INTEGER)
-        page = self._service.history(dataset, after=after, limit=_limit(values))
+        page = self._service.history(dataset, after=after, limit=limit_of(values))
         return json_reply(HistoryBody.of(page))
 
     @operation("datasets", {200: ReleasedBody}, "invalid_input", "not_found")
@@ -144,5 +144,6 @@ def measurement_id(text: str) -> int:
     return int(text)
 
 
-def _limit(values: dict[str, str]) -> int:
+def limit_of(values: dict[str, str]) -> int:
+    """The most items that a page may have."""
     return integer_parameter(values, "limit", default=DEFAULT_LIMIT, least=1, most=MAX_LIMIT)

@@ -16,6 +16,7 @@ from qserver.answer import (
     LedgerReport,
     Probability,
 )
+from qserver.oversight import AuditPage, SpendingReport
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
 from qserver.service import Idempotency
@@ -71,6 +72,15 @@ class QuestionService(Protocol):
 
     def job(self, job_id: str) -> JobStatus:
         """The state of a job; NotFoundError."""
+
+    def audit(self, *, after: int, limit: int) -> AuditPage:
+        """Changes of accounts, allowances, datasets and limits above the place `after`."""
+
+    def audit_charges(self, name: str, *, after: int, limit: int) -> AuditPage:
+        """Charges of the dataset's population above the place `after`; NotFoundError."""
+
+    def spending(self, name: str) -> SpendingReport:
+        """Who spent what of the budget of the dataset's population; NotFoundError."""
 
     def ready(self) -> None:
         """Raise StoreError unless the store can be reached and keeps what it acknowledges."""

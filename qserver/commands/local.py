@@ -10,6 +10,8 @@ import argparse
 from pathlib import Path
 
 from qserver.commands.runtime import ExitCode, Runtime
+from qserver.config import Settings
+from qserver.errors import StoreUnavailableError
 
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
@@ -87,6 +89,40 @@ def _register_doctor(
     parser.add_argument("--url", metavar="URL", help="address of a server to check as well")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.set_defaults(run=_run_doctor)
+
+
+def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None:
+    """`--redis-url` and `--state`, for the owner's commands on a store."""
+    parser.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
+    default = runtime.default_state_dir
+    shown = str(default).replace("%", "%%")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        default=default,
+        metavar="DIR",
+        help="folder of a store of ours that runs; without it and --redis-url the store is that "
+        f"of QSERVER_REDIS_URL, or of the demo ({shown})",
+    )
+
+
+def store_settings(args: argparse.Namespace, runtime: Runtime) -> Settings:
+    """The settings of the store that the options or the environment name.
+
+    Raises:
+        StoreUnavailableError: none is named, and none runs on the folder.
+    """
+    from qserver.storage.state_folder import StateFolder
+
+    named = args.redis_url
+    if named is None and args.state == runtime.default_state_dir:
+        named = runtime.environ.get("QSERVER_REDIS_URL")
+    url = named or StateFolder(args.state.absolute()).running_url()
+    if url is None:
+        raise StoreUnavailableError(
+            "No store runs on the state folder. Start one, or name one with --redis-url."
+        )
+    return Settings.from_environment(runtime.environ, redis_url=url)
 
 
 def _state_help(default: Path) -> str:

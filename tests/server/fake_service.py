@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from qserver.accounts import Caller
+from qserver.accounts import Allowance, Caller, Role
 from qserver.answer import (
     Answer,
     CurvePoint,
@@ -26,6 +26,7 @@ from qserver.api.access import Credentials
 from qserver.conditions import parse_query
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
 from qserver.service import Idempotency
@@ -82,6 +83,7 @@ class FakeService:
     jobs: dict[str, JobStatus] = field(default_factory=dict)
     keys: dict[tuple[str, str], str] = field(default_factory=dict)
     names: tuple[str, ...] = ("adult", "wide")
+    role: Role = "owner"
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
         """The arguments of each call of one method."""
@@ -175,6 +177,21 @@ class FakeService:
             by_value=dict.fromkeys(values, 60_000_001) if attribute else None,
         )
 
+    def audit(self, *, after: int, limit: int) -> AuditPage:
+        self._enter("audit", after=after, limit=limit)
+        return _audit_page(after, limit)
+
+    def audit_charges(self, name: str, *, after: int, limit: int) -> AuditPage:
+        self._enter("audit_charges", name, after=after, limit=limit)
+        return _audit_page(after, limit)
+
+    def spending(self, name: str) -> SpendingReport:
+        self._enter("spending", name)
+        bound = Allowance(limit_nano=10**9, pace_nano=None)
+        ann = AccountSpending("ann", 60_000_001, 1, 1, 1_800_000_000, bound)
+        ben = AccountSpending("ben", 0, 0, 0, None, Allowance())
+        return SpendingReport("people", 10**9, 60_000_001, (ann, ben))
+
     def job(self, job_id: str) -> JobStatus:
         self._enter("job")
         if job_id not in self.jobs:
@@ -213,16 +230,23 @@ class FakeService:
         )
 
 
+def _audit_page(after: int, limit: int) -> AuditPage:
+    """A page of a log of three entries."""
+    places = range(after + 1, min(after + 1 + limit, 3))
+    entries = tuple(AuditEntry(i, '{"kind": "x", "at": 1}', "ab" * 32) for i in places)
+    return AuditPage(entries, places[-1] if places and places[-1] < 2 else None)
+
+
 @dataclass(frozen=True)
 class FakeAccess:
-    """Admits an owner of name `tester`, unless the service is told to fail at `admit`."""
+    """Admits `tester` in the service's role, unless the service is told to fail at `admit`."""
 
     service: FakeService
 
     def admit(self, credentials: Credentials) -> Caller:
         if "admit" in self.service.failures:
             raise self.service.failures["admit"]
-        return Caller("tester", "owner", "")
+        return Caller("tester", self.service.role, "")
 
 
 class BrokenTestError(QServerError):

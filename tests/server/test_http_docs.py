@@ -67,6 +67,9 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
             caller.post(f"{D}/probability", bound)
         ],
         ("/v1/jobs/{job_id}", "get", "200"): [caller.get(f"/v1/jobs/{i}") for i in service.jobs],
+        ("/v1/audit", "get", "200"): [caller.get("/v1/audit?limit=1"), caller.get("/v1/audit")],
+        ("/v1/datasets/{dataset}/audit", "get", "200"): [caller.get(f"{D}/audit?after=0")],
+        ("/v1/datasets/{dataset}/spending", "get", "200"): [caller.get(f"{D}/spending")],
         ("/healthz", "get", "200"): [caller.get("/healthz")],
         ("/readyz", "get", "200"): [caller.get("/readyz")],
         ("/openapi.json", "get", "200"): [caller.get("/openapi.json")],

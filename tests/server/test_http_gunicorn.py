@@ -84,8 +84,9 @@ def _gunicorn(app: str, environ: dict[str, str], folder: Path) -> Iterator[Serve
 
 
 def _environ_for(folder: Path) -> dict[str, str]:
-    """One worker that finds the test's own modules."""
-    path = os.pathsep.join([str(folder), str(Path(__file__).parent)])
+    """One worker that finds the test's own modules, and the qserver that they stand beside."""
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(folder), str(here), str(here.parents[1])])
     return {**Settings(http_workers=1).to_environment(), "PYTHONPATH": path}
 
 

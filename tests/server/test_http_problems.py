@@ -38,6 +38,9 @@ ENTRY = {
     ("POST", "/v1/datasets/{dataset}/explain"): "explain",
     ("POST", "/v1/datasets/{dataset}/probability"): "probability",
     ("GET", "/v1/jobs/{job_id}"): "job",
+    ("GET", "/v1/audit"): "audit",
+    ("GET", "/v1/datasets/{dataset}/audit"): "audit_charges",
+    ("GET", "/v1/datasets/{dataset}/spending"): "spending",
     ("GET", "/readyz"): "ready",
 }
 Provoke = Callable[[Caller, FakeService], Reply]

@@ -1,0 +1,80 @@
+"""The owner's pages: the audit log, and who spent what."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from qserver.api.audit_schemas import AuditBody, SpendingBody
+from qserver.api.datasets import LIMIT, limit_of
+from qserver.api.operation import operation
+from qserver.api.parameters import Parameter, integer_parameter, read_parameters
+from qserver.api.port import QuestionService
+from qserver.api.replies import json_reply
+from qserver.api.wire import SAFE_INTEGER
+
+_AFTER = Parameter(
+    "after",
+    "the page starts after the entry at this place",
+    {"type": "integer", "minimum": -1, "default": -1},
+)
+
+
+class AuditViews:
+    """The views of an owner, on one service."""
+
+    def __init__(self, service: QuestionService) -> None:
+        self._service = service
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        routes = Blueprint("audit", __name__, url_prefix="/v1")
+        routes.get("/audit")(self.get_changes)
+        routes.get("/datasets/<dataset>/audit")(self.get_charges)
+        routes.get("/datasets/<dataset>/spending")(self.get_spending)
+        return routes
+
+    @operation(
+        "audit",
+        {200: AuditBody},
+        "invalid_input",
+        parameters=(LIMIT, _AFTER),
+        audience="owners",
+    )
+    def get_changes(self) -> Response:
+        """List the changes of accounts, allowances, datasets and limits, oldest first.
+
+        Each entry holds the digest of the one before it as `prev`.
+        """
+        values = read_parameters(request, LIMIT, _AFTER)
+        return json_reply(AuditBody.of(self._service.audit(**_page(values))))
+
+    @operation(
+        "audit",
+        {200: AuditBody},
+        "invalid_input",
+        "not_found",
+        parameters=(LIMIT, _AFTER),
+        audience="owners",
+    )
+    def get_charges(self, dataset: str) -> Response:
+        """List the charges of a dataset's population, oldest first, with who paid.
+
+        Each entry holds the digest of the one before it as `prev`.
+        """
+        values = read_parameters(request, LIMIT, _AFTER)
+        return json_reply(AuditBody.of(self._service.audit_charges(dataset, **_page(values))))
+
+    @operation("audit", {200: SpendingBody}, "invalid_input", "not_found", audience="owners")
+    def get_spending(self, dataset: str) -> Response:
+        """Show who spent what of the budget of a dataset's population.
+
+        The largest loss of a cell that an account's own charges cause; since accounts may load
+        different cells, these may add up to more than what the population has spent.
+        """
+        read_parameters(request)
+        return json_reply(SpendingBody.of(self._service.spending(dataset)))
+
+
+def _page(values: dict[str, str]) -> dict[str, int]:
+    after = integer_parameter(values, "after", default=-1, least=-1, most=SAFE_INTEGER)
+    return {"after": after, "limit": limit_of(values)}

@@ -1,0 +1,182 @@
+"""Whether an audit log holds: links, figures, and the sum of the charges. Needs no store.
+
+An export is a JSON-lines file: a line for each population's ledger, the changes, the charges. It is
+public to owners and holds nothing private, so it can be checked anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from qserver.audit import check_links, digest_of
+from qserver.charge import epsilon_text
+from qserver.errors import ConfigError, QServerError, StoreError
+from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.storage.audit import AuditLog, LedgerFacts
+from qserver.storage.records import DatasetMeta
+
+
+@dataclass(frozen=True)
+class AuditExport:
+    """An audit log at one moment.
+
+    Args:
+        changes: entries of the list of changes, as JSON texts.
+        ledgers: what the store says of each population.
+        charges: by population, as JSON texts.
+    """
+
+    changes: tuple[str, ...]
+    ledgers: tuple[LedgerFacts, ...]
+    charges: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def read(cls, log: AuditLog) -> AuditExport:
+        """The log of a store, detached datasets included; StoreError."""
+        populations = sorted({m.population for m in attached_metas(log.changes()).values()})
+        # The ledger first: charges that come meanwhile are more than it says, and left out. The
+        # changes last: charges name the changes before them.
+        ledgers = tuple(log.ledger(population) for population in populations)
+        charges = {f.population: tuple(_charged(log, f)) for f in ledgers}
+        return cls(tuple(log.changes()), ledgers, charges)
+
+    def to_lines(self) -> Iterable[str]:
+        """The log as the lines of a file, without line ends."""
+        for facts in self.ledgers:
+            yield json.dumps({"ledger": asdict(facts)})
+        for text in self.changes:
+            yield json.dumps({"change": text})
+        for population, texts in self.charges.items():
+            for text in texts:
+                yield json.dumps({"population": population, "charge": text})
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[str]) -> AuditExport:
+        """The log that `to_lines` wrote.
+
+        Raises:
+            ConfigError: it is no such file.
+        """
+        changes: list[str] = []
+        ledgers: list[LedgerFacts] = []
+        charges: dict[str, list[str]] = {}
+        try:
+            for plain in map(json.loads, lines):
+                if "ledger" in plain:
+                    ledgers.append(LedgerFacts(**plain["ledger"]))
+                elif "change" in plain:
+                    changes.append(str(plain["change"]))
+                else:
+                    charges.setdefault(plain["population"], []).append(str(plain["charge"]))
+        except (ValueError, TypeError, KeyError) as exc:
+            raise ConfigError(
+                "file", "be an audit log as `qserver audit export` writes it"
+            ) from exc
+        return cls(tuple(changes), tuple(ledgers), {k: tuple(v) for k, v in charges.items()})
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at, whether it holds, and what was found."""
+
+    subject: str
+    ok: bool
+    text: str
+
+
+def check_export(export: AuditExport) -> list[Check]:
+    """Every check of an audit log, in order."""
+    checks = [_check_chain("changes", export.changes)]
+    metas: dict[str, DatasetMeta] = {}
+    if checks[0].ok:
+        metas = attached_metas(export.changes)
+    for facts in export.ledgers:
+        texts = export.charges.get(facts.population, ())
+        name = f"charges of {facts.population}"
+        chain = _check_chain(name, texts)
+        checks += [chain, _check_sum(facts, texts, metas)]
+        if checks[0].ok and chain.ok:
+            checks += [_check_limit(facts, export.changes), _check_ties(name, texts, export)]
+    return checks
+
+
+def _charged(log: AuditLog, facts: LedgerFacts) -> list[str]:
+    """The charges of the first `version` jobs: each reservation counts the version up by one."""
+    jobs: set[str] = set()
+    found = []
+    for text in log.charges(facts.population):
+        jobs.add(ChargeEntry.of(text).job)
+        if len(jobs) > facts.version:
+            break
+        found.append(text)
+    return found
+
+
+def _check_chain(name: str, texts: Sequence[str]) -> Check:
+    try:
+        digest = check_links(texts, name=f"the {name}")
+    except StoreError as exc:
+        return Check(name, ok=False, text=str(exc))
+    return Check(name, ok=True, text=f"{len(texts)} entries, the last of digest {digest or '-'}")
+
+
+def _check_sum(facts: LedgerFacts, texts: Sequence[str], metas: Mapping[str, DatasetMeta]) -> Check:
+    subject = f"ledger of {facts.population}"
+    try:
+        text = _sum_text(facts, [ChargeEntry.of(t) for t in texts], metas)
+    except (QServerError, ValueError, KeyError, TypeError) as exc:
+        reason = str(exc) if isinstance(exc, QServerError) else "a charge is malformed"
+        return Check(subject, ok=False, text=reason)
+    return Check(subject, ok=True, text=text)
+
+
+def _sum_text(
+    facts: LedgerFacts, entries: Sequence[ChargeEntry], metas: Mapping[str, DatasetMeta]
+) -> str:
+    """What the charges add up to, where it agrees with the ledger; StoreError where it does not."""
+    n_jobs = len({entry.job for entry in entries})
+    if not n_jobs == facts.version == facts.n_reservations:
+        raise StoreError(
+            f"{n_jobs} jobs have charges, {facts.version} changed the ledger, and "
+            f"{facts.n_reservations} have a plan."
+        )
+    if sum(facts.spent_by_snapshot.values()) != facts.spent_nano:
+        raise StoreError("The shares of the snapshots do not add up to what was spent.")
+    if facts.spent_nano > facts.limit_nano:
+        raise StoreError("More was spent than the limit.")
+    ledger = OwnLedger(metas)
+    ledger.extend(entries)
+    recorded = {k: v for k, v in facts.spent_by_snapshot.items() if v}
+    if set(ledger.by_snapshot) != set(recorded):
+        raise StoreError("Charges and shares of what was spent are of different snapshots.")
+    found = ledger.spent_nano
+    for snapshot, own in ledger.by_snapshot.items():
+        # Raises where the record is certainly less than what its charges cost.
+        own.cap(recorded[snapshot])
+    how = "is just" if found == facts.spent_nano else "covers"
+    spent = epsilon_text(facts.spent_nano)
+    return f"{spent} epsilon {how} what {len(entries)} charges of {n_jobs} jobs cost"
+
+
+def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> Check:
+    """Every charge names a state that the list of changes was in, and never goes back."""
+    places = {digest_of(None): 0}
+    places |= {digest_of(text): i for i, text in enumerate(export.changes, start=1)}
+    found = [places.get(json.loads(text).get("changes"), -1) for text in texts]
+    ok = found == sorted(found) and -1 not in found
+    how = "follow the changes" if ok else "were made on changes that are not in the log"
+    return Check(f"changes in {name}", ok=ok, text=f"the charges {how}")
+
+
+def _check_limit(facts: LedgerFacts, changes: Sequence[str]) -> Check:
+    """The limit is what the log says it was set to last."""
+    logged = None
+    for plain in map(json.loads, changes):
+        population = plain.get("population") or plain.get("meta", {}).get("population")
+        if "limit" in plain and "account" not in plain and population == facts.population:
+            logged = plain["limit"]
+    ok = logged == facts.limit_nano
+    text = epsilon_text(facts.limit_nano) + (" epsilon, as logged" if ok else " was never logged")
+    return Check(f"limit of {facts.population}", ok=ok, text=text)
