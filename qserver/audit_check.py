@@ -35,7 +35,8 @@ class AuditExport:
     @classmethod
     def read(cls, log: AuditLog) -> AuditExport:
         """The log of a store, detached datasets included; StoreError."""
-        populations = sorted({m.population for m in attached_metas(log.changes()).values()})
+        logged = {meta.population for meta in attached_metas(log.changes()).values()}
+        populations = sorted(logged | log.populations())
         # The ledger first: charges that come meanwhile are more than it says, and left out. The
         # changes last: charges name the changes before them.
         ledgers = tuple(log.ledger(population) for population in populations)

@@ -135,18 +135,28 @@ class Deployment:
                 writer.release(lease)
 
     def submit(
-        self, where: dict[str, object], *, length: float = 40, confidence: float = 0.95
+        self,
+        where: dict[str, object],
+        *,
+        length: float = 40,
+        confidence: float = 0.95,
+        by: str = "",
     ) -> Answer | JobStatus:
         """Ask a question without waiting for its answer."""
         service = self.service()
         query = service.parse("people", {"where": where})
-        return service.ask("people", query, Requirement(length, confidence), wait_s=0)
+        return service.ask("people", query, Requirement(length, confidence), wait_s=0, by=by)
 
     def ask(
-        self, where: dict[str, object], *, length: float = 40, confidence: float = 0.95
+        self,
+        where: dict[str, object],
+        *,
+        length: float = 40,
+        confidence: float = 0.95,
+        by: str = "",
     ) -> Answer:
         """Ask a question and work it off; raises what the service raises."""
-        found = self.submit(where, length=length, confidence=confidence)
+        found = self.submit(where, length=length, confidence=confidence, by=by)
         if isinstance(found, Answer):
             return found
         self.work_off()

@@ -85,13 +85,24 @@ class Trail:
         self._n_changes += len(news.changes)
         self._metas.update(attached_metas(news.changes))
         self._entries += map(ChargeEntry.of, news.charges)
-        self._digests.update(map(digest_of, news.charges))
-        if anchor and anchor not in self._digests:
+        self._digests.update(map(digest_of, [*news.charges, *news.changes]))
+        if not self._has(anchor) or not self._has(self._last_changes):
             raise StoreBehindError(
-                "The store's charges are not those of the journal. Nothing is measured until its "
-                "owner restores the store."
+                "The store's charges, or its audit log, are not those of the journal. Nothing is "
+                "measured until its owner restores the store."
             )
         return Allowance() if news.allowance is None else Allowance.from_json(news.allowance)
+
+    def _has(self, digest: str) -> bool:
+        """Whether an entry of this digest was read; the beginning always was."""
+        return digest == GENESIS or digest in self._digests
+
+    @property
+    def _last_changes(self) -> str:
+        """The digest of the changes that the last charge was made on."""
+        if not self._entries:
+            return GENESIS
+        return str(json.loads(self._entries[-1].text).get("changes", GENESIS))
 
     def check(self, payment: Payment, allowance: Allowance) -> None:
         """Return if the payer may pay; AllowanceExhaustedError or PaceExceededError if not."""

@@ -11,7 +11,7 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, NotFoundError
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
-from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, TOKENS, Keys
+from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys
 from qserver.storage.store import check_schema
 
 
@@ -111,8 +111,7 @@ class AccountBook:
 
     def populations(self) -> frozenset[str]:
         """The populations of the attached datasets."""
-        found: Any = self._client.hvals(DATASETS)
-        return frozenset(found)
+        return self._log.populations()
 
     def _change(
         self, kind: str, before: Account | None, after: Account, token: Token | None

@@ -9,7 +9,7 @@ from typing import Any
 from qserver.audit import digest_of, linked
 from qserver.errors import StoreError
 from qserver.storage.connection import StoreClient
-from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.records import reply_code
 
 _MOVED = 9
@@ -69,6 +69,11 @@ class AuditLog:
         pipe.hget(keys.allowances, account)
         charges, changes, allowance = pipe.execute()
         return AuditNews(tuple(charges), tuple(changes), allowance)
+
+    def populations(self) -> frozenset[str]:
+        """The populations of the datasets that are attached now."""
+        found: Any = self._client.hvals(DATASETS)
+        return frozenset(found)
 
     def ledger(self, population: str) -> LedgerFacts:
         """What the store says of a population's ledger; StoreError where there is none."""

@@ -277,6 +277,8 @@ def _translate(error: redis.RedisError, where: str) -> StoreError | None:
         return StoreUnavailableError(f"Redis at {where} is out of memory. Raise maxmemory.")
     if isinstance(error, redis.exceptions.ReadOnlyError):
         return StoreNotDurableError(f"Redis at {where} is a replica. Connect to the primary.")
+    if isinstance(error, redis.exceptions.NoPermissionError):
+        return StoreError(f"Redis at {where} does not let this user do that: {text}.")
     if isinstance(error, redis.ResponseError) and text.startswith("MISCONF"):
         return StoreNotDurableError(f"Redis at {where} cannot write to its disk.")
     return None

@@ -13,7 +13,12 @@ from typing import Any, Literal
 
 import redis
 
-from qserver.errors import ConfigError, StoreError, StoreNotDurableError
+from qserver.errors import (
+    ConfigError,
+    StoreError,
+    StoreNotDurableError,
+    StoreUnavailableError,
+)
 from qserver.storage.connection import StoreClient
 
 Covers = Literal["own_writes", "all_writes"]
@@ -171,7 +176,9 @@ def _read_settings(client: redis.Redis, info: Mapping[str, Any]) -> Mapping[str,
     try:
         found = client.config_get(*(rule.setting for rule in _RULES))
         return {str(name): str(value) for name, value in found.items()}
-    except redis.ResponseError:
+    except StoreUnavailableError:
+        raise
+    except (redis.ResponseError, StoreError):
         # Managed servers rename or forbid CONFIG. `aof_enabled` is 0 or 1.
         known = {name: info[field] for name, field in _INFO_FIELDS.items() if field in info}
         spelled = {"0": "no", "1": "yes"}

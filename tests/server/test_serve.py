@@ -20,7 +20,7 @@ def test_serve_runs_its_own_store_lends_it_to_another_server_and_doctor_is_conte
     with running(state, "serve", "--port", "0", "--state", str(state)) as owner:
         owner.read_until("qserver-worker run")
         redis_url = owner.printed.rsplit("--redis-url ", 1)[1].split()[0]
-        with running(state, "serve", "--port", "0", "--redis-url", redis_url) as guest:
+        with running(state, "serve", "--open", "--port", "0", "--redis-url", redis_url) as guest:
             assert guest.client.get("v1", "datasets").document["datasets"] == []
             assert guest.stop(signal.SIGTERM) == ExitCode.OK
         doctor = ["doctor", "--state", str(state), "--url", owner.url, "--json"]
@@ -42,3 +42,25 @@ def test_serve_refuses_a_store_that_is_not_there_before_it_starts_anything(
     output = capsys.readouterr()
     assert "store_unavailable: " in output.err
     assert output.out == ""
+
+
+def test_serve_asks_for_a_token_until_it_is_revoked_and_open_serves_this_machine_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    at = ("--state", str(state))
+    with running(state, "serve", "--port", "0", *at) as server:
+        server.read_until("qserver account create NAME --role owner")
+        assert main(["account", "create", "ann", "--role", "analyst", *at], environ={}) == 0
+        token = capsys.readouterr().out.strip()
+        listing = ["dataset", "list", "--url", server.url]
+        assert main(listing, environ={}) == ExitCode.FAILURE
+        assert "unauthenticated: " in capsys.readouterr().err
+        assert main(listing, environ={"QSERVER_TOKEN": token}) == ExitCode.OK
+        assert main(["account", "renew", "ann", *at], environ={}) == ExitCode.OK
+        renewed = capsys.readouterr().out.splitlines()[-1]
+        assert main(listing, environ={"QSERVER_TOKEN": renewed}) == ExitCode.OK
+        assert server.stop(signal.SIGINT) == ExitCode.OK
+    refused = ["serve", "--open", "--host", "0.0.0.0", "--port", "0", *at]
+    assert main(refused, environ={}) == ExitCode.USAGE
+    assert "Without accounts whoever reaches the port" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""Rates of requests on a real store."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from qserver.errors import RateLimitedError
+from qserver.storage.connection import Scripts, StoreClient
+from qserver.storage.keys import rate_key
+from qserver.storage.rates import BURST_S, RateLimiter
+
+
+def passes(limiter: RateLimiter, whose: str, *, rate: int, n: int) -> int:
+    """How many of `n` requests pass."""
+    passed = 0
+    for _ in range(n):
+        try:
+            limiter.pass_one(whose, rate=rate)
+        except RateLimitedError:
+            continue
+        passed += 1
+    return passed
+
+
+def test_a_burst_passes_and_what_is_more_is_refused(redis_client: StoreClient) -> None:
+    """At one a second, 4 pass at once, and one more if a second turns meanwhile."""
+    limiter = RateLimiter(redis_client)
+    assert passes(limiter, "ann", rate=1, n=20) in (BURST_S, BURST_S + 1)
+    assert passes(limiter, "ben", rate=1, n=1) == 1
+
+
+def test_a_refusal_says_in_whole_seconds_when_one_may_pass(redis_client: StoreClient) -> None:
+    limiter = RateLimiter(redis_client)
+    passes(limiter, "ann", rate=1, n=20)
+    with pytest.raises(RateLimitedError, match="Try again in 1 s") as refusal:
+        limiter.pass_one("ann", rate=1)
+    assert refusal.value.retry_after_s == 1
+
+
+def test_a_rate_of_zero_is_no_bound_and_asks_nothing_of_the_store(
+    redis_client: StoreClient,
+) -> None:
+    assert passes(RateLimiter(redis_client), "ann", rate=0, n=1000) == 1000
+    assert redis_client.exists(rate_key("ann")) == 0
+
+
+def test_the_bound_holds_over_all_processes(redis_client: StoreClient) -> None:
+    """Four limiters with 30 requests each at 10 a second: 40, and what the time itself refills."""
+    limiters = [RateLimiter(redis_client) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        passed = sum(pool.map(lambda one: passes(one, "ann", rate=10, n=30), limiters))
+    assert 10 * BURST_S <= passed <= 10 * BURST_S + 40
+
+
+def test_requests_that_are_held_are_used_before_the_store_is_asked(
+    redis_client: StoreClient,
+) -> None:
+    now = [0.0]
+    limiter = RateLimiter(redis_client, clock=lambda: now[0])
+    limiter.pass_one("ann", rate=100)
+    taken = redis_client.hget(rate_key("ann"), "at")
+    assert passes(limiter, "ann", rate=100, n=9) == 9
+    assert redis_client.hget(rate_key("ann"), "at") == taken
+    # What was held too long is not used any more.
+    limiter.pass_one("ann", rate=100)
+    now[0] = 1.5
+    redis_client.delete(rate_key("ann"))
+    limiter.pass_one("ann", rate=100)
+    assert redis_client.exists(rate_key("ann")) == 1
+
+
+def test_a_bucket_fills_at_its_rate_up_to_its_bound_and_leaves_when_full(
+    redis_client: StoreClient,
+) -> None:
+    """The script's own arithmetic: level and moment are set by hand."""
+    scripts = Scripts(redis_client)
+    key = rate_key("ann")
+    seconds, micros = redis_client.time()
+    now = seconds * 1000 + micros // 1000
+    redis_client.hset(key, mapping={"level": 0, "at": now - 2000})
+    granted, _wait = scripts.run("take", keys=[key], args=[10, 40, 1000])
+    assert granted in (20, 21)
+    redis_client.hset(key, mapping={"level": 0, "at": now - 10**9})
+    assert scripts.run("take", keys=[key], args=[10, 40, 1000])[0] == 40
+    # A clock that was set back refills nothing, and breaks nothing.
+    redis_client.hset(key, mapping={"level": 0, "at": now + 10**6})
+    assert scripts.run("take", keys=[key], args=[10, 40, 1])[0] == 0
+    assert 0 < redis_client.pttl(key) <= 5000

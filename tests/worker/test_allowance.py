@@ -1,0 +1,180 @@
+"""Allowances and paces: what an analyst's own charges may cost, on a real deployment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from qserver.accounts import Allowance
+from qserver.answer import JobStatus
+from qserver.errors import AllowanceExhaustedError, PaceExceededError, QServerError
+from qserver.own_ledger import DAY_S
+from qserver.problems import error_from_problem
+from qserver.storage.accounts import AccountBook
+from qserver.storage.store import Store
+from tests.deployment import LOG, Deployment
+from worker.spend import Spender
+
+NOON = 1_800_000_000
+YOUNG: dict[str, object] = {"age": {"below": 25}}
+OLD: dict[str, object] = {"age": {"at_least": 25}}
+WOMEN: dict[str, object] = {"sex": "Female"}
+
+
+@dataclass
+class Town:
+    """A deployment with a worker whose wall clock stands where a test puts it."""
+
+    deployment: Deployment
+    now: list[float] = field(default_factory=lambda: [NOON])
+
+    def __post_init__(self) -> None:
+        town = self.deployment
+        self.store = Store.open(town.settings)
+        self.book = AccountBook(self.store.client)
+        for name in ("ann", "ben"):
+            self.book.create(name, "analyst")
+        self.spender = Spender(
+            reader=self.store,
+            writer=town.writer(),
+            trusted=town.trusted(),
+            settings=town.settings,
+            log=LOG,
+            wall_clock=lambda: self.now[0],
+        )
+
+    def allow(self, name: str, **bounds: int) -> None:
+        self.book.allow(name, "town", Allowance(**bounds))
+
+    def ask(self, where: dict[str, object], *, by: str, length: float = 40) -> int:
+        """What the answer cost; raises what the analyst is told."""
+        found = self.deployment.submit(where, length=length, by=by)
+        assert isinstance(found, JobStatus)
+        self.deployment.work_off(self.spender)
+        status = self.deployment.service().job(found.id)
+        if status.result is None:
+            raise error_from_problem(status.problem or {})
+        return status.result.charged_nano
+
+    def refusal(self, where: dict[str, object], *, by: str, length: float = 40) -> QServerError:
+        before = self.store.audit.ledger("town")
+        with pytest.raises(AllowanceExhaustedError) as caught:
+            self.ask(where, by=by, length=length)
+        assert self.store.audit.ledger("town") == before
+        return caught.value
+
+    def payers(self) -> list[str]:
+        return [json.loads(text)["by"] for text in self.store.audit.charges("town")]
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Town:
+    return Town(Deployment.make(tmp_path, store_url, limit="2"))
+
+
+def test_charges_name_who_asked_first(town: Town) -> None:
+    """Two analysts ask the very same before it is worked off: one job, paid by the first."""
+    deployment = town.deployment
+    first = deployment.submit(YOUNG, by="ann")
+    second = deployment.submit(YOUNG, by="ben")
+    assert isinstance(first, JobStatus)
+    assert isinstance(second, JobStatus)
+    assert first.id == second.id
+    deployment.work_off(town.spender)
+    town.ask(WOMEN, by="ben")
+    assert town.payers() == ["ann", "ben"]
+
+
+def test_an_allowance_of_just_the_price_suffices_and_one_nano_less_does_not(town: Town) -> None:
+    query = town.deployment.service()
+    parsed = query.parse("people", {"where": YOUNG})
+    from qserver.requirement import Requirement
+
+    price = query.explain("people", parsed, Requirement(40, 0.95)).price_nano
+    town.allow("ann", limit_nano=price - 1)
+    error = town.refusal(YOUNG, by="ann")
+    assert isinstance(error, AllowanceExhaustedError)
+    assert (error.price_nano, error.remaining_nano, error.more_at) == (price, price - 1, None)
+    town.allow("ann", limit_nano=price)
+    assert town.ask(YOUNG, by="ann") == price
+
+
+def test_an_allowance_bounds_the_analysts_own_cells_and_nobody_elses(town: Town) -> None:
+    """Disjoint questions share an allowance, as they share the budget; ben's charges do not."""
+    price = town.ask(WOMEN, by="ben")
+    town.allow("ann", limit_nano=price + price // 2)
+    town.ask(YOUNG, by="ann")
+    town.ask(OLD, by="ann")
+    error = town.refusal({"age": {"below": 26}}, by="ann")
+    assert error.code == "allowance_exhausted"
+    town.ask({"age": {"below": 26}}, by="ben")
+
+
+def test_what_history_answers_is_never_refused(town: Town) -> None:
+    town.ask(YOUNG, by="ben")
+    town.allow("ann", limit_nano=0, pace_nano=0)
+    assert town.deployment.submit(YOUNG, by="ann").charged_nano == 0  # type: ignore[union-attr]
+    assert town.refusal(OLD, by="ann").code == "allowance_exhausted"
+
+
+def test_a_pace_is_of_any_24_hours_and_says_when_more_is_there(town: Town) -> None:
+    first = town.ask(YOUNG, by="ann", length=80)
+    town.now[0] = NOON + 3600
+    second = town.ask({"age": {"below": 26}}, by="ann", length=80)
+    town.allow("ann", pace_nano=first + second)
+    town.now[0] = NOON + 7200
+    error = town.refusal({"age": {"below": 27}}, by="ann", length=80)
+    assert isinstance(error, PaceExceededError)
+    assert error.remaining_nano == 0
+    assert error.more_at == NOON + DAY_S
+    town.now[0] = NOON + DAY_S - 1
+    town.refusal({"age": {"below": 27}}, by="ann", length=80)
+    town.now[0] = NOON + DAY_S
+    town.ask({"age": {"below": 27}}, by="ann", length=80)
+
+
+def test_a_price_above_the_whole_pace_is_never_affordable(town: Town) -> None:
+    price = town.ask(YOUNG, by="ben")
+    town.allow("ann", pace_nano=price - 2)
+    error = town.refusal(OLD, by="ann")
+    assert isinstance(error, PaceExceededError)
+    assert (error.remaining_nano, error.more_at) == (price - 2, None)
+
+
+def test_an_allowance_that_is_lowered_refuses_from_then_on(town: Town) -> None:
+    town.ask(YOUNG, by="ann")
+    town.allow("ann", limit_nano=1)
+    error = town.refusal({"age": {"below": 26}}, by="ann")
+    assert isinstance(error, AllowanceExhaustedError)
+    assert error.remaining_nano == 0
+    town.allow("ann")
+    town.ask({"age": {"below": 26}}, by="ann")
+
+
+def test_the_own_ledgers_are_those_of_the_charges_by_brute_force(town: Town) -> None:
+    """Per payer, the greatest over all 33 cells of the sum of abs(h_c) alpha, in fractions."""
+    questions = [(YOUNG, "ann"), (WOMEN, "ben"), (OLD, "ann"), ({"age": 21}, "ann"), ({}, "ben")]
+    for where, by in questions:
+        town.ask(where, by=by, length=90)
+    report = town.deployment.service().spending("people")
+    found = {item.account: item.spent_nano for item in report.accounts}
+    cells: dict[str, dict[tuple[int, int], Fraction]] = {"ann": {}, "ben": {}}
+    sizes = town.deployment.meta.domain.sizes
+    for text in town.store.audit.charges("town"):
+        plain = json.loads(text)
+        for coefficient, factors in plain["row"]:
+            for age in range(sizes[0]):
+                for sex in range(sizes[1]):
+                    weight = Fraction(coefficient)
+                    for axis, ends, values in factors:
+                        at = (age, sex)[axis]
+                        run = next(i for i, end in enumerate(ends) if at < end)
+                        weight *= Fraction(values[run])
+                    own = cells[plain["by"]]
+                    loss = abs(weight) * plain["alpha"]
+                    own[age, sex] = own.get((age, sex), Fraction(0)) + loss
+    assert found == {by: max(own.values()) for by, own in cells.items()}
