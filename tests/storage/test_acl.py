@@ -1,0 +1,175 @@
+"""The users of deploy/redis-users.acl: each can do its work, and the web user no more than that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from qserver.accounts import Allowance
+from qserver.answer import Answer, JobStatus
+from qserver.errors import StoreError
+from qserver.requirement import Requirement
+from qserver.storage.accounts import AccountBook
+from qserver.storage.audit import AuditLog
+from qserver.storage.connection import Scripts, StoreClient, connect
+from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys
+from qserver.storage.rates import RateLimiter
+from tests.deployment import Deployment
+
+RULES = Path(__file__).parents[2] / "deploy" / "redis-users.acl"
+KEYS = Keys("town")
+
+
+@dataclass(frozen=True)
+class Town:
+    """A deployment whose every process has a user of its own."""
+
+    worker: Deployment
+    web: Deployment
+    owner_url: str
+
+    @property
+    def web_client(self) -> StoreClient:
+        return connect(self.web.settings.redis_url, role="web")
+
+    @property
+    def book(self) -> AccountBook:
+        return AccountBook.open(replace(self.web.settings, redis_url=self.owner_url), role="owner")
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Iterator[Town]:
+    urls = {}
+    for line in RULES.read_text().splitlines():
+        name, *rules = line.split()[1:]
+        if name == "default":
+            assert rules == ["off"]
+            continue
+        redis_client.execute_command("ACL", "SETUSER", name, "reset", *rules)
+        password = next(rule[1:] for rule in rules if rule.startswith(">"))
+        urls[name] = store_url.replace("unix://", f"unix://{name}:{password}@")
+    worker = Deployment.make(tmp_path, urls["worker"], limit="2")
+    web = replace(worker, settings=replace(worker.settings, redis_url=urls["web"]))
+    yield Town(worker, web, urls["owner"])
+    redis_client.execute_command("ACL", "DELUSER", *urls)
+
+
+def ask(town: Town, *, length: float, by: str = "") -> Answer:
+    found = town.web.submit({"age": 21}, length=length, by=by)
+    if isinstance(found, Answer):
+        return found
+    assert town.worker.work_off() == 1
+    result = town.web.service().job(found.id).result
+    assert result is not None
+    return result
+
+
+def test_each_user_can_do_its_work(town: Town) -> None:
+    """Ask, measure, refine, read, answer again from history, bind, count, account and audit."""
+    token = town.book.create("ann", "analyst")
+    town.book.allow("ann", "town", Allowance(limit_nano=10**9))
+    assert [ask(town, length=n, by="ann").source for n in (60, 50, 70)] == [
+        "measured",
+        "refined",
+        "history",
+    ]
+    service = town.web.service()
+    service.ready()
+    assert service.datasets()[0].worker_alive
+    assert service.spending("people").accounts[0].account == "ann"
+    assert len(service.audit_charges("people", after=-1, limit=9).entries) == 2
+    query = service.parse("people", {"where": {"age": 22}})
+    assert service.explain("people", query, Requirement(60, 0.9)).affordable
+    client = town.web_client
+    record = AccountBook(client).token_record(token.id)
+    assert record is not None
+    assert record.accepts(token)
+    RateLimiter(client).pass_one("ann", rate=5)
+    Scripts(client).run("bind", keys=[KEYS.idempotency("people", "k")], args=["d", "", 60])
+    town.book.revoke("ann")
+    assert AccountBook(client).token_record(token.id) is None
+    changes = AuditLog(connect(town.owner_url, role="owner")).changes()
+    assert len(changes) == 4
+
+
+def _forbidden(snapshot: str) -> list[tuple[str, ...]]:
+    """A write to every key that is not the web's own."""
+    hashes = (KEYS.ledger, KEYS.reservations, KEYS.open, KEYS.burnt, KEYS.allowances)
+    hashes += (KEYS.dataset("people"), DATASETS, ACCOUNTS, TOKENS)
+    lists = (KEYS.charges, KEYS.history(snapshot), f"qs:{{town}}:paid:{snapshot}", AUDIT)
+    return [
+        *(("HSET", key, "limit", "999999999999") for key in hashes),
+        *(("RPUSH", key, "{}") for key in lists),
+        ("HINCRBY", KEYS.ledger, "version", "1"),
+        ("SET", KEYS.lease, "mine"),
+        ("SET", SCHEMA, "2"),
+        ("SET", "elsewhere", "1"),
+        ("GET", "elsewhere"),
+        ("DEL", KEYS.job("j")),
+        ("XDEL", KEYS.jobs, "0-1"),
+        ("FLUSHALL",),
+        ("CONFIG", "SET", "appendonly", "no"),
+        ("CONFIG", "GET", "requirepass"),
+        ("ACL", "SETUSER", "web", "allkeys"),
+        ("SCRIPT", "FLUSH"),
+        ("KEYS", "*"),
+        ("RENAME", KEYS.jobs, KEYS.charges),
+        ("COPY", KEYS.jobs, KEYS.charges),
+    ]
+
+
+def test_the_web_user_is_refused_each_write_that_is_not_its_own(
+    town: Town, redis_client: StoreClient
+) -> None:
+    before = redis_client.hgetall(KEYS.ledger)
+    for command in _forbidden(town.web.meta.snapshot):
+        with pytest.raises(StoreError, match="does not let this user do that"):
+            town.web_client.execute_command(*command)
+    assert redis_client.hgetall(KEYS.ledger) == before
+
+
+def test_a_script_gives_the_web_user_no_more_than_it_has(town: Town) -> None:
+    """Neither a key that is declared nor one that is not can be written through Lua."""
+    for key in (KEYS.ledger, KEYS.charges, TOKENS):
+        for text, keys in (
+            ("return redis.call('DEL', KEYS[1])", [key]),
+            (f"return redis.call('HSET', '{key}', 'limit', '9')", []),
+        ):
+            with pytest.raises(Exception, match=r"(?i)permission|does not let this user"):
+                town.web_client.execute_command("EVAL", text, len(keys), *keys)
+
+
+def test_the_scripts_of_the_worker_are_refused_to_the_web_user(town: Town) -> None:
+    found = town.web.submit({"age": 23})
+    assert isinstance(found, JobStatus)
+    with pytest.raises(StoreError, match="does not let this user do that"):
+        town.web.writer().acquire("town", job=found.id)
+
+
+def test_the_worker_makes_no_accounts_and_the_owner_spends_nothing(town: Town) -> None:
+    worker = connect(town.worker.settings.redis_url, role="worker")
+    owner = connect(town.owner_url, role="owner")
+    for client, command in (
+        (worker, ("HSET", TOKENS, "id", "{}")),
+        (worker, ("HSET", ACCOUNTS, "ann", "{}")),
+        (worker, ("FLUSHALL",)),
+        (worker, ("CONFIG", "SET", "appendonly", "no")),
+        (owner, ("HSET", KEYS.ledger, "spent", "0")),
+        (owner, ("RPUSH", KEYS.charges, "{}")),
+        (owner, ("DEL", AUDIT)),
+    ):
+        with pytest.raises(StoreError, match="does not let this user do that"):
+            client.execute_command(*command)
+
+
+def test_the_file_names_every_user_with_a_password_to_be_replaced() -> None:
+    text = RULES.read_text()
+    assert re.findall(r"^user (\w+) on >([A-Z-]+) ", text, re.MULTILINE) == [
+        ("web", "WEB-PASSWORD"),
+        ("worker", "WORKER-PASSWORD"),
+        ("owner", "OWNER-PASSWORD"),
+    ]
