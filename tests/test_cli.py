@@ -310,6 +310,15 @@ def test_a_wrong_command_line_ends_with_the_usage_code(
         "budget",
         "query",
         "explain",
+        "account",
+        "account create",
+        "account list",
+        "account renew",
+        "account revoke",
+        "account allow",
+        "audit",
+        "audit export",
+        "audit verify",
     ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,10 @@ from qserver.config import Settings
 from qserver.domain_file import domain_from_document
 from qserver.errors import QServerError
 from qserver.storage.spending import SpendingStore
+from qserver.storage.store import Store
 from worker.reading import read_snapshot
 from worker.registry import Entry, Registry
+from worker.trail import Trail
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,11 @@ def _journal(registry: Registry, entry: Entry, settings: Settings) -> Finding:
         journal = registry.journal(entry.population, create=False)
         store = SpendingStore.open(settings)
         known = store.ledger_version(entry.population)
+        reader = Store.open(settings, role="worker-doctor")
+        Trail(entry.population).read(reader, anchor=journal.charges_digest)
     except QServerError as exc:
         return Finding(check, ok=False, text=str(exc))
     if known < journal.last_ledger_version:
         text = "the store knows less than the journal: it was lost or restored"
         return Finding(check, ok=False, text=text)
-    return Finding(check, ok=True, text=f"{journal.n_records} records, the store agrees")
+    return Finding(check, ok=True, text=f"{journal.n_records} records, store and charges agree")
