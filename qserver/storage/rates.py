@@ -16,22 +16,33 @@ from qserver.storage.keys import rate_key
 BURST_S = 4
 """A bucket holds what its rate gives in so many seconds."""
 _HOLD_S = 1.0
-_MAX_HELD = 10_000
+_MAX_KNOWN = 10_000
+# A write is on disk before it is acknowledged, so asking the store is dear: slow senders never do.
+_OWN_PART = 10
+_BATCH_PART = 4
 
 
 @dataclass
-class _Held:
-    """Requests that this process has taken and not used, until a moment of its clock."""
+class _Known:
+    """What this process may let pass of one bucket without asking the store.
 
-    n: int
-    until: float
+    Args:
+        own: requests that it may let pass by itself, as of `own_at`.
+        held: requests that it has taken from the store and not used, until `held_until`.
+    """
+
+    own: float
+    own_at: float
+    held: int = 0
+    held_until: float = 0.0
 
 
 class RateLimiter:
     """Counts requests by whose they are. Thread-safe; one per process.
 
-    A process takes up to a tenth of a second's requests at once and keeps what it does not use
-    for a second, so that most requests cost no round trip. The bound holds over all processes.
+    A process lets a tenth of the rate pass by itself. For more it takes a quarter of a second's
+    requests at a time from the store, and keeps what it does not use for a second. So the bound
+    holds over all processes but for a tenth of it for each.
 
     Args:
         clock: seconds, monotonic.
@@ -40,7 +51,7 @@ class RateLimiter:
     def __init__(self, client: StoreClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._scripts = Scripts(client)
         self._clock = clock
-        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
         self._lock = threading.Lock()
 
     def pass_one(self, whose: str, *, rate: int) -> None:
@@ -54,27 +65,37 @@ class RateLimiter:
             RateLimitedError: there were too many.
             StoreError: the store does not answer.
         """
-        if rate == 0 or self._use_held(whose):
+        if rate == 0 or self._passes_here(whose, rate):
             return
-        batch = max(1, rate // 10)
+        batch = max(1, rate // _BATCH_PART)
         granted, wait_ms = self._scripts.run(
             "take", keys=[rate_key(whose)], args=[rate, rate * BURST_S, batch]
         )
         if not granted:
             raise RateLimitedError(retry_after_s=max(1, math.ceil(wait_ms / 1000)))
-        self._hold(whose, int(granted) - 1)
-
-    def _use_held(self, whose: str) -> bool:
         with self._lock:
-            held = self._held.get(whose)
-            if held is None or held.n < 1 or held.until < self._clock():
-                return False
-            held.n -= 1
-            return True
+            known = self._of(whose, rate)
+            known.held, known.held_until = int(granted) - 1, self._clock() + _HOLD_S
 
-    def _hold(self, whose: str, n: int) -> None:
+    def _passes_here(self, whose: str, rate: int) -> bool:
         with self._lock:
-            self._held[whose] = _Held(n, self._clock() + _HOLD_S)
-            self._held.move_to_end(whose)
-            while len(self._held) > _MAX_HELD:
-                self._held.popitem(last=False)
+            known, now = self._of(whose, rate), self._clock()
+            refilled = known.own + (now - known.own_at) * rate / _OWN_PART
+            known.own, known.own_at = min(refilled, max(1.0, rate / _OWN_PART)), now
+            if known.own >= 1:
+                known.own -= 1
+                return True
+            if known.held >= 1 and now < known.held_until:
+                known.held -= 1
+                return True
+            return False
+
+    def _of(self, whose: str, rate: int) -> _Known:
+        """What is known of a bucket; a new one starts full. Called with the lock held."""
+        found = self._known.get(whose)
+        if found is None:
+            found = self._known[whose] = _Known(max(1.0, rate / _OWN_PART), self._clock())
+        self._known.move_to_end(whose)
+        while len(self._known) > _MAX_KNOWN:
+            self._known.popitem(last=False)
+        return found

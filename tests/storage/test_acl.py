@@ -16,7 +16,7 @@ from qserver.requirement import Requirement
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, connect
-from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys
+from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
 from qserver.storage.rates import RateLimiter
 from tests.deployment import Deployment
 
@@ -88,7 +88,10 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     record = AccountBook(client).token_record(token.id)
     assert record is not None
     assert record.accepts(token)
-    RateLimiter(client).pass_one("ann", rate=5)
+    limiter = RateLimiter(client)
+    for _ in range(3):
+        limiter.pass_one("ann", rate=5)
+    assert client.exists(rate_key("ann")) == 1
     Scripts(client).run("bind", keys=[KEYS.idempotency("people", "k")], args=["d", "", 60])
     town.book.revoke("ann")
     assert AccountBook(client).token_record(token.id) is None

@@ -25,14 +25,14 @@ def passes(limiter: RateLimiter, whose: str, *, rate: int, n: int) -> int:
 
 
 def test_a_burst_passes_and_what_is_more_is_refused(redis_client: StoreClient) -> None:
-    """At one a second, 4 pass at once, and one more if a second turns meanwhile."""
-    limiter = RateLimiter(redis_client)
-    assert passes(limiter, "ann", rate=1, n=20) in (BURST_S, BURST_S + 1)
+    """At one a second 4 of the store's and 1 of the process pass, and 1 if a second turns."""
+    limiter = RateLimiter(redis_client, clock=lambda: 0.0)
+    assert passes(limiter, "ann", rate=1, n=20) in (BURST_S + 1, BURST_S + 2)
     assert passes(limiter, "ben", rate=1, n=1) == 1
 
 
 def test_a_refusal_says_in_whole_seconds_when_one_may_pass(redis_client: StoreClient) -> None:
-    limiter = RateLimiter(redis_client)
+    limiter = RateLimiter(redis_client, clock=lambda: 0.0)
     passes(limiter, "ann", rate=1, n=20)
     with pytest.raises(RateLimitedError, match="Try again in 1 s") as refusal:
         limiter.pass_one("ann", rate=1)
@@ -47,27 +47,41 @@ def test_a_rate_of_zero_is_no_bound_and_asks_nothing_of_the_store(
 
 
 def test_the_bound_holds_over_all_processes(redis_client: StoreClient) -> None:
-    """Four limiters with 30 requests each at 10 a second: 40, and what the time itself refills."""
-    limiters = [RateLimiter(redis_client) for _ in range(4)]
+    """Four limiters with 90 requests each at 10 a second, on clocks that stand still.
+
+    40 of the store's pass, one more of each process, and what the store's own clock refills: at
+    most 10 a second, in at most 10 seconds.
+    """
+    limiters = [RateLimiter(redis_client, clock=lambda: 0.0) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        passed = sum(pool.map(lambda one: passes(one, "ann", rate=10, n=30), limiters))
-    assert 10 * BURST_S <= passed <= 10 * BURST_S + 40
+        passed = sum(pool.map(lambda one: passes(one, "ann", rate=10, n=90), limiters))
+    assert 10 * BURST_S + 4 <= passed <= 10 * BURST_S + 4 + 100
 
 
-def test_requests_that_are_held_are_used_before_the_store_is_asked(
-    redis_client: StoreClient,
-) -> None:
+def test_a_slow_sender_never_costs_a_round_trip(redis_client: StoreClient) -> None:
     now = [0.0]
     limiter = RateLimiter(redis_client, clock=lambda: now[0])
-    limiter.pass_one("ann", rate=100)
-    taken = redis_client.hget(rate_key("ann"), "at")
-    assert passes(limiter, "ann", rate=100, n=9) == 9
-    assert redis_client.hget(rate_key("ann"), "at") == taken
-    # What was held too long is not used any more.
-    limiter.pass_one("ann", rate=100)
-    now[0] = 1.5
+    for _ in range(100):
+        limiter.pass_one("ann", rate=100)
+        now[0] += 0.1
+    assert redis_client.exists(rate_key("ann")) == 0
+
+
+def test_what_was_taken_is_used_up_before_the_store_is_asked_again(
+    redis_client: StoreClient,
+) -> None:
+    """At 100 a second: 10 of the process itself, then batches of 25 for a second each."""
+    now = [0.0]
+    limiter = RateLimiter(redis_client, clock=lambda: now[0])
+    assert passes(limiter, "ann", rate=100, n=11) == 11
     redis_client.delete(rate_key("ann"))
+    assert passes(limiter, "ann", rate=100, n=24) == 24
+    assert redis_client.exists(rate_key("ann")) == 0
     limiter.pass_one("ann", rate=100)
+    assert redis_client.exists(rate_key("ann")) == 1
+    redis_client.delete(rate_key("ann"))
+    now[0] = 1.0  # what is held is too old by now, and the process has 10 of its own again
+    assert passes(limiter, "ann", rate=100, n=11) == 11
     assert redis_client.exists(rate_key("ann")) == 1
 
 
