@@ -177,8 +177,13 @@ def _outcome_json(found: Answer | JobStatus) -> str:
 
 
 def _digest(request: Request, row: Primitive) -> str:
-    """Digest that identical questions share: equal vectors, however they were written."""
+    """Digest that identical questions share: equal vectors, however they were written.
+
+    Each account has jobs of its own: a job that its payer's allowance refuses must not fail for
+    others. The worker plans each anew, so only the first is charged.
+    """
     parts = [
+        request.by,
         request.dataset,
         request.snapshot,
         row.key,

@@ -8,10 +8,12 @@ import pytest
 
 from qserver.answer import Offer
 from qserver.errors import (
+    AllowanceExhaustedError,
     BudgetExhaustedError,
     CapacityError,
     JournalError,
     MeasurementError,
+    PaceExceededError,
     QServerError,
     QueryError,
     RequirementError,
@@ -51,3 +53,14 @@ def test_what_may_depend_on_data_becomes_the_constant_failure() -> None:
     back = there_and_back(JournalError("a text that names a private path"))
     assert isinstance(back, MeasurementError)
     assert "private path" not in str(back)
+
+
+@pytest.mark.parametrize("kind", [AllowanceExhaustedError, PaceExceededError])
+@pytest.mark.parametrize("more_at", [None, 1_800_000_000])
+def test_a_refusal_for_an_allowance_keeps_its_facts(
+    kind: type[AllowanceExhaustedError], more_at: int | None
+) -> None:
+    back = there_and_back(kind(price_nano=7, remaining_nano=3, more_at=more_at))
+    assert type(back) is kind
+    assert isinstance(back, AllowanceExhaustedError)
+    assert (back.price_nano, back.remaining_nano, back.more_at) == (7, 3, more_at)

@@ -76,17 +76,26 @@ def town(tmp_path: Path, store_url: str) -> Town:
     return Town(Deployment.make(tmp_path, store_url, limit="2"))
 
 
-def test_charges_name_who_asked_first(town: Town) -> None:
-    """Two analysts ask the very same before it is worked off: one job, paid by the first."""
+def test_who_asks_first_pays_and_who_asks_the_same_meanwhile_does_not(town: Town) -> None:
+    """Two analysts ask the very same before it is worked off."""
     deployment = town.deployment
-    first = deployment.submit(YOUNG, by="ann")
-    second = deployment.submit(YOUNG, by="ben")
-    assert isinstance(first, JobStatus)
-    assert isinstance(second, JobStatus)
-    assert first.id == second.id
-    deployment.work_off(town.spender)
+    jobs = [deployment.submit(YOUNG, by=by) for by in ("ann", "ben", "ann")]
+    assert all(isinstance(job, JobStatus) for job in jobs)
+    assert deployment.work_off(town.spender) == 2
+    results = [deployment.service().job(job.id).result for job in jobs]  # type: ignore[union-attr]
+    assert [r.source for r in results if r] == ["measured", "history", "measured"]
+    assert len({r.estimate for r in results if r}) == 1
     town.ask(WOMEN, by="ben")
     assert town.payers() == ["ann", "ben"]
+
+
+def test_an_allowance_that_refuses_one_refuses_nobody_else(town: Town) -> None:
+    town.allow("ann", limit_nano=0)
+    refused, paid = (town.deployment.submit(YOUNG, by=by) for by in ("ann", "ben"))
+    town.deployment.work_off(town.spender)
+    states = [town.deployment.service().job(job.id).state for job in (refused, paid)]  # type: ignore[union-attr]
+    assert states == ["failed", "done"]
+    assert town.payers() == ["ben"]
 
 
 def test_an_allowance_of_just_the_price_suffices_and_one_nano_less_does_not(town: Town) -> None:
