@@ -66,7 +66,12 @@ def _rows(slot_ms: int, n_records: int, n_questions: int) -> list[dict[str, Valu
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(EmbeddedServer.start(folder / "state"))
-        settings = Settings(redis_url=server.url, state_dir=folder / "state", slot_ms=slot_ms)
+        settings = Settings(
+            redis_url=server.url,
+            state_dir=folder / "state",
+            slot_ms=slot_ms,
+            open_access=True,
+        )
         _attach(settings, folder, n_records)
         store = Store.open(settings)
         worker_log = folder / "worker.log"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qserver.children import (
-    LOOPBACK,
     Child,
     ChildSpec,
     child_environment,
@@ -20,7 +19,7 @@ from qserver.children import (
     listen,
     python_command,
 )
-from qserver.config import Settings
+from qserver.config import LOOPBACK, Settings
 
 from .load import ROOT
 
