@@ -97,6 +97,27 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
+class OwnPrice:
+    """What an answer would cost the asker's own ledger, and the bounds of its allowance.
+
+    Args:
+        price_nano: rise of the own ledger, in nano-epsilon.
+        affordable: whether the allowance and the pace let it.
+        more_at: Unix time in whole seconds when the pace will let it, or None.
+        spent_nano, today_nano: the own ledger now, and its rise within the last 24 hours.
+        limit_nano, pace_nano: most that each may be; None: no bound.
+    """
+
+    price_nano: int
+    affordable: bool
+    more_at: int | None
+    spent_nano: int
+    today_nano: int
+    limit_nano: int | None
+    pace_nano: int | None
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What an answer would cost and how it would be found; nothing was spent.
 
@@ -109,6 +130,7 @@ class Explanation:
         free: the best interval available for nothing, or None.
         curve: prices of shorter and longer intervals at the same confidence.
         sensitivity: S of the query, and whether it is exact.
+        own: the same for the asker's own ledger; None where only the budget bounds it.
     """
 
     kind: PlanKind
@@ -122,6 +144,7 @@ class Explanation:
     sensitivity: float
     sensitivity_exact: bool
     version: int
+    own: OwnPrice | None = None
 
 
 @dataclass(frozen=True)

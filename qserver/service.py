@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from qserver.allowances import Allowances, Asker
 from qserver.answer import (
     Answer,
     CurvePoint,
@@ -29,6 +30,7 @@ from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.open_datasets import OpenDatasets
 from qserver.oversight import AuditPage, Oversight, SpendingReport
 from qserver.plan import PlannedRow, PlannedTable
+from qserver.planning.purchase import Purchase
 from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery
 from qserver.replica import Replica
@@ -63,6 +65,7 @@ class Service:
         self._settings = settings
         self._datasets = OpenDatasets(store, settings)
         self._oversight = Oversight(store)
+        self._allowances = Allowances(store)
         self._asking = Asking(store, self._datasets, settings, clock=clock, sleep=sleep)
 
     def datasets(self) -> list[DatasetStatus]:
@@ -142,8 +145,14 @@ class Service:
         """A job's state, result or problem; NotFoundError."""
         return self._asking.job(job_id)
 
-    def explain(self, name: str, query: LinearQuery, requirement: Requirement) -> Explanation:
-        """Plan, price, what is available for nothing, and a price curve; spends nothing."""
+    def explain(
+        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
+    ) -> Explanation:
+        """Plan, price, what is available for nothing, and a price curve; spends nothing.
+
+        Args:
+            by: account that asks, whose own allowance is shown.
+        """
         row = primitive(query)
         opened = self._datasets.refresh(name)
         with opened.lock:
@@ -153,6 +162,8 @@ class Service:
             price = replica.price_nano(plan)
             curve = tuple(_curve_point(replica, row, requirement, factor) for factor in _CURVE)
         remaining = stamp.budget.remaining_nano
+        charges = Purchase(plan.rows, plan.tables).charges
+        asker = Asker(by, opened.meta.population)
         return Explanation(
             kind=plan.kind,
             price_nano=price,
@@ -165,6 +176,7 @@ class Service:
             sensitivity=float(row.sensitivity),
             sensitivity_exact=row.exact,
             version=stamp.n_shown,
+            own=self._allowances.price(asker, opened.meta.snapshot, charges),
         )
 
     def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:

@@ -170,6 +170,22 @@ def test_explain_shows_price_curve_and_what_is_known_for_nothing(
     assert [line.split() for line in lines[-2:]] == [["50", "0.12"], ["100", "0.06"]]
 
 
+def test_explain_shows_the_askers_own_allowance(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"price": 0.05, "affordable": False, "more_at": None, "spent": 0.4, "spent_today": 0}
+    server.reply({**EXPLANATION, "own": {**own, "limit": 0.42, "per_day": 0.1}})
+    server.reply({**EXPLANATION, "own": {**own, "limit": None, "per_day": 1, "affordable": True}})
+    for _ in range(2):
+        assert call(server, "explain", "adult", "--length", "100") == ExitCode.OK
+    found = [line for line in capsys.readouterr().out.splitlines() if "allowance" in line]
+    assert found == [
+        "your allowance: it costs 0.05 epsilon of it, 0.4 of 0.42 spent in all, "
+        "0 of 0.1 spent today, which is too little",
+        "your allowance: it costs 0.05 epsilon of it, 0 of 1 spent today",
+    ]
+
+
 def test_dataset_list_follows_the_pages(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -224,9 +224,7 @@ class Spender:
         )
         self._writer.await_durable()
         journal = self._trusted.journals[lease.population]
-        write_reserved(
-            journal, reservation, ledger_version=version, charges_digest=entries.digest
-        )
+        write_reserved(journal, reservation, ledger_version=version, charges_digest=entries.digest)
         return reservation
 
     def _measure(

@@ -53,7 +53,9 @@ class QuestionService(Protocol):
     ) -> Answer | JobStatus:
         """The answer, or the state of its job after `wait_s` seconds."""
 
-    def explain(self, name: str, query: LinearQuery, requirement: Requirement) -> Explanation:
+    def explain(
+        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
+    ) -> Explanation:
         """What the answer would cost; spends nothing."""
 
     def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:

@@ -13,10 +13,11 @@ from qserver.api.headers import Preference, idempotency_of, preference_of
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, read_parameters
+from qserver.api.plan_schemas import ExplanationBody
 from qserver.api.port import QuestionService
 from qserver.api.replies import bytes_reply, json_reply
 from qserver.api.request_bodies import ProbabilityRequest, QueryRequest
-from qserver.api.schemas import AnswerBody, ExplanationBody, JobBody, ProbabilityBody
+from qserver.api.schemas import AnswerBody, JobBody, ProbabilityBody
 
 POLL_S = 1
 
@@ -102,7 +103,9 @@ class QuestionViews:
         asked = QueryRequest.read(parse_object(read_body(request)))
         requirement = asked.requirement()
         query = self._service.parse(dataset, asked.query)
-        return json_reply(ExplanationBody.of(self._service.explain(dataset, query, requirement)))
+        by = caller_of_request().account
+        found = self._service.explain(dataset, query, requirement, by=by)
+        return json_reply(ExplanationBody.of(found))
 
     @operation(
         "questions",

@@ -16,7 +16,6 @@ from pydantic import (
 from qserver.answer import (
     Answer,
     DatasetStatus,
-    Explanation,
     HistoryPage,
     HistoryRow,
     HistoryTable,
@@ -24,9 +23,6 @@ from qserver.answer import (
     JobStatus,
     LedgerReport,
     Offer,
-    PlanKind,
-    PlanRow,
-    PlanTable,
     Probability,
     Source,
 )
@@ -36,7 +32,6 @@ from qserver.api.query_schema import (
     INTEGER_SCHEMA,
     JSON_REF,
     PAIR_SCHEMA,
-    PRICE_POINT_SCHEMA,
     TERMS_SCHEMA,
 )
 from qserver.api.wire import epsilon, wire_integer, wire_value
@@ -47,7 +42,6 @@ WideInteger = Annotated[
 Terms = Annotated[list[list[Any]], PlainSerializer(wire_value), WithJsonSchema(TERMS_SCHEMA)]
 Axes = Annotated[list[list[Any]], WithJsonSchema(AXES_SCHEMA)]
 Epsilon = Annotated[float, Field(description="in epsilon, a multiple of 1e-9", ge=0)]
-PricePoint = Annotated[tuple[float, float | None], WithJsonSchema(PRICE_POINT_SCHEMA)]
 Interval = Annotated[
     tuple[float, float],
     WithJsonSchema({**PAIR_SCHEMA, "description": "[low, high], both ends rounded outward"}),
@@ -122,87 +116,6 @@ class JobBody(BaseModel):
             dataset=job.dataset,
             result=None if job.result is None else AnswerBody.of(job.result),
             problem=None if job.problem is None else job_problem(job.problem),
-        )
-
-
-class PlanRowBody(BaseModel):
-    """A row that would be measured, or a row of the history that would be refined."""
-
-    terms: Terms
-    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
-    key: str
-    refines: int | None = Field(description="id of the history row that is refined; null if new")
-    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what the row costs")]
-
-    @classmethod
-    def of(cls, row: PlanRow) -> Self:
-        """The row as JSON has it."""
-        return cls(
-            terms=row.terms,
-            alpha=epsilon(row.alpha_nano),
-            key=row.key,
-            refines=row.refines,
-            charge=epsilon(row.charge_nano),
-        )
-
-
-class PlanTableBody(BaseModel):
-    """A table that would be measured, or a table of the history that would be refined."""
-
-    table: Axes
-    n_cells: int
-    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
-    key: str
-    refines: int | None = Field(description="id of the table that is refined; null if new")
-    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what a cell pays")]
-
-    @classmethod
-    def of(cls, table: PlanTable) -> Self:
-        """The table as JSON has it."""
-        return cls(
-            table=table.axes,
-            n_cells=table.n_cells,
-            alpha=epsilon(table.alpha_nano),
-            key=table.key,
-            refines=table.refines,
-            charge=epsilon(table.charge_nano),
-        )
-
-
-class ExplanationBody(BaseModel):
-    """What an answer would cost and how it would be found; nothing was spent."""
-
-    kind: PlanKind
-    price: Epsilon
-    remaining: Epsilon
-    affordable: bool
-    plan: list[PlanRowBody | PlanTableBody]
-    free: OfferBody | None
-    curve: list[PricePoint] = Field(
-        description="[length, price] at the same confidence; a null price is out of reach"
-    )
-    sensitivity: float
-    sensitivity_exact: bool
-    version: int
-
-    @classmethod
-    def of(cls, found: Explanation) -> Self:
-        """The explanation as JSON has it."""
-        prices = [(p.length, p.price_nano) for p in found.curve]
-        return cls(
-            kind=found.kind,
-            price=epsilon(found.price_nano),
-            remaining=epsilon(found.remaining_nano),
-            affordable=found.affordable,
-            plan=[
-                *[PlanRowBody.of(row) for row in found.rows],
-                *[PlanTableBody.of(table) for table in found.tables],
-            ],
-            free=None if found.free is None else OfferBody.of(found.free),
-            curve=[(length, None if p is None else epsilon(p)) for length, p in prices],
-            sensitivity=found.sensitivity,
-            sensitivity_exact=found.sensitivity_exact,
-            version=found.version,
         )
 
 

@@ -152,11 +152,25 @@ def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
     fits = "" if explanation["affordable"] else ", more than remains"
     console.line(f"price: {epsilon_text(price)} epsilon{fits}")
     console.line(f"remaining: {epsilon_text(remaining)} epsilon")
+    own = explanation.get("own")
+    if own is not None:
+        console.line(_own_text(own))
     console.line(offer_text(explanation.get("free")))
     points = [p for p in explanation["curve"] if p[1] is not None]
     if points:
         console.line()
         console.table(("length", "price"), [(f"{p[0]:g}", epsilon_text(p[1])) for p in points])
+
+
+def _own_text(own: Mapping[str, Any]) -> str:
+    """What the asker's own allowance says, in one line."""
+    parts = [f"your allowance: it costs {epsilon_text(own['price'])} epsilon of it"]
+    for spent, bound, when in (("spent", "limit", "in all"), ("spent_today", "per_day", "today")):
+        if own[bound] is not None:
+            parts.append(f"{epsilon_text(own[spent])} of {epsilon_text(own[bound])} spent {when}")
+    if not own["affordable"]:
+        parts.append("which is too little")
+    return ", ".join(parts)
 
 
 def offer_text(offer: Mapping[str, Any] | None) -> str:

@@ -18,6 +18,7 @@ from qserver.answer import (
     JobStatus,
     LedgerReport,
     Offer,
+    OwnPrice,
     PlanRow,
     PlanTable,
     Probability,
@@ -41,6 +42,15 @@ DOMAIN = domain_from_document(
     }
 )
 WIDE_CELLS = 2**53 + 1
+OWN_PRICE = OwnPrice(
+    price_nano=50_000_000,
+    affordable=False,
+    more_at=1_800_000_000,
+    spent_nano=9_000_000,
+    today_nano=8_000_000,
+    limit_nano=None,
+    pace_nano=55_000_000,
+)
 FREE = Answer(
     estimate=120.5,
     low=70.25,
@@ -124,8 +134,10 @@ class FakeService:
                 raise IdempotencyError("The key came with another body before.")
         return self.outcome
 
-    def explain(self, name: str, query: LinearQuery, requirement: Requirement) -> Explanation:
-        self._enter("explain", name, query=query, requirement=requirement)
+    def explain(
+        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
+    ) -> Explanation:
+        self._enter("explain", name, query=query, requirement=requirement, by=by)
         return Explanation(
             kind="fresh",
             price_nano=60_000_001,
@@ -140,6 +152,7 @@ class FakeService:
             sensitivity=1.0,
             sensitivity_exact=True,
             version=7,
+            own=OWN_PRICE,
         )
 
     def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:

@@ -23,6 +23,7 @@ from qserver.api.openapi import openapi_document, routes_of
 from qserver.errors import AccessError, RateLimitedError, StoreError, UnauthenticatedError
 
 OWNERS = ("/v1/audit", "/v1/datasets/adult/audit", "/v1/datasets/adult/spending")
+READ = tuple(f"/v1/datasets{rest}" for rest in ("", "/adult", "/adult/history", "/adult/history/0"))
 NAMES = ("ann", "boss", "gone")
 ROLES: dict[str, Role] = {"ann": "analyst", "boss": "owner", "gone": "analyst"}
 TOKENS = {name: Token.new() for name in NAMES}
@@ -203,6 +204,8 @@ def test_every_path_but_the_public_ones_needs_a_token(served: Served) -> None:
     document = openapi_document(served.app)
     for route in routes_of(served.app):
         path = route.path.replace("{dataset}", "adult").replace("{job_id}", "j")
+        path = path.replace("{measurement}", "0")
+        assert "{" not in path
         reply = served.caller.call(route.method, path)
         is_public = route.path in PUBLIC_PATHS
         assert is_public == route.operation.is_public
@@ -220,7 +223,8 @@ def test_every_path_but_the_public_ones_needs_a_token(served: Served) -> None:
 
 def test_an_analyst_asks_and_reads_and_only_an_owner_audits(served: Served) -> None:
     assert served.caller.post(ASK, QUESTION, bearer("ann")).status == 200
-    assert served.caller.get("/v1/datasets", bearer("ann")).status == 200
+    for path in READ:
+        assert served.caller.get(path, bearer("ann")).status == 200
     for path in OWNERS:
         assert_problem(served.caller.get(path, bearer("ann")), 403, "forbidden")
         assert served.caller.get(path, bearer("boss")).status == 200
@@ -231,6 +235,8 @@ def test_a_question_is_asked_in_the_name_of_its_account(served: Served) -> None:
     served.caller.post(ASK, QUESTION, bearer("ann"))
     served.caller.post(ASK, QUESTION, bearer("boss"))
     assert [call["by"] for call in served.service.calls_of("ask")] == ["ann", "boss"]
+    served.caller.post("/v1/datasets/adult/explain", QUESTION, bearer("ann"))
+    assert [call["by"] for call in served.service.calls_of("explain")] == ["ann"]
 
 
 def test_a_kept_answer_is_given_to_no_stranger(served: Served) -> None:

@@ -119,6 +119,15 @@ def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> 
         "sensitivity": 1.0,
         "sensitivity_exact": True,
         "version": 7,
+        "own": {
+            "price": 0.05,
+            "affordable": False,
+            "more_at": 1_800_000_000,
+            "spent": 0.009,
+            "spent_today": 0.008,
+            "limit": None,
+            "per_day": 0.055,
+        },
     }
 
 

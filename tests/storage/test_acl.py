@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qserver.accounts import Allowance
-from qserver.answer import Answer, JobStatus
+from qserver.answer import Answer, HistoryTable, JobStatus
 from qserver.errors import StoreError
 from qserver.requirement import Requirement
 from qserver.storage.accounts import AccountBook
@@ -19,6 +19,7 @@ from qserver.storage.connection import Scripts, StoreClient, connect
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
 from qserver.storage.rates import RateLimiter
 from tests.deployment import Deployment
+from worker.attach import MAX_PHI, MIN_PHI
 
 RULES = Path(__file__).parents[2] / "deploy" / "redis-users.acl"
 KEYS = Keys("town")
@@ -42,7 +43,12 @@ class Town:
 
 
 @pytest.fixture
-def town(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Iterator[Town]:
+def phi() -> float:
+    return MAX_PHI
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str, redis_client: StoreClient, phi: float) -> Iterator[Town]:
     urls = {}
     for line in RULES.read_text().splitlines():
         name, *rules = line.split()[1:]
@@ -52,7 +58,7 @@ def town(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Iterator[
         redis_client.execute_command("ACL", "SETUSER", name, "reset", *rules)
         password = next(rule[1:] for rule in rules if rule.startswith(">"))
         urls[name] = store_url.replace("unix://", f"unix://{name}:{password}@")
-    worker = Deployment.make(tmp_path, urls["worker"], limit="2")
+    worker = Deployment.make(tmp_path, urls["worker"], limit="2", phi=phi)
     web = replace(worker, settings=replace(worker.settings, redis_url=urls["web"]))
     yield Town(worker, web, urls["owner"])
     redis_client.execute_command("ACL", "DELUSER", *urls)
@@ -99,11 +105,26 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     assert len(changes) == 4
 
 
+@pytest.mark.parametrize("phi", [MIN_PHI])
+def test_each_user_can_do_its_work_where_tables_are_bought(town: Town, phi: float) -> None:
+    town.book.create("ann", "analyst")
+    ask(town, length=60, by="ann")
+    found = town.web.submit({"sex": "Male"}, length=60, by="ann")
+    assert isinstance(found, JobStatus)
+    assert town.worker.work_off() == 1
+    service = town.web.service()
+    page = service.history("people", after=-1, limit=9)
+    table = next(item for item in page.rows if isinstance(item, HistoryTable))
+    assert len(service.measurement("people", table.id).values) == table.n_cells
+    assert len(town.web_client.lrange(KEYS.paid(town.web.meta.snapshot), 0, -1)) == 2
+    assert service.spending("people").accounts[0].n_charges > 1
+
+
 def _forbidden(snapshot: str) -> list[tuple[str, ...]]:
     """A write to every key that is not the web's own."""
     hashes = (KEYS.ledger, KEYS.reservations, KEYS.open, KEYS.burnt, KEYS.allowances)
     hashes += (KEYS.dataset("people"), DATASETS, ACCOUNTS, TOKENS)
-    lists = (KEYS.charges, KEYS.history(snapshot), f"qs:{{town}}:paid:{snapshot}", AUDIT)
+    lists = (KEYS.charges, KEYS.history(snapshot), KEYS.paid(snapshot), AUDIT)
     return [
         *(("HSET", key, "limit", "999999999999") for key in hashes),
         *(("RPUSH", key, "{}") for key in lists),

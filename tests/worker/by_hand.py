@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -72,11 +73,12 @@ class ByHand:
     town: Deployment
     monkeypatch: pytest.MonkeyPatch
     length: float = 2.0
+    by: str = ""
 
     def submit(self, label: str = "Male") -> str:
         """Ask for the count of one sex, each time a little more precisely; the job."""
         self.length *= 0.99
-        found = self.town.submit({"sex": label}, length=self.length)
+        found = self.town.submit({"sex": label}, length=self.length, by=self.by)
         assert isinstance(found, JobStatus)
         return found.id
 
@@ -87,9 +89,15 @@ class ByHand:
         spender: Spender | None = None,
     ) -> None:
         """Work the waiting jobs off by this plan."""
+        with self.planning(*tables, rows=rows):
+            self.town.work_off(spender)
+
+    @contextmanager
+    def planning(self, *tables: PlannedTable, rows: Sequence[PlannedRow] = ()) -> Iterator[None]:
+        """Plan just this, whatever is asked, while it lasts."""
         with self.monkeypatch.context() as patched:
             patched.setattr(Replica, "plan", _plan_of(tuple(rows), tables))
-            self.town.work_off(spender)
+            yield
 
     def spend(
         self, *tables: PlannedTable, rows: Sequence[PlannedRow] = (), label: str = "Male"
