@@ -139,15 +139,15 @@ AnyMeasurement = Measurement | TableMeasurement
 
 @dataclass(frozen=True)
 class Estimator:
-    """Certified weights of an answered key: row = sum of weight_i * h_i.
+    """Certified weights of an answered key: row = sum of weight_i * h_i, tables giving any rest.
 
     Args:
         key: key of the primitive row that it estimates.
-        weights: pairs of a measurement's id and its weight.
+        weights: pairs of a measured row's id and its weight.
         float_error: bound on what floats in the weights add to an estimate, in records.
-        at: in place of weights on rows, the weights of least variance on the tables as they were
-            after so many releases and refinements, perhaps beside the row's own measurement; None
-            for weights on rows.
+        at: what the weighted rows leave is given by the weights of least variance on the tables as
+            they were after so many releases and refinements; without weights on rows, perhaps
+            beside the row's own measurement. None where rows are all of it.
     """
 
     key: str

@@ -19,6 +19,20 @@ the number of its parts, phantoms included."""
 
 
 @dataclass(frozen=True)
+class FittedBase:
+    """A base as it was fitted.
+
+    Args:
+        octave: class of precision of the tightest requirements that it serves.
+        depth: the finest level of its blocks.
+    """
+
+    octave: int
+    depth: int
+    base: Base
+
+
+@dataclass(frozen=True)
 class PaidQuestion:
     """A question that budget was spent on.
 
@@ -28,7 +42,7 @@ class PaidQuestion:
         confidence: 1 - delta.
         kind: of the plan that met it.
         price_nano: what it cost; of a workload the first question bears all of it.
-        base: the best base for what was asked so far, where one was fitted for this question.
+        bases: the best bases for what was asked so far that were fitted for this question.
     """
 
     row: LinearQuery
@@ -36,7 +50,7 @@ class PaidQuestion:
     confidence: float
     kind: str
     price_nano: int
-    base: Base | None = None
+    bases: tuple[FittedBase, ...] = ()
 
     def to_json(self) -> str:
         """The question as JSON text; floats survive exactly."""
@@ -47,23 +61,29 @@ class PaidQuestion:
             "kind": self.kind,
             "price": self.price_nano,
         }
-        if self.base is not None:
-            plain["base"] = [[[list(part) for part in block], alpha] for block, alpha in self.base]
+        if self.bases:
+            plain["bases"] = [[b.octave, b.depth, _base_document(b.base)] for b in self.bases]
         return json.dumps(plain)
 
     @classmethod
     def from_json(cls, text: str, sizes: Sequence[int]) -> PaidQuestion:
         """The question that `to_json` wrote."""
         plain = json.loads(text)
-        base = plain.get("base")
         return cls(
             row=query_from_document(sizes, plain["row"]),
             half_width=float(plain["half_width"]),
             confidence=float(plain["confidence"]),
             kind=plain["kind"],
             price_nano=plain["price"],
-            base=None if base is None else _base(base),
+            bases=tuple(
+                FittedBase(octave, depth, _base(base))
+                for octave, depth, base in plain.get("bases", ())
+            ),
         )
+
+
+def _base_document(base: Base) -> list[Any]:
+    return [[[list(part) for part in block], alpha] for block, alpha in base]
 
 
 def _base(plain: Sequence[Sequence[Any]]) -> Base:

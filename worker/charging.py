@@ -18,6 +18,7 @@ def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) 
         spent_after_nano=replica.spent_after(plan),
         n_history=replica.n_events,
         weights=plan.weights,
+        tables_give_rest=plan.tables_give_rest,
         tables=plan.tables,
         paid=tuple(question.to_json() for question in plan.paid),
     )

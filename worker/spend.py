@@ -277,6 +277,7 @@ class Spender:
             reservation.weights,
             confidence=request.requirement.confidence,
             enough=row_half_width(row, request.requirement),
+            tables_give_rest=reservation.tables_give_rest,
         )
         if estimate is None:
             raise MeasurementError

@@ -25,6 +25,7 @@ from qserver.inference.estimate import RowEstimate
 from qserver.inference.live_rows import LiveRows
 from qserver.inference.modular import Entropy
 from qserver.inference.refined import Refined, RefinedRow, Weights
+from qserver.inference.table_answer import WeightedRow
 from qserver.inference.tables import MeasuredTables
 from qserver.inference.tail import TailProblem
 from qserver.primitive import Primitive
@@ -64,6 +65,7 @@ class InferenceEngine(LiveRows):
         self._space = RowSpace(self._sizes, entropy, max_rows=max_rows)
         self._pending: list[Measurement] = []
         self._stored: dict[str, list[Estimator]] = {}
+        self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
         self._combinations: OrderedDict[str, Combinations | None] = OrderedDict()
         self._estimates: OrderedDict[tuple[str, float, bool], _Sought] = OrderedDict()
@@ -93,7 +95,8 @@ class InferenceEngine(LiveRows):
 
     def estimable(self, primitive: Primitive) -> bool:
         """Whether history gives an unbiased estimate of the row."""
-        known = primitive.key in self._direct or primitive.key in self._stored
+        stores = (self._direct, self._stored, self._stored_beside)
+        known = any(primitive.key in store for store in stores)
         if known or primitive.is_zero or self.tables.is_estimable(primitive):
             return True
         return self._combinations_of(primitive) is not None
@@ -181,7 +184,13 @@ class InferenceEngine(LiveRows):
         return None if found is None else found.alpha
 
     def estimate_with(
-        self, primitive: Primitive, weights: Weights, *, confidence: float, enough: float = 0.0
+        self,
+        primitive: Primitive,
+        weights: Weights,
+        *,
+        confidence: float,
+        enough: float = 0.0,
+        tables_give_rest: bool = False,
     ) -> RowEstimate | None:
         """The shorter of `estimate` and of what given weights make of the row.
 
@@ -189,16 +198,28 @@ class InferenceEngine(LiveRows):
             weights: pairs of a measurement's id and its weight that were planned for the row;
                 left out where empty.
             enough: as for `estimate`.
+            tables_give_rest: whether the weights leave something of the row to the tables.
         """
-        own = self._direct.get(primitive.key, ())
-        method = "direct" if len(weights) == 1 and weights[0][0] in own else "planned"
-        planned = self._evaluate(weights, 0.0, confidence, method) if weights else None
+        planned = self._planned(primitive, weights, confidence, tables_give_rest=tables_give_rest)
         if planned is not None and planned.half_width <= enough:
             return planned
         found = self.estimate(primitive, confidence=confidence, enough=enough)
         if planned is None or found is None:
             return found or planned
         return planned if planned.half_width < found.half_width else found
+
+    def _planned(
+        self, primitive: Primitive, weights: Weights, confidence: float, *, tables_give_rest: bool
+    ) -> RowEstimate | None:
+        if tables_give_rest:
+            rows = self._weighted(weights)
+            return self.tables.estimate_beside(primitive, rows, confidence=confidence)
+        own = self._direct.get(primitive.key, ())
+        method = "direct" if len(weights) == 1 and weights[0][0] in own else "planned"
+        return self._evaluate(weights, 0.0, confidence, method) if weights else None
+
+    def _weighted(self, weights: Weights) -> list[WeightedRow]:
+        return [WeightedRow(self.measurement(i), w) for i, w in weights]
 
     def refined_row(
         self, primitive: Primitive, *, half_width: float, confidence: float
@@ -251,10 +272,11 @@ class InferenceEngine(LiveRows):
             self._space.refine(measurement)
 
     def _keep(self, estimator: Estimator) -> None:
-        if estimator.at is not None:
+        if estimator.weights:
+            stores = self._stored if estimator.at is None else self._stored_beside
+            stores.setdefault(estimator.key, []).append(estimator)
+        elif estimator.at is not None:
             self.tables.keep(estimator.key, estimator.at)
-        elif estimator.weights:
-            self._stored.setdefault(estimator.key, []).append(estimator)
         else:
             raise InputError("estimator", "have weights, on rows or on tables", estimator.key)
 
@@ -275,10 +297,7 @@ class InferenceEngine(LiveRows):
         for e in self._stored.get(primitive.key, ()):
             yield self._evaluate(e.weights, e.float_error, confidence, "stored")
         if tables is not None:
-            for own in self._own_rows(primitive):
-                by_tables = tables.estimate(primitive, own, confidence=confidence, enough=enough)
-                if by_tables is not None:
-                    yield by_tables
+            yield from self._by_tables(primitive, confidence, enough, tables)
         combinations = self._combinations_of(primitive)
         if combinations is None:
             return
@@ -286,6 +305,20 @@ class InferenceEngine(LiveRows):
         if len(combinations.start):
             tail = TailProblem(combinations, confidence).best()
             yield self._combine(combinations, tail.a, confidence, "tail")
+
+    def _by_tables(
+        self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables
+    ) -> Iterator[RowEstimate]:
+        """Estimates from tables: beside the row's own measurement, or beside stored weights."""
+        for own in self._own_rows(primitive):
+            found = tables.estimate(primitive, own, confidence=confidence, enough=enough)
+            if found is not None:
+                yield found
+        for e in self._stored_beside.get(primitive.key, ()):
+            rows = self._weighted(e.weights)
+            found = tables.estimate_beside(primitive, rows, confidence=confidence, at=e.at)
+            if found is not None:
+                yield found
 
     def _combine(
         self, combinations: Combinations, a: FloatArray, confidence: float, method: str

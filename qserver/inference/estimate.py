@@ -13,8 +13,8 @@ class RowEstimate:
     """What history says about a primitive row at one confidence.
 
     Args:
-        weights: pairs of a measured row's id and its weight, none of them zero; empty for
-            `blocks`, where rows would be but a part of it.
+        weights: pairs of a measured row's id and its weight, none of them zero; for `blocks` of
+            the rows whose rest the tables give, if there are any.
         posterior: of the row's answer, in records.
         confidence: the confidence that the weights were chosen for.
         half_width: of the posterior at that confidence, allowances included.
@@ -22,7 +22,7 @@ class RowEstimate:
             answer), `planned` (weights that a plan chose before it measured), `blue` (least
             variance; without dependent rows the only weights there are), `tail` (shortest
             interval at this confidence) or `blocks` (measured tables, perhaps with the row's own
-            measurement).
+            measurement, or with rows that they give the rest of).
         float_error: the part of the allowance that floats in the weights cause, in records.
         is_only: whether no other weights on the rows in play give the row.
         tables: ids of the measured tables used, in rising order; `blocks` alone has any.

@@ -52,8 +52,16 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
+class WeightedRow:
+    """A measured row with its weight in a query."""
+
+    row: Measurement
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
 class Choice:
-    """Weights for a query: a rest on blocks, and the row's own source beside it.
+    """Weights for a query: a rest on blocks, and the row's own source or other rows beside it.
 
     Args:
         blocks: with the alphas that the weights were chosen for.
@@ -62,6 +70,8 @@ class Choice:
         known: both on the noise of now.
         row_weight: of the own source.
         place: where the weights come from.
+        rows: whose noise is independent of the blocks'; the pattern is that of the query less
+            these.
     """
 
     generation: Generation
@@ -72,11 +82,13 @@ class Choice:
     known: Known
     row_weight: float
     place: Place
+    rows: tuple[WeightedRow, ...] = ()
 
     @property
     def allowance(self) -> float:
         """What lattice and floats may add, in records, as far as it was foreseen."""
         own = self.row_weight * self.known.row_allowance
+        own += FLOAT_ROOM * sum(abs(r.weight) * r.row.lattice_allowance for r in self.rows)
         if self.rest is None or self.row_weight == 1.0:
             return own
         return own + (1.0 - self.row_weight) * self.known.block_allowance
@@ -84,7 +96,8 @@ class Choice:
     @property
     def scales(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Scales of the error, shape (n,)."""
-        return self.known.scales(self.row_weight, self.known.row_alpha)
+        own = self.known.scales(self.row_weight, self.known.row_alpha)
+        return np.append(own, [abs(r.weight) * r.row.scale for r in self.rows])
 
     def answer(self, confidence: float) -> RowEstimate:
         """The estimate from the released answers."""
@@ -105,6 +118,8 @@ class Choice:
                 beside.append((self.source.row.id, self.row_weight))
             if self.source.cell is not None:
                 used.add(self.source.cell[0])
+        for found_row in self.rows:
+            total = total.plus(_of_row(found_row.row).scaled(found_row.weight))
         tables = tuple(sorted(self.generation.tables[b].id for b in used))
         return self._estimate(confidence, total, tuple(sorted(beside)), tables)
 
@@ -120,7 +135,7 @@ class Choice:
         allowance = max(self.allowance, lattice + total.error)
         posterior = Posterior(total.value, self.scales, allowance)
         return RowEstimate(
-            (),
+            tuple((r.row.id, r.weight) for r in self.rows),
             posterior,
             confidence,
             posterior.half_width(confidence),
@@ -193,10 +208,16 @@ def _on_block(choice: Choice, rest: Rest, found: CellWeights, own_error: float) 
 
 def _of_source(generation: Generation, source: OwnSource) -> _Sum:
     if source.row is not None:
-        value = source.row.value_float
-    elif source.cell is not None:
-        placed = generation.placed(source.cell[0])
-        value = float(placed.values[placed.placement.cell(source.cell[1])])
-    else:
+        return _of_row(source.row)
+    if source.cell is None:
         return _Sum(0.0, 0.0, 0.0)
+    placed = generation.placed(source.cell[0])
+    return _of_value(float(placed.values[placed.placement.cell(source.cell[1])]))
+
+
+def _of_row(row: Measurement) -> _Sum:
+    return _of_value(row.value_float)
+
+
+def _of_value(value: float) -> _Sum:
     return _Sum(value, abs(value), 2.0 * _ULP * abs(value))

@@ -13,7 +13,7 @@ present weights miss what is enough, those of that state are tried.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -23,12 +23,13 @@ from qserver.history import Measurement, TableMeasurement
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.generation import TOTAL, Generation, State
 from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.lattice.beside import FLOAT_ROOM, Known, known_of, rest_of
+from qserver.inference.lattice.beside import FLOAT_ROOM, Known, known_of, rest_of, whole_of
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.lattice.placement import DefaultChains
+from qserver.inference.left_by_rows import is_cell, left_by
 from qserver.inference.modular import Entropy
-from qserver.inference.table_answer import Choice, OwnSource, Place
+from qserver.inference.table_answer import Choice, OwnSource, Place, WeightedRow
 from qserver.primitive import Primitive
 from qserver.product_partition import ProductPartition
 
@@ -108,6 +109,15 @@ class MeasuredTables:
         raised = {b: a / NANO for b, a in alphas_nano.items() if b not in self.public_blocks}
         return Blocks(self.lattice, {**self._present.alphas, **raised})
 
+    def steps_with(self, blocks: Iterable[BlockKey], step: float) -> dict[BlockKey, float]:
+        """Lattice step per noisy block, in records; new ones among `blocks` have the given one."""
+        return {**dict.fromkeys(blocks, step), **self._present.steps}
+
+    @property
+    def n_events(self) -> int:
+        """Releases and refinements taken in."""
+        return self._n_events
+
     @property
     def alpha_nano(self) -> Mapping[BlockKey, int]:
         """Alpha per measured block in nano-epsilon per record; a public total is not one."""
@@ -168,7 +178,7 @@ class MeasuredTables:
         """
         new_step = 0.0 if step is None else float(step)
         blocks = self.blocks if not alphas_nano else self.blocks_with(alphas_nano)
-        steps = {**dict.fromkeys(alphas_nano or (), new_step), **self._present.steps}
+        steps = self.steps_with(alphas_nano or {}, new_step)
         alpha = row_alpha_nano or (0 if own is None else own.alpha_nano)
         row_step = new_step if own is None else own.lattice_allowance
         pattern = self.pattern(query) if blocks.alphas else None
@@ -206,6 +216,40 @@ class MeasuredTables:
             if shortest <= enough:
                 break
         return best
+
+    def estimate_beside(
+        self,
+        query: Primitive,
+        rows: Sequence[WeightedRow],
+        *,
+        confidence: float,
+        at: int | None = None,
+    ) -> RowEstimate | None:
+        """The row's estimate from weighted rows, and from tables for what those leave of it.
+
+        On the noise of now, by the weights of least variance after `at` events. None where what
+        is left is no row with a largest cell of 1, or was not given by the tables then; or where
+        one of the rows is a cell of theirs: its noise is not independent of them.
+
+        Args:
+            at: by default now.
+        """
+        moment = self._n_events if at is None else at
+        found = next((g for g in reversed(self._generations) if g.since <= moment), None)
+        state = None if found is None else found.state_at(moment)
+        if found is None or state is None:
+            return None
+        left = left_by(query, rows)
+        if left.multiplier != 1 or any(is_cell(found, state, r.row) for r in rows):
+            return None
+        pattern, blocks = found.pattern(left), Blocks(found.lattice, state.alphas)
+        rest = None if pattern is None else whole_of(blocks, pattern)
+        if pattern is None or rest is None:
+            return None
+        known = Known(rest.scales(found.alphas), 0.0, rest.allowance(found.steps), 0.0)
+        place = Place(moment, is_kept=at is not None)
+        choice = Choice(found, pattern, blocks, rest, None, known, 0.0, place, tuple(rows))
+        return choice.answer(confidence)
 
     @property
     def _present(self) -> Generation:

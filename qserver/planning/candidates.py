@@ -131,7 +131,7 @@ class Question:
             return
         row = self.bought.own_row(self.query, self.requirement)
         if row is not None:
-            yield Candidate(_kind((row,)), (row,))
+            yield Candidate(kind_of_rows((row,)), (row,))
 
     def _alone(self, start: RowStart) -> Iterator[Candidate]:
         """The row raised from where it begins until it meets the requirement by itself."""
@@ -193,7 +193,7 @@ class Question:
             return
         rows = tuple(self._rows(alphas))
         if rows:
-            yield Candidate(_kind(rows), rows, self._numbered(refined.weights))
+            yield Candidate(kind_of_rows(rows), rows, self._numbered(refined.weights))
 
     def _rows(self, alphas: dict[int, int]) -> Iterator[PlannedRow]:
         for i, alpha in alphas.items():
@@ -221,5 +221,6 @@ def _with_new(combined: Combined) -> Weights:
     return (*combined.weights, (NEW, combined.new_weight))
 
 
-def _kind(rows: Sequence[PlannedRow]) -> PlanKind:
+def kind_of_rows(rows: Sequence[PlannedRow]) -> PlanKind:
+    """What a plan is called that measures these rows beside history."""
     return "refined" if any(row.old_alpha_nano for row in rows) else "combined"

@@ -7,20 +7,24 @@ a question that was not paid for leaves no trace.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 
+from qserver.charge import NANO
 from qserver.inference.lattice.pattern import Pattern
 from qserver.paid import PaidQuestion
 from qserver.planning.bought import Bought
+from qserver.planning.own_rows_alone import OwnRowsAlone
 from qserver.planning.recombined import SeenPredicates
 from qserver.planning.star import Star, calibrate, uses
 from qserver.planning.wanted import MAX_WANTED, Want, Wanted
-from qserver.primitive import primitive
+from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery
 
 MAX_PARTS = 256
 """Components times terms of a query that a base may be fitted to."""
+_PLENTY = 10.0
 
 
 @dataclass
@@ -29,14 +33,14 @@ class Demand:
 
     Args:
         wanted: requirements that matter.
-        rent_nano: what was spent on own rows, by class of precision.
-        stars: the latest base, by class of precision.
+        alone: what own rows alone would have cost.
+        stars: the latest base, by class of precision and finest level.
     """
 
     wanted: Wanted = field(default_factory=Wanted)
     seen: SeenPredicates = field(default_factory=SeenPredicates)
-    rent_nano: dict[int, int] = field(default_factory=dict)
-    stars: dict[int, Star] = field(default_factory=dict)
+    alone: OwnRowsAlone = field(default_factory=OwnRowsAlone)
+    stars: dict[tuple[int, int], Star] = field(default_factory=dict)
 
     def with_want(self, want: Want) -> Wanted:
         """What would be wanted once this is paid for; nothing is changed."""
@@ -44,27 +48,39 @@ class Demand:
         _remember(wanted, self.seen.copy(), want)
         return wanted
 
-    def rented(self, octave: int) -> int:
-        """What was spent on own rows in this class of precision and looser ones."""
-        return sum(r for o, r in self.rent_nano.items() if o <= octave)
+    def alone_nano(self, bought: Bought, query: Primitive, want: Want) -> int:
+        """What own rows alone would have cost, this question's too."""
+        return self.alone.with_row(bought, query, want.half_width, want.confidence)
+
+    @property
+    def octave(self) -> int | None:
+        """The tightest class of precision wanted."""
+        return max((w.octave for w in self.wanted.wants), default=None)
 
     def take_in(self, paid: PaidQuestion, bought: Bought) -> None:
         """Add a paid question."""
+        self._count(paid, bought)
         want = want_of(bought, paid.row, half_width=paid.half_width, confidence=paid.confidence)
         if want is None:
             return
         _remember(self.wanted, self.seen, want)
-        star = None if paid.base is None else Star.of_base(bought, paid.base)
-        if star is not None:
-            self.stars[want.octave] = star
-            calibrate(bought, star, self.wanted.up_to(want.octave))
-        if paid.kind != "blocks":
-            self.rent_nano[want.octave] = self.rent_nano.get(want.octave, 0) + paid.price_nano
+        for fitted in paid.bases:
+            star = Star.of_base(bought, fitted.base)
+            if star is not None:
+                self.stars[fitted.octave, fitted.depth] = star
+                if fitted.depth == depth_of(bought):
+                    calibrate(bought, star, self.wanted.up_to(fitted.octave))
         self._trim(bought, want.octave)
+
+    def _count(self, paid: PaidQuestion, bought: Bought) -> None:
+        """Add its own row, unless own rows alone cost so much that it no longer matters."""
+        dearest = max((star.price for star in self.stars.values()), default=inf)
+        if self.alone.spent_nano <= _PLENTY * dearest * NANO:
+            self.alone.add(bought, primitive(paid.row), paid.half_width, paid.confidence)
 
     def _trim(self, bought: Bought, octave: int) -> None:
         """Of too many requirements keep those that the latest base is hardest pressed by."""
-        wants, star = self.wanted.wants, self.stars.get(octave)
+        wants, star = self.wanted.wants, self.stars.get((octave, depth_of(bought)))
         if len(wants) <= MAX_WANTED:
             return
         if star is None:
@@ -73,6 +89,11 @@ class Demand:
         looser = self.wanted.up_to(octave)
         kept = set(np.argsort(-uses(bought, star, looser))[: MAX_WANTED // 2].tolist())
         self.wanted.forget([w for i, w in enumerate(looser) if i not in kept])
+
+
+def depth_of(bought: Bought) -> int:
+    """The finest level of all attributes."""
+    return max(c.n_levels for c in bought.lattice.chains.values()) - 1
 
 
 def want_of(

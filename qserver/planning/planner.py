@@ -12,11 +12,12 @@ from qserver.answer import PlanKind
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Weights
-from qserver.paid import Base, PaidQuestion
+from qserver.paid import FittedBase, PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable
+from qserver.planning.as_needed import Offer
 from qserver.planning.base import never
 from qserver.planning.bought import Bought, roomy_half_width, row_half_width
-from qserver.planning.candidates import Candidate, Question, row_step
+from qserver.planning.candidates import Candidate, Question, kind_of_rows, row_step
 from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced
@@ -40,8 +41,9 @@ class Plan:
         spent_after_nano: the snapshot's spent budget afterwards.
         estimate: what history gives now at the asked confidence, or None.
         weights: pairs of a measurement's id and its weight in the query's row that meet the
-            requirement once `rows` are released; a new row has the next id. Empty where tables
-            have a part in it: inference finds those weights again.
+            requirement once `rows` are released; a new row has the next id. Empty where inference
+            finds the weights again, on tables and the query's own row.
+        tables_give_rest: whether the weights leave something of the row to the tables.
         tables: tables to measure or refine; new ones have the ids after those of new rows.
         paid: what the spend adds to the paid questions.
     """
@@ -54,6 +56,7 @@ class Plan:
     weights: Weights = ()
     tables: tuple[PlannedTable, ...] = ()
     paid: tuple[PaidQuestion, ...] = ()
+    tables_give_rest: bool = False
 
 
 def plan_answer(
@@ -70,7 +73,8 @@ def plan_answer(
     """The plan for an answer to `query` within the requirement.
 
     Nothing is changed but caches. What a plan costs is never more than the cheapest by rows alone,
-    unless the rule says that it is time to buy blocks.
+    unless the rule says that it is time to buy blocks. Beside tables a row of what they leave of
+    the query may be cheaper; that is for the rule to find, too.
 
     Args:
         engine: inference over the snapshot's history.
@@ -93,7 +97,7 @@ def plan_answer(
     bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
     candidate, direct = _direct(Question(query, requirement, bought, estimate))
     plan = _plan(candidate.kind, direct, estimate, candidate.weights)
-    base = None
+    bases: tuple[FittedBase, ...] = ()
     if rule is not None:
         choice = rule.propose(
             bought,
@@ -103,11 +107,11 @@ def plan_answer(
             allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
             out_of_time=out_of_time,
         )
-        base = choice.base
-        if choice.blocks is not None:
-            plan = _plan("blocks", choice.blocks, estimate)
-    paid = paid_question(query, requirement, kind=plan.kind, price_nano=plan.price_nano, base=base)
-    return replace(plan, paid=(paid,))
+        bases = choice.bases
+        if choice.offer is not None:
+            plan = _offered(choice.offer, estimate)
+    paid = paid_question(query, requirement, kind=plan.kind, price_nano=plan.price_nano)
+    return replace(plan, paid=(replace(paid, bases=bases),))
 
 
 def paid_question(
@@ -116,7 +120,6 @@ def paid_question(
     *,
     kind: PlanKind,
     price_nano: int,
-    base: Base | None = None,
 ) -> PaidQuestion:
     """The question as it is written down when the plan is carried out."""
     return PaidQuestion(
@@ -125,7 +128,6 @@ def paid_question(
         confidence=requirement.confidence,
         kind=kind,
         price_nano=price_nano,
-        base=base,
     )
 
 
@@ -147,6 +149,14 @@ def _preference(found: tuple[Candidate, Priced]) -> tuple[int, int, int]:
     candidate, priced = found
     rows = candidate.rows
     return priced.price_nano, sum(row.charge_nano for row in rows), len(rows)
+
+
+def _offered(offer: Offer, estimate: RowEstimate | None) -> Plan:
+    """The plan that takes an offer of the rule."""
+    bought = offer.priced.purchase
+    kind = "blocks" if bought.tables else kind_of_rows(bought.rows)
+    plan = _plan(kind, offer.priced, estimate, offer.weights)
+    return replace(plan, tables_give_rest=bool(offer.weights))
 
 
 def _plan(

@@ -1,39 +1,46 @@
 """Rent or buy: measure what is asked, or blocks that also answer later questions.
 
-Renting is measuring rows for the one question, in the cheapest way. Once renting again would waste
-more than phi times the price of the best base for what was asked so far, blocks are bought
-instead: of that base only what the query needs. Whatever is bought can be raised later for the
-difference, so nothing is bought in advance. A row that is a cell of a block is not lost when the
-block is bought: the waste counts what the base would still cost beside it.
+Renting is measuring a row: in the cheapest way by rows alone, or beside coarse blocks what is left
+of the query after rounding. As much is bought, and as early, as keeps the spend within a fixed
+ratio of what own rows alone would have cost so far; and nothing of a base before a row would waste
+a part phi of its price. First the coarse blocks of it become affordable, and rows of the rest,
+which weigh on few cells; then finer ones. Once own rows alone would have cost as much as the base,
+it is bought anyhow: of it only what the query needs. Whatever is bought can be raised later for
+the difference. A row that is a cell of a block is not lost when the block is bought, and does not
+count as waste.
 
-phi balances a short life (rent) against a long one: in the long run the spend is about 1 + phi
-times that of the base. Every decision is a function of public facts: paid questions in their
-order, live measurements, the ledger.
+A base that would take much of what may be spent at all counts for a quarter of that: else rent
+would use up the limit before blocks seemed worth their price.
+
+Every decision is a function of public facts: paid questions in their order, live measurements, the
+ledger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isinf
+from math import inf, isinf
 
 from qserver.charge import NANO
 from qserver.inference.lattice.pattern import Lattice
-from qserver.paid import Base, PaidQuestion
+from qserver.paid import FittedBase, PaidQuestion
+from qserver.planning.as_needed import Need, Offer
 from qserver.planning.base import never
 from qserver.planning.bought import Bought, roomy_half_width
-from qserver.planning.demand import Demand, want_of
+from qserver.planning.demand import Demand, depth_of, want_of
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.star import Star, fit_star, fitting, useful_blocks, uses
-from qserver.planning.wanted import Want
+from qserver.planning.star import Star, fit_star, fitting, uses
+from qserver.planning.wanted import Want, Wanted
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 
 DEFAULT_PHI = 0.4
+DEFAULT_RATIO = 1.82
+_COARSE_SHARE = 0.65
+_LIMIT_PART = 0.25
 _REFIT = 1.03
-_SEARCH_STEPS = 12
-_LARGEST_PART = 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +48,12 @@ class Choice:
     """What the rule says of one question.
 
     Args:
-        blocks: what to buy in place of the direct plan; None to rent.
-        base: the base, where it was fitted anew.
+        offer: what to buy in place of the direct plan; None for that.
+        bases: those that were fitted anew.
     """
 
-    blocks: Priced | None = None
-    base: Base | None = None
+    offer: Offer | None = None
+    bases: tuple[FittedBase, ...] = ()
 
 
 @dataclass
@@ -54,10 +61,13 @@ class RentOrBuy:
     """The rule with the demand that it goes by.
 
     Args:
-        phi: see above, > 0; infinite for never buying.
+        phi: least waste, as a part of a base's price, at which its blocks are bought, > 0;
+            infinite for never buying.
+        ratio: most that may be spent to buy blocks early, over what own rows alone would cost.
     """
 
     phi: float = DEFAULT_PHI
+    ratio: float = DEFAULT_RATIO
     cells: OwnCells = field(default_factory=OwnCells)
     demand: Demand = field(default_factory=Demand)
     _paid: list[PaidQuestion] = field(default_factory=list)
@@ -78,7 +88,7 @@ class RentOrBuy:
         allowed_nano: int,
         out_of_time: Callable[[], bool] = never,
     ) -> Choice:
-        """Whether to buy blocks, and which, where `direct` is the cheapest way without them.
+        """What to buy, where `direct` is the cheapest way by rows alone.
 
         Nothing is changed by it but caches.
 
@@ -94,18 +104,8 @@ class RentOrBuy:
         is_beyond = direct.spent_after_nano > allowed_nano and not self.demand.stars
         if want is None or is_beyond or direct.price_nano == 0 or out_of_time():
             return Choice()
-        old = self.demand.stars.get(want.octave)
-        # More requirements never make a base cheaper: where the old price allows rent, so does
-        # the new one.
-        if old is not None and not self._is_wasteful(bought, want.octave, direct, old):
-            return Choice()
-        star = self._star(bought, want, old, out_of_time)
-        base = None if star is old else star.to_base(bought)
-        if star is not old and not self._is_wasteful(bought, want.octave, direct, star):
-            return Choice(base=base)
-        plan = _as_needed(bought, star, query, want, out_of_time)
-        is_affordable = plan is not None and plan.spent_after_nano <= allowed_nano
-        return Choice(plan if is_affordable else None, base)
+        need = Need(bought, query, want, out_of_time)
+        return _Proposal(self, need, direct, allowed_nano).choice()
 
     def _follow(self, bought: Bought) -> None:
         """Bring the demand up to date, from the beginning on another lattice."""
@@ -115,50 +115,104 @@ class RentOrBuy:
             self.demand.take_in(paid, bought)
         self._n_known = len(self._paid)
 
-    def _is_wasteful(self, bought: Bought, octave: int, direct: Priced, star: Star) -> bool:
-        """Whether renting once more would lose more than phi times the star's price for good."""
-        rented = self.demand.rented(octave) + direct.price_nano
-        if rented <= self.phi * star.price * NANO:
+
+class _Proposal:
+    """One question weighed: the state of the rule, what the question needs, the direct plan."""
+
+    def __init__(self, rule: RentOrBuy, need: Need, direct: Priced, allowed_nano: int) -> None:
+        self._rule, self._need, self._allowed_nano = rule, need, allowed_nano
+        self._direct, self._bought = direct, need.bought
+        self._wanted: Wanted = rule.demand.with_want(need.want)
+        self._stars = dict(rule.demand.stars)
+        self._fitted: dict[tuple[int, int], FittedBase] = {}
+        self._depth = depth_of(need.bought)
+
+    def choice(self) -> Choice:
+        """The cheapest row, or what a base offers in its place."""
+        row = Offer(self._direct)
+        beside = self._need.row({})
+        if beside is not None and beside.priced.price_nano < row.priced.price_nano:
+            row = beside
+        found = self._bought_instead(row.priced) or row
+        bases = tuple(self._fitted.values())
+        return Choice(None if found.priced is self._direct else found, bases)
+
+    def _bought_instead(self, row: Priced) -> Offer | None:
+        """What to buy in place of a row, from the finest base to the coarsest; None for the row."""
+        room = self._room_nano(row)
+        for depth in range(self._depth, 0, -1):
+            if self._need.out_of_time():
+                break
+            offer = self._base(depth, row)
+            # Where there are blocks enough it offers a row, and that was weighed before.
+            if offer is None or not offer.priced.purchase.tables:
+                continue
+            if offer.priced.spent_after_nano > self._allowed_nano:
+                continue
+            if offer.priced.price_nano <= max(room, row.price_nano):
+                return offer
+        return None
+
+    def _room_nano(self, row: Priced) -> float:
+        """What may be spent on blocks now."""
+        demand, need = self._rule.demand, self._need
+        if row.spent_after_nano > self._allowed_nano:
+            return inf
+        alone = demand.alone_nano(self._bought, need.query, need.want)
+        if self._is_due(alone):
+            return inf
+        return self._rule.ratio * alone - self._bought.ledger.spent_nano
+
+    def _is_due(self, alone_nano: int) -> bool:
+        """Whether own rows alone would have cost as much as the best base for everything."""
+        octave = max(self._need.want.octave, self._rule.demand.octave or self._need.want.octave)
+        # More requirements never make a base cheaper.
+        old = self._stars.get((octave, self._depth))
+        if old is not None and alone_nano < self._worth_nano(old):
             return False
-        rows = direct.purchase.rows
+        return alone_nano >= self._worth_nano(self._star(octave, self._depth))
+
+    def _worth_nano(self, star: Star) -> float:
+        return min(star.price * NANO, _LIMIT_PART * self._allowed_nano)
+
+    def _base(self, depth: int, row: Priced) -> Offer | None:
+        """What the question needs of the best base of blocks no finer than this.
+
+        None as long as the row beside the base would waste no more than phi times its worth.
+        """
+        octave, fits = self._need.want.octave, row.spent_after_nano <= self._allowed_nano
+        # More requirements never make a base cheaper: where the old one allows a row, so does it.
+        old = self._stars.get((octave, depth))
+        least = 0.0 if old is None else self._rule.phi * self._worth_nano(old)
+        if fits and row.spent_after_nano <= least:
+            return None
+        star = self._star(octave, depth)
+        if fits and not self._is_wasteful(star, row):
+            return None
+        if depth == self._depth:
+            return self._need.whole(star)
+        return self._need.beside(star, coarse=self._need.want.to_depth(depth, share=_COARSE_SHARE))
+
+    def _is_wasteful(self, star: Star, row: Priced) -> bool:
+        """Whether with this row more than phi times the star's worth is lost for good."""
+        bought, rows = self._bought, row.purchase.rows
         tables = bought.tables(bought.raises(star.alphas), beside=rows)
         everything = bought.priced(Purchase(rows, tables)).spent_after_nano
-        return everything - star.price * NANO > self.phi * star.price * NANO
+        return everything - star.price * NANO > self._rule.phi * self._worth_nano(star)
 
-    def _star(
-        self, bought: Bought, want: Want, old: Star | None, out_of_time: Callable[[], bool]
-    ) -> Star:
-        """The best base for what was asked in this class and looser ones."""
-        wanted = self.demand.with_want(want)
-        wants = fitting(bought, wanted.up_to(want.octave))
-        if old is not None and float(uses(bought, old, wants).max()) <= _REFIT:
+    def _star(self, octave: int, depth: int) -> Star:
+        """The best base for what was asked in this class and looser ones, no finer than this."""
+        wants = fitting(self._bought, self._wants(octave, depth))
+        old = self._stars.get((octave, depth))
+        if old is not None and float(uses(self._bought, old, wants).max()) <= _REFIT:
             return old
-        return fit_star(bought, wants, old=old, out_of_time=out_of_time)
+        star = fit_star(self._bought, wants, old=old, out_of_time=self._need.out_of_time)
+        self._stars[octave, depth] = star
+        self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._bought))
+        return star
 
-
-def _as_needed(
-    bought: Bought,
-    star: Star,
-    query: Primitive,
-    want: Want,
-    out_of_time: Callable[[], bool],
-) -> Priced | None:
-    """Of the star only what this question needs, by the exact tail."""
-    useful = useful_blocks(bought, star, want)
-
-    def meets(part: float) -> bool:
-        known = bought.known(query, bought.raises(star.alphas, part=part, only=useful))
-        return known.half_width(want.confidence) <= want.half_width
-
-    low, high = 0.0, 1.0
-    while not meets(high):
-        low, high = high, high * 1.25
-        if high > _LARGEST_PART or out_of_time():
-            return None
-    for _ in range(_SEARCH_STEPS):
-        if out_of_time():
-            break
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    raises = bought.raises(star.alphas, part=high, only=useful)
-    return bought.priced(Purchase(tables=bought.tables(raises)))
+    def _wants(self, octave: int, depth: int) -> list[Want]:
+        wants = self._wanted.up_to(octave)
+        if depth == self._depth:
+            return wants
+        return [w.to_depth(depth, share=_COARSE_SHARE) for w in wants]

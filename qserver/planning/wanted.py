@@ -61,6 +61,11 @@ class Want:
         tau = (self.half_width / (self.stretch * normal_z(self.confidence))) ** 2
         return Target(self.pattern.energies, tau)
 
+    def to_depth(self, depth: int, *, share: float) -> Want:
+        """The same of the query's coarser components, with this share of its variance."""
+        half_width = self.half_width * sqrt(share)
+        return replace(self, pattern=self.pattern.to_depth(depth), half_width=half_width)
+
     def calibrate(self, blocks: Blocks) -> float:
         """Set the stretch to that on these blocks; the factor by which it changed."""
         scales = blocks.scales(self.pattern)

@@ -126,6 +126,7 @@ class Reservation:
         n_history: events in the history that it was planned on.
         weights: pairs of a measurement's id and its weight in the asked row that meet the
             requirement once the rows are released; empty where nobody wrote them down.
+        tables_give_rest: whether the weights leave something of the row to the tables.
         tables: tables to be measured or refined; new ones have the ids after those of new rows.
         paid: the paid questions that it adds, as JSON texts.
     """
@@ -139,6 +140,7 @@ class Reservation:
     weights: tuple[tuple[int, float], ...] = ()
     tables: tuple[PlannedTable, ...] = ()
     paid: tuple[str, ...] = ()
+    tables_give_rest: bool = False
 
     @property
     def planned(self) -> tuple[Planned, ...]:
@@ -164,6 +166,7 @@ class Reservation:
                 "weights": [list(w) for w in self.weights],
                 "tables": [table.to_plain() for table in self.tables],
                 "paid": list(self.paid),
+                "tables_give_rest": self.tables_give_rest,
             }
         )
 
@@ -185,6 +188,7 @@ class Reservation:
             weights=tuple((int(i), float(w)) for i, w in plain.get("weights", ())),
             tables=tables,
             paid=tuple(plain.get("paid", ())),
+            tables_give_rest=bool(plain.get("tables_give_rest", False)),
         )
 
 

@@ -89,7 +89,8 @@ class Snapshot:
         """Charge, release and write down, as the worker does."""
         self.buy(Purchase(plan.rows, plan.tables))
         if plan.weights and plan.rows and query is not None:
-            self._keep(Estimator(query.key, plan.weights))
+            at = self.engine.tables.n_events if plan.tables_give_rest else None
+            self._keep(Estimator(query.key, plan.weights, at=at))
         for paid in plan.paid:
             self.paid.append(paid)
             if self.rule is not None:
@@ -111,6 +112,7 @@ class Snapshot:
             plan.weights,
             confidence=requirement.confidence,
             enough=row_half_width(query, requirement),
+            tables_give_rest=plan.tables_give_rest,
         )
         if found is None:
             raise RuntimeError("A question was planned and is not answered.")

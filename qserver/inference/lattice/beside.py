@@ -136,6 +136,13 @@ class Rest:
         return FLOAT_ROOM * sum(w.size * steps.get(w.block, 0.0) for w in self.weights)
 
 
+def whole_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
+    """The query on the blocks, its own cell among the others; None where they do not give it."""
+    if not blocks.alphas or not blocks.is_estimable(pattern):
+        return None
+    return Rest(tuple(blocks.weights(pattern)), 1.0)
+
+
 def rest_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
     """The query on the blocks without its own cell; None where they do not give it."""
     if not blocks.alphas or not blocks.is_estimable(pattern):

@@ -8,7 +8,7 @@ level per attribute, attributes at level 0 left out: ((axis, level), ...), sorte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
@@ -47,6 +47,17 @@ class Pattern:
     query: LinearQuery | None
     exact: frozenset[BlockKey] | None = None
     groups: dict[tuple[int, int], object] = field(default_factory=dict, init=False, repr=False)
+    _coarser: dict[int, Pattern] = field(default_factory=dict, init=False, repr=False)
+
+    def to_depth(self, depth: int) -> Pattern:
+        """The pattern without its components on finer levels than this, of any attribute."""
+        if depth not in self._coarser:
+            terms = [
+                replace(term, axes={a: _to_depth(c, depth) for a, c in term.axes.items()})
+                for term in self.terms
+            ]
+            self._coarser[depth] = Pattern(self.lattice, tuple(terms), None)
+        return self._coarser[depth]
 
     @cached_property
     def cell_of(self) -> BlockKey | None:
@@ -176,6 +187,10 @@ class Lattice:
             _trim(self._seen)
             self._seen[key] = self.chains[axis].components(weights)
         return self._seen[key]
+
+
+def _to_depth(components: Components, depth: int) -> Components:
+    return tuple(x if i <= depth else np.zeros_like(x) for i, x in enumerate(components))
 
 
 def _trim(cache: dict[Any, Any]) -> None:

@@ -1,0 +1,213 @@
+"""What one question needs: of a base as much as meets it, alone or beside a row of the rest.
+
+With a base of coarse blocks a query is rounded to them, and the rest is measured. Coarse blocks
+have a share of the variance that the query may have, the row of the rest has what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+
+from qserver.inference.classes import FloatArray
+from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
+from qserver.inference.lattice.blocks import Blocks
+from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.refined import Weights
+from qserver.inference.tail import safe_half_width
+from qserver.plan import PlannedRow
+from qserver.planning.allocation import alpha_nano_up
+from qserver.planning.base import never
+from qserver.planning.bought import Bought, RowStart
+from qserver.planning.purchase import Priced, Purchase
+from qserver.planning.rounded import Rounded, roundings
+from qserver.planning.star import Star, useful_blocks
+from qserver.planning.wanted import Want
+from qserver.primitive import Primitive, primitive
+
+_SEARCH_STEPS = 12
+_COARSE_STEPS = 8
+_ROW_STEPS = 7
+_LARGEST_PART = 64.0
+_LARGEST_ROW = 8.0
+_PRICED = 6
+
+Raises = Mapping[BlockKey, int]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A purchase that meets a question.
+
+    Args:
+        weights: of the planned row in the query, by its id, where tables give the rest; else
+            empty.
+    """
+
+    priced: Priced
+    weights: Weights = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Beside:
+    """A rounding on certain blocks, with the row of its rest.
+
+    Args:
+        alpha: 1 / b that the row needs by variance, in epsilon.
+    """
+
+    rounded: Rounded
+    start: RowStart
+    alpha: float
+
+    @property
+    def row(self) -> PlannedRow:
+        """The row at that alpha."""
+        return self.start.raised(alpha_nano_up(self.alpha))
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """One question that history does not meet.
+
+    Args:
+        query: the row.
+        want: its requirement.
+        out_of_time: once it says so, searches end.
+    """
+
+    bought: Bought
+    query: Primitive
+    want: Want
+    out_of_time: Callable[[], bool] = never
+    _starts: dict[str, RowStart] = field(default_factory=dict)
+
+    @cached_property
+    def roundings(self) -> list[Rounded]:
+        """Ways to see the query as a coarser one and a rest."""
+        return roundings(self.bought.lattice, self.query)
+
+    def whole(self, star: Star) -> Offer | None:
+        """Of the star only what this question needs, by the exact tail; None where it fails."""
+
+        def meets(raises: Raises) -> bool:
+            known = self.bought.known(self.query, raises)
+            return known.half_width(self.want.confidence) <= self.want.half_width
+
+        raises = self._least(star, self.want, meets, _SEARCH_STEPS)
+        return None if raises is None else self._offer(Purchase(tables=self.bought.tables(raises)))
+
+    def beside(self, star: Star, *, coarse: Want) -> Offer | None:
+        """The same for its coarser components, and a row of the rest."""
+
+        def meets(raises: Raises) -> bool:
+            blocks = self.bought.engine.tables.blocks_with(raises)
+            if not blocks.is_estimable(coarse.pattern):
+                return False
+            scales = blocks.scales(coarse.pattern).expanded
+            return safe_half_width(scales, coarse.confidence) <= coarse.half_width
+
+        raises = self._least(star, coarse, meets, _COARSE_STEPS)
+        return None if raises is None else self.row(raises)
+
+    def row(self, raises: Raises) -> Offer | None:
+        """The row of a rest that costs least beside these blocks; None where there is none."""
+        tables = self.bought.engine.tables
+        blocks = tables.blocks_with(raises) if raises else tables.blocks
+        if not blocks.alphas:
+            return None
+        if raises and (alone := self._alone(blocks, raises)) is not None:
+            return alone
+        found = [b for r in self.roundings if (b := self._on_blocks(r, blocks)) is not None]
+        if not found:
+            return None
+        # Beyond so many, those that need less noise are not priced.
+        shortlist = sorted(found, key=lambda b: b.alpha)[:_PRICED]
+        planned = self.bought.tables(raises)
+        prices = [self.bought.priced(Purchase((b.row,), planned)).price_nano for b in shortlist]
+        return self._exact(shortlist[int(np.argmin(prices))], blocks, raises)
+
+    def _alone(self, blocks: Blocks, raises: Raises) -> Offer | None:
+        """The blocks without any row, where they meet the requirement."""
+        if self.want.target.variance < blocks.variance(self.want.pattern):
+            return None
+        known = self.bought.known(self.query, raises)
+        if known.half_width(self.want.confidence) > self.want.half_width:
+            return None
+        return self._offer(Purchase(tables=self.bought.tables(raises)))
+
+    def _on_blocks(self, rounded: Rounded, blocks: Blocks) -> _Beside | None:
+        if not blocks.is_estimable(rounded.pattern):
+            return None
+        left = self.want.target.variance - blocks.variance(rounded.pattern)
+        if left <= 0.0 or rounded.rest.is_zero or abs(rounded.weight) != 1.0:
+            return None
+        # A cell of the blocks has noise that is not independent of them.
+        cell = rounded.cell_of
+        if cell is not None and cell in blocks.alphas:
+            return None
+        key = rounded.rest.key
+        if key not in self._starts:
+            self._starts[key] = self.bought.start(rounded.rest)
+        return _Beside(rounded, self._starts[key], sqrt(2.0 / left))
+
+    def _exact(self, found: _Beside, blocks: Blocks, raises: Raises) -> Offer | None:
+        """The same with the least alpha of its row by the exact tail."""
+        coarse = self.bought.pattern(primitive(found.rounded.coarse))
+        rest = None if coarse is None else whole_of(blocks, coarse)
+        if rest is None:
+            return None
+        steps = self.bought.engine.tables.steps_with(raises, float(self.bought.table_step))
+        room = self.want.half_width - rest.allowance(steps)
+        room -= FLOAT_ROOM * float(found.start.row.step)
+        alpha = self._least_alpha(rest.scales(blocks.alphas), found.alpha, room)
+        if alpha is None:
+            return None
+        row = found.start.raised(alpha_nano_up(alpha))
+        number = self.bought.engine.n_measurements if row.refines is None else row.refines
+        purchase = Purchase((row,), self.bought.tables(raises))
+        return Offer(self.bought.priced(purchase), ((number, found.rounded.weight),))
+
+    def _least_alpha(self, scales: FloatArray, first: float, room: float) -> float | None:
+        """The least alpha of a row beside these scales with which the half-width is in `room`."""
+
+        def fits(alpha: float) -> bool:
+            return safe_half_width(np.append(scales, 1.0 / alpha), self.want.confidence) <= room
+
+        low, high = 0.7 * first, first
+        while not fits(high):
+            low, high = high, 1.1 * high
+            if high > _LARGEST_ROW * first:
+                return None
+        for _ in range(_ROW_STEPS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    def _least(
+        self, star: Star, want: Want, meets: Callable[[Raises], bool], n_steps: int
+    ) -> Raises | None:
+        """The least part of the star's useful blocks that meets the requirement."""
+        useful = useful_blocks(self.bought, star, want)
+
+        def raises(part: float) -> Raises:
+            return self.bought.raises(star.alphas, part=part, only=useful)
+
+        low, high = 0.0, 1.0
+        while not meets(raises(high)):
+            low, high = high, high * 1.25
+            if high > _LARGEST_PART or self.out_of_time():
+                return None
+        for _ in range(n_steps):
+            if self.out_of_time():
+                break
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if meets(raises(middle)) else (middle, high)
+        return raises(high)
+
+    def _offer(self, purchase: Purchase) -> Offer:
+        return Offer(self.bought.priced(purchase))

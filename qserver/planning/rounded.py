@@ -1,0 +1,99 @@
+"""A query rounded to coarser parts, and the rest: what blocks of few levels leave to be measured.
+
+Rounded to level l of a chain, a predicate takes or leaves every part whole. The rest lies in the
+parts that it cut, so its row weighs on few cells: many such rows cost little together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from qserver.inference.lattice.box import as_box
+from qserver.inference.lattice.chain import Chain
+from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
+from qserver.primitive import Primitive, primitive
+from qserver.query import LinearQuery, linear_query
+from qserver.weights import Weights, from_runs
+
+MAX_ROUNDINGS = 256
+_SHARES = (0.5, 1e-9, 1.0)
+"""A part is taken where at least this share of it is inside: nearest, outer, inner."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    """A query as a coarser one and the rest: query = coarse + weight * rest, exactly.
+
+    Args:
+        query: the row that is rounded.
+        coarse: the coarser query, that the blocks are to give; an indicator.
+        pattern: of the coarser query.
+    """
+
+    query: LinearQuery
+    coarse: LinearQuery
+    pattern: Pattern
+
+    @cached_property
+    def rest(self) -> Primitive:
+        """The primitive row of what is left; zero where nothing is."""
+        return primitive(as_box(self.query - self.coarse))
+
+    @property
+    def weight(self) -> float:
+        """Of the rest's row, in the query: 1 or -1."""
+        return float(self.rest.multiplier)
+
+    @cached_property
+    def cell_of(self) -> BlockKey | None:
+        """The block that the rest's row is a cell of, or None."""
+        found = self.pattern.lattice.pattern(self.rest.row)
+        return None if found is None else found.cell_of
+
+
+def roundings(lattice: Lattice, query: Primitive) -> list[Rounded]:
+    """The query rounded to every choice of levels of its attributes, and of sides.
+
+    The query itself is among them. Empty for a query of several terms or of weights other than 0
+    and 1, and where there are more than 256 choices.
+    """
+    row = as_box(query.row)
+    terms = row.terms
+    if len(terms) != 1 or terms[0].coefficient != 1 or query.multiplier == 0:
+        return []
+    axes = terms[0].by_axis
+    if not all(w.is_indicator for w in axes.values()) or not lattice.resolves(row):
+        return []
+    options = [_options(lattice.chains[a], w) for a, w in axes.items()]
+    if prod(map(len, options)) > MAX_ROUNDINGS:
+        return []
+    found = [_rounded(lattice, row, dict(zip(axes, p, strict=True))) for p in product(*options)]
+    return [r for r in found if r is not None]
+
+
+def _rounded(lattice: Lattice, row: LinearQuery, kept: Mapping[int, Weights]) -> Rounded | None:
+    coarse = linear_query(row.sizes, [(1, dict(kept))])
+    pattern = lattice.pattern(coarse)
+    return None if pattern is None else Rounded(row, coarse, pattern)
+
+
+def _options(chain: Chain, weights: Weights) -> list[Weights]:
+    """The different unions of parts that a predicate is rounded to, over levels and sides."""
+    found: dict[Weights, None] = {}
+    inside = chain.classes.on_classes(weights)
+    for level in range(chain.n_levels):
+        parts, n = chain.part_of(level), chain.n_parts[level]
+        total = np.bincount(parts, minlength=n)
+        taken = np.bincount(parts, weights=inside, minlength=n)
+        for share in _SHARES:
+            by_class = ((taken >= share * total) & (total > 0))[parts]
+            if by_class.any():
+                runs = [int(by_class[c]) for c in chain.classes.ids]
+                found[from_runs(chain.classes.stops, runs).weights] = None
+    return list(found)
