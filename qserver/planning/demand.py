@@ -75,7 +75,7 @@ class Demand:
     def _count(self, paid: PaidQuestion, bought: Bought) -> None:
         """Add its own row, unless own rows alone cost so much that it no longer matters."""
         dearest = max((star.price for star in self.stars.values()), default=inf)
-        if self.alone.spent_nano <= _PLENTY * dearest * NANO:
+        if self.alone.settled_nano <= _PLENTY * dearest * NANO:
             self.alone.add(bought, primitive(paid.row), paid.half_width, paid.confidence)
 
     def _trim(self, bought: Bought, octave: int) -> None:

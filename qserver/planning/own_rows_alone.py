@@ -17,33 +17,45 @@ from qserver.planning.ledger import CellLedger
 from qserver.primitive import Primitive
 
 _JOB = "alone"
+_BATCH = 16
 
 
 @dataclass
 class OwnRowsAlone:
-    """A ledger of fresh rows: per row the largest alpha that was needed."""
+    """A ledger of fresh rows: per row the largest alpha that was needed.
+
+    Rows are taken in by batches of 16, counted from the first, so that the figures depend on the
+    questions only: a ledger's figure may depend on which charges it was given together.
+    """
 
     _alpha_nano: dict[str, int] = field(default_factory=dict)
     _ledger: CellLedger | None = None
+    _waiting: list[Charge] = field(default_factory=list)
+    _settled_nano: int = 0
 
     @property
-    def spent_nano(self) -> int:
-        """Their price together, in nano-epsilon."""
-        return 0 if self._ledger is None else self._ledger.spent_nano
+    def settled_nano(self) -> int:
+        """Price of all full batches together, in nano-epsilon."""
+        return self._settled_nano
 
     def add(self, bought: Bought, query: Primitive, half_width: float, confidence: float) -> None:
         """Add a question with its requirement, in records of the row."""
-        charges = self._charges(query, half_width, confidence)
-        for charge in charges:
-            self._alpha_nano[query.key] = self._alpha_nano.get(query.key, 0) + charge.alpha_nano
-        self._of(bought).extend(charges)
+        for charge in self._charges(query, half_width, confidence):
+            before = self._alpha_nano.get(query.key, 0)
+            self._alpha_nano[query.key] = before + charge.alpha_nano
+            self._waiting.append(charge)
+        if len(self._waiting) >= _BATCH:
+            ledger = self._of(bought)
+            ledger.extend(self._waiting)
+            self._waiting = []
+            self._settled_nano = ledger.spent_nano
 
     def with_row(
         self, bought: Bought, query: Primitive, half_width: float, confidence: float
     ) -> int:
-        """Their price with one more question, in nano-epsilon; nothing is changed."""
-        charges = self._charges(query, half_width, confidence)
-        return self._of(bought).spent_after(charges) if charges else self.spent_nano
+        """Price of all with one more question, in nano-epsilon; nothing is changed."""
+        more = self._charges(query, half_width, confidence)
+        return self._of(bought).spent_after([*self._waiting, *more])
 
     def _charges(self, query: Primitive, half_width: float, confidence: float) -> list[Charge]:
         alpha = alpha_nano_up(safe_half_width(np.ones(1), confidence) / half_width)

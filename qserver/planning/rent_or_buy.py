@@ -139,7 +139,7 @@ class _Proposal:
 
     def _bought_instead(self, row: Priced) -> Offer | None:
         """What to buy in place of a row, from the finest base to the coarsest; None for the row."""
-        room = self._room_nano(row)
+        room: float | None = None
         for depth in range(self._depth, 0, -1):
             if self._need.out_of_time():
                 break
@@ -149,6 +149,8 @@ class _Proposal:
                 continue
             if offer.priced.spent_after_nano > self._allowed_nano:
                 continue
+            if room is None:
+                room = self._room_nano(row)
             if offer.priced.price_nano <= max(room, row.price_nano):
                 return offer
         return None
