@@ -163,7 +163,9 @@ class _Proposal:
         alone = demand.alone_nano(self._bought, need.query, need.want)
         if self._is_due(alone):
             return inf
-        return self._rule.ratio * alone - self._bought.ledger.spent_nano
+        # Tighter questions that were rented leave no room for a base of looser ones.
+        tighter = sum(demand.rent_nano.values()) - demand.rented(need.want.octave)
+        return self._rule.ratio * (alone - tighter) - (self._bought.ledger.spent_nano - tighter)
 
     def _is_due(self, alone_nano: int) -> bool:
         """Whether own rows alone would have cost as much as the best base for everything."""
@@ -186,10 +188,13 @@ class _Proposal:
         # More requirements never make a base cheaper: where the old one allows a row, so does it.
         old = self._stars.get((octave, depth))
         least = 0.0 if old is None else self._rule.phi * self._worth_nano(old)
-        if fits and row.spent_after_nano <= least:
+        # What tighter questions cost says nothing of a base for this one.
+        rented = self._rule.demand.rented(octave) + row.price_nano
+        if fits and rented <= least:
             return None
         star = self._star(octave, depth)
-        if fits and not self._is_wasteful(star, row):
+        least = self._rule.phi * self._worth_nano(star)
+        if fits and (rented <= least or not self._is_wasteful(star, row)):
             return None
         if depth == self._depth:
             return self._need.whole(star)

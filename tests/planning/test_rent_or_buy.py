@@ -9,6 +9,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from benchmarks.streams import ADULT_SIZES
 from benchmarks.synthetic_noise import Snapshot
 
 from qserver.charge import NANO, Relation
@@ -18,7 +19,7 @@ from qserver.planning.bought import row_half_width
 from qserver.planning.demand import want_of
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
-from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.planning.rent_or_buy import DEFAULT_RATIO, RentOrBuy
 from qserver.primitive import Primitive, primitive
 from qserver.query import linear_query
 from qserver.requirement import Requirement
@@ -187,6 +188,64 @@ def test_out_of_time_there_is_still_a_plan_that_meets_the_requirement(n_allowed:
         assert snapshot.plan(query, requirement).kind == "free"
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_a_first_question_costs_no_more_than_the_ratio_times_its_own_row(
+    relation: Relation,
+) -> None:
+    for seed in range(25):
+        generator = random.Random(seed)
+        snapshot = Snapshot(SIZES, relation)
+        query, requirement = random_question(generator)
+        direct = rents(snapshot, query, requirement)
+        plan = snapshot.plan(query, requirement)
+        assert plan.price_nano <= DEFAULT_RATIO * direct.price_nano
+
+
+def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
+    """Own rows priced by a ledger of their own; they overlap in one value, so they add up."""
+    snapshot, alone = Snapshot((60,)), 0
+    n_blocks = 0
+    for high in range(32, 44):
+        query, requirement = part(30, high, (60,)), Requirement(60.0, 0.95)
+        alone += rents(Snapshot((60,)), query, requirement).price_nano
+        plan = snapshot.ask(query, requirement)
+        n_blocks += plan.kind == "blocks"
+        if plan.kind == "blocks" and n_blocks == 1:
+            assert plan.spent_after_nano <= DEFAULT_RATIO * alone * (1.0 + 1e-6)
+    assert n_blocks > 0
+
+
+def test_a_tight_question_makes_no_room_for_a_base_of_loose_ones() -> None:
+    """Two questions on a fresh Adult: the second, a range of ages, is worth measuring only."""
+    snapshot = Snapshot(ADULT_SIZES)
+    women = {0: interval(74, 13, 23), 7: interval(2, 0, 1)}
+    first = primitive(linear_query(ADULT_SIZES, [(1, women)]))
+    snapshot.ask(first, Requirement(100.0, 0.95))
+    ages = primitive(linear_query(ADULT_SIZES, [(1, {0: interval(74, 20, 40)})]))
+    direct = rents(snapshot, ages, Requirement(400.0, 0.95))
+    assert snapshot.ask(ages, Requirement(400.0, 0.95)).price_nano <= direct.price_nano
+
+
+def test_rows_of_what_blocks_leave_are_rented_and_their_answers_stay_free() -> None:
+    """Ranges on 60 values; every rounded answer is stored, and checked after each later spend."""
+    generator = random.Random(3)
+    snapshot = Snapshot((60,))
+    rounded: list[Asked] = []
+    for _ in range(25):
+        low, high = sorted(generator.sample(range(61), 2))
+        query, requirement = part(low, high, (60,)), Requirement(100.0, 0.95)
+        direct = rents(snapshot, query, requirement)
+        plan = snapshot.ask(query, requirement)
+        if plan.tables_give_rest:
+            assert plan.kind in ("combined", "refined", "blocks")
+            assert plan.tables or plan.price_nano < direct.price_nano
+            rounded.append((query, requirement))
+        assert all(snapshot.plan(*asked).kind == "free" for asked in rounded)
+    assert len(rounded) > 3
+    again = snapshot.replayed()
+    assert all(again.plan(*asked).kind == "free" for asked in rounded)
+
+
 def test_a_query_of_ten_attributes_is_measured_directly() -> None:
     """Its components are far too many to fit a base to."""
     sizes = (10,) * 10
@@ -258,6 +317,35 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         assert np.mean(errors <= row_half_width(query, requirement)) >= 0.9
     assert kinds >= {"fresh", "blocks"}
     assert linked > 0
+
+
+def test_intervals_of_rounded_answers_hold_the_truth_as_often_as_they_say() -> None:
+    """As above, on ranges that blocks of coarse parts and rows of the rest answer together.
+
+    Each interval is looked at once more in the end, when tables and rows have been raised.
+    """
+    generator = random.Random(3)
+    planned = Snapshot((60,))
+    copies = [
+        Snapshot((60,), rule=None, generator=np.random.default_rng([8, i])) for i in range(N_NOISE)
+    ]
+    rounded: list[tuple[Primitive, Plan]] = []
+    requirement = Requirement(100.0, 0.95)
+    for _ in range(12):
+        low, high = sorted(generator.sample(range(61), 2))
+        query = part(low, high, (60,))
+        plan = planned.ask(query, requirement)
+        for copy in copies:
+            copy.carry_out(plan, query)
+        if plan.tables_give_rest:
+            rounded.append((query, plan))
+            errors = np.abs([copy.error(query, plan, requirement) for copy in copies])
+            assert np.mean(errors <= row_half_width(query, requirement)) >= 0.9
+    assert rounded
+    for query, plan in rounded:
+        free = replace(plan, weights=(), tables_give_rest=False)
+        errors = np.abs([copy.error(query, free, requirement) for copy in copies])
+        assert np.mean(errors <= row_half_width(query, requirement)) >= 0.9
 
 
 def test_a_table_continues_from_the_rows_that_are_its_cells() -> None:

@@ -86,6 +86,8 @@ def test_a_reservation_with_tables_cells_and_paid_questions_survives_its_json() 
         3,
         tables=(RAISED, TABLE),
         paid=(paid.to_json(),),
+        weights=((3, -1.0),),
+        tables_give_rest=True,
     )
     back = Reservation.from_json(reserved.to_json())
     assert back == reserved
