@@ -167,6 +167,25 @@ class JobStatus:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """A dataset's disclosure guard.
+
+    Args:
+        cap: with what probability the count of a cell may be known.
+        allowed_nano: the most that a cell may lose, in nano-epsilon.
+        loss_nano: the most that a cell has lost.
+        known: with what probability the count of a cell may be known now, at most.
+        binds: False where the limit is reached first, so that the guard never refuses.
+    """
+
+    cap: float
+    allowed_nano: int
+    loss_nano: int
+    known: float
+    binds: bool
+
+
+@dataclass(frozen=True)
 class DatasetStatus:
     """The public face of a dataset: schema, guarantee and budget.
 
@@ -174,6 +193,9 @@ class DatasetStatus:
         relation: `add-remove` or `replace-one`.
         records_per_person: k; `records_verified` tells whether attach enforced it.
         limit_nano, spent_nano: of the population, in nano-epsilon.
+        remaining_nano: what this dataset may still spend under the limit.
+        guard: what may be known of a cell; None without a guard.
+        earlier_snapshots: ids of the snapshots that were replaced, oldest first.
         phi: what may go to single rows before tables are bought, as a part of their price.
         version: of the history.
         worker_alive: whether a worker can measure now.
@@ -189,14 +211,12 @@ class DatasetStatus:
     records_verified: bool
     limit_nano: int
     spent_nano: int
+    remaining_nano: int
+    guard: Guard | None
+    earlier_snapshots: tuple[str, ...]
     phi: float
     version: int
     worker_alive: bool
-
-    @property
-    def remaining_nano(self) -> int:
-        """What is left of the limit."""
-        return self.limit_nano - self.spent_nano
 
 
 @dataclass(frozen=True)
@@ -245,6 +265,7 @@ class LedgerReport:
     """Where the budget went.
 
     Args:
+        remaining_nano: what this dataset may still spend under the limit.
         loss_nano: the largest loss of a cell in the asked set (a sound upper bound).
         by_value: for the asked attribute, the largest loss over the cells of each value.
         n_charges: number of charges so far.
@@ -252,6 +273,7 @@ class LedgerReport:
 
     limit_nano: int
     spent_nano: int
+    remaining_nano: int
     relation: str
     n_charges: int
     loss_nano: int

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from qserver.answer import Answer, Offer, Source
-from qserver.errors import BudgetExhaustedError
+from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import RowEstimate
 from qserver.planning.planner import Plan, row_half_width
 from qserver.primitive import Primitive
+from qserver.replica import Replica
 from qserver.requirement import Requirement
 
 
@@ -66,11 +67,28 @@ def offer_from(query: Primitive, estimate: RowEstimate, *, confidence: float) ->
     return Offer(interval.low, interval.high, confidence)
 
 
-def exhausted(
-    row: Primitive, plan: Plan, requirement: Requirement, remaining_nano: int
-) -> BudgetExhaustedError:
-    """The refusal of a plan that the budget cannot pay, with what is available for nothing."""
-    error = BudgetExhaustedError(price_nano=plan.price_nano, remaining_nano=remaining_nano)
+def refusal(
+    row: Primitive, plan: Plan, requirement: Requirement, *, replica: Replica
+) -> BudgetExhaustedError | DisclosureGuardError | None:
+    """Why a plan on the replica's state must not be carried out, or None: it may.
+
+    The refusal tells what is available for nothing. A plan by which no cell loses more than some
+    cell has lost already is never refused.
+    """
+    error: BudgetExhaustedError | DisclosureGuardError
+    price, standing = replica.price_nano(plan), replica.present.standing
+    guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
+    if price > standing.remaining_nano:
+        error = BudgetExhaustedError(price_nano=price, remaining_nano=standing.remaining_nano)
+    elif price and guard is not None and standing.cohort_nano + price > guard:
+        error = DisclosureGuardError(
+            price_nano=price,
+            loss_nano=standing.cohort_nano,
+            allowed_nano=guard,
+            cap=cap or 0.0,
+        )
+    else:
+        return None
     error.free = offer(row, plan, requirement)
     return error
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from qserver.answer import Answer, JobStatus
-from qserver.answering import answer_from, exact_answer, exhausted
+from qserver.answering import answer_from, exact_answer, refusal
 from qserver.config import Settings
 from qserver.open_datasets import OpenDatasets
 from qserver.planning.planner import Plan
@@ -99,12 +99,12 @@ class Asking:
         opened = self._datasets.refresh(name)
         with opened.lock:
             replica = opened.replica
-            remaining = replica.present.budget.remaining_nano
+            remaining = replica.present.remaining_nano
             version = replica.present.n_shown
             if row.is_zero:
                 return exact_answer(requirement, remaining_nano=remaining, version=version)
             plan = replica.plan(row, requirement)
-            price = replica.price_nano(plan)
+            refused = refusal(row, plan, requirement, replica=replica)
         if plan.kind == "free" and plan.estimate is not None:
             self._remember(opened.meta, row, plan)
             return answer_from(
@@ -116,8 +116,8 @@ class Asking:
                 remaining_nano=remaining,
                 version=version,
             )
-        if price > remaining:
-            raise exhausted(row, plan, requirement, remaining)
+        if refused is not None:
+            raise refused
         request = Request(opened.meta.name, opened.meta.snapshot, query, requirement, by)
         return self._submit(opened.meta, row, request, need_worker=wait_s > 0)
 

@@ -14,6 +14,7 @@ from qserver.audit import check_links, digest_of
 from qserver.charge import epsilon_text
 from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.standing import population_spent
 from qserver.storage.audit import AuditLog, LedgerFacts
 from qserver.storage.records import DatasetMeta
 
@@ -143,7 +144,10 @@ def _sum_text(
             f"{n_jobs} jobs have charges, {facts.version} changed the ledger, and "
             f"{facts.n_reservations} have a plan."
         )
-    if sum(facts.spent_by_snapshot.values()) != facts.spent_nano:
+    shares = facts.spent_by_snapshot
+    if not set(shares) <= set(metas):
+        raise StoreError("The ledger has a snapshot that was never attached.")
+    if population_spent(shares, {k: metas[k].people for k in shares}) != facts.spent_nano:
         raise StoreError("The shares of the snapshots do not add up to what was spent.")
     if facts.spent_nano > facts.limit_nano:
         raise StoreError("More was spent than the limit.")

@@ -8,12 +8,14 @@ QServerError
 │   └── ConfigError               a setting or a command-line argument
 ├── NotFoundError                 no such dataset, job, population
 ├── NotEstimableError             history cannot give this query
+├── SnapshotReplacedError         the dataset has new data since the question was asked
 ├── BudgetExhaustedError          the least price exceeds what remains
 ├── AllowanceExhaustedError       the analyst's own allowance cannot pay
 │   └── PaceExceededError         the analyst's own pace cannot pay today
 ├── AccessError                   who asks may not
 │   ├── UnauthenticatedError      no token, or none that counts
 │   └── RateLimitedError          too many requests; later again
+├── DisclosureGuardError          a cell would be known better than the owner allows
 ├── IdempotencyError              an idempotency key was used with another body
 ├── StoreError                    Redis
 │   ├── StoreUnavailableError     cannot be reached, or lost half-way
@@ -135,6 +137,17 @@ class NotEstimableError(QServerError):
         super().__init__(message)
 
 
+class SnapshotReplacedError(QServerError):
+    """The dataset has new data since the question was asked; nothing was charged."""
+
+    code = "snapshot_replaced"
+
+    def __init__(
+        self, message: str = "The dataset has new data since the question was asked. Ask again."
+    ) -> None:
+        super().__init__(message)
+
+
 class BudgetExhaustedError(QServerError):
     """The least price of the answer exceeds the budget that remains.
 
@@ -207,6 +220,32 @@ class RateLimitedError(AccessError):
     def __init__(self, *, retry_after_s: int) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(f"Too many requests came from you. Try again in {retry_after_s} s.")
+
+
+class DisclosureGuardError(QServerError):
+    """The answer would let a cell's count be known better than the owner allows.
+
+    Args:
+        price_nano: how much more a cell would lose, in 1e-9 epsilon.
+        loss_nano: what a cell has lost at most.
+        allowed_nano: the most that a cell may lose.
+        cap: the owner's cap, a probability.
+    """
+
+    code = "disclosure_guard"
+
+    def __init__(self, *, price_nano: int, loss_nano: int, allowed_nano: int, cap: float) -> None:
+        self.price_nano = price_nano
+        self.loss_nano = loss_nano
+        self.allowed_nano = allowed_nano
+        self.cap = cap
+        # The best interval available for nothing, where history gives one.
+        self.free: Any = None
+        super().__init__(
+            f"The answer would raise the largest loss of a cell by {price_nano / 1e9:.9f} from "
+            f"{loss_nano / 1e9:.9f} epsilon; the dataset's disclosure guard allows "
+            f"{allowed_nano / 1e9:.9f}. Ask for a longer interval or less confidence."
+        )
 
 
 class IdempotencyError(QServerError):

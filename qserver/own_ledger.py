@@ -12,6 +12,7 @@ from qserver.accounts import Allowance
 from qserver.charge import AnyCharge
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
 from qserver.planning.ledger import CellLedger
+from qserver.standing import population_spent
 from qserver.storage.records import DatasetMeta, charge_from_json
 
 DAY_S = 86_400
@@ -64,12 +65,13 @@ class OwnLedger:
     @property
     def spent_nano(self) -> int:
         """The greatest loss that the analyst's own charges cause, as an upper bound."""
-        return sum(ledger.spent_nano for ledger in self.by_snapshot.values())
+        return self._spent({k: ledger.spent_nano for k, ledger in self.by_snapshot.items()})
 
     def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> int:
         """What `spent_nano` would be after these charges as well; nothing is changed."""
         ledger = self._ledger(snapshot)
-        return self.spent_nano - ledger.spent_nano + ledger.spent_after(charges)
+        shares = {k: own.spent_nano for k, own in self.by_snapshot.items()}
+        return self._spent({**shares, snapshot: ledger.spent_after(charges)})
 
     def extend(self, entries: Iterable[ChargeEntry]) -> None:
         """Add entries in their order."""
@@ -85,6 +87,9 @@ class OwnLedger:
         before = [mark.spent_nano for mark in self.marks if mark.at <= moment]
         return before[-1] if before else 0
 
+    def _spent(self, shares: Mapping[str, int]) -> int:
+        return population_spent(shares, {k: self._meta(k).people for k in shares})
+
     def _ledger(self, snapshot: str) -> CellLedger:
         found = self.by_snapshot.get(snapshot)
         if found is None:
@@ -93,7 +98,7 @@ class OwnLedger:
                 meta.domain.sizes,
                 relation=meta.relation,
                 records_per_person=meta.records_per_person,
-                null_cell=not meta.domain.is_total,
+                null_cell=meta.has_null_cell,
             )
         return found
 

@@ -22,6 +22,7 @@ from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.workload import Question, Verdict, each_alone, plan_workload
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
+from qserver.standing import Standing
 from qserver.storage.records import DatasetMeta, charge_from_json
 from qserver.storage.store import Changes, Cursor, Stamp, Store
 
@@ -61,7 +62,7 @@ class Replica:
             meta.domain.sizes,
             relation=meta.relation,
             records_per_person=meta.records_per_person,
-            null_cell=not meta.domain.is_total,
+            null_cell=meta.has_null_cell,
         )
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)
@@ -138,26 +139,20 @@ class Replica:
 
     @property
     def _allowed_nano(self) -> int:
-        """What the snapshot may have spent in all, beside the population's other snapshots."""
-        stamp = self.present
-        others = stamp.budget.spent_nano - stamp.spent_snapshot_nano
-        return stamp.budget.limit_nano - others
+        """What the snapshot may have spent in all, beside other snapshots and under the guard."""
+        return self.present.standing.allowed_nano(self.meta.guard_nano)
 
     def _deadline(self, *, n_questions: int = 1) -> Callable[[], bool]:
         end = self._clock() + self._planning_s * n_questions
         return lambda: self._clock() > end
 
-    def spent_after(self, plan: Plan) -> int:
-        """The population's spent budget after a plan, in nano-epsilon.
-
-        Snapshots add up: one person may stand in a cell of each.
-        """
-        stamp = self.present
-        return stamp.budget.spent_nano - stamp.spent_snapshot_nano + plan.spent_after_nano
+    def after(self, plan: Plan) -> Standing:
+        """The snapshot's standing after a plan."""
+        return self.present.standing.after(plan.spent_after_nano)
 
     def price_nano(self, plan: Plan) -> int:
-        """What a plan costs the population, in nano-epsilon."""
-        return self.spent_after(plan) - self.present.budget.spent_nano
+        """What a plan costs the people of the snapshot, in nano-epsilon."""
+        return self.after(plan).lost_nano - self.present.standing.lost_nano
 
     @property
     def present(self) -> Stamp:

@@ -11,6 +11,7 @@ from qserver.answer import (
     CurvePoint,
     DatasetStatus,
     Explanation,
+    Guard,
     HistoryPage,
     HistoryRow,
     HistoryTable,
@@ -20,12 +21,14 @@ from qserver.answer import (
     PlanTable,
     Probability,
 )
-from qserver.answering import offer
+from qserver.answering import offer, refusal
 from qserver.asking import Asking, Idempotency
 from qserver.conditions import parse_query
 from qserver.config import Settings
+from qserver.disclosure import known_at_most
 from qserver.domain import Domain
 from qserver.errors import CapacityError, NotEstimableError, NotFoundError, QueryError
+from qserver.frozen import FrozenHistories
 from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.open_datasets import OpenDatasets
 from qserver.oversight import AuditPage, Oversight, SpendingReport
@@ -35,6 +38,8 @@ from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery
 from qserver.replica import Replica
 from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.storage.records import DatasetMeta
+from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
 
 __all__ = ["Idempotency", "Service"]
@@ -66,6 +71,7 @@ class Service:
         self._datasets = OpenDatasets(store, settings)
         self._oversight = Oversight(store)
         self._allowances = Allowances(store)
+        self._frozen = FrozenHistories(store)
         self._asking = Asking(store, self._datasets, settings, clock=clock, sleep=sleep)
 
     def datasets(self) -> list[DatasetStatus]:
@@ -93,6 +99,9 @@ class Service:
             records_verified=meta.records_verified,
             limit_nano=stamp.budget.limit_nano,
             spent_nano=stamp.budget.spent_nano,
+            remaining_nano=stamp.remaining_nano,
+            guard=_guard(meta, stamp),
+            earlier_snapshots=self._store.frozen.ids(meta),
             phi=meta.phi,
             version=stamp.n_shown,
             worker_alive=self._store.worker_alive(meta.population),
@@ -160,15 +169,15 @@ class Service:
             stamp = replica.present
             plan = replica.plan(row, requirement)
             price = replica.price_nano(plan)
+            refused = refusal(row, plan, requirement, replica=replica)
             curve = tuple(_curve_point(replica, row, requirement, factor) for factor in _CURVE)
-        remaining = stamp.budget.remaining_nano
         charges = Purchase(plan.rows, plan.tables).charges
         asker = Asker(by, opened.meta.population)
         return Explanation(
             kind=plan.kind,
             price_nano=price,
-            remaining_nano=remaining,
-            affordable=price <= remaining,
+            remaining_nano=stamp.remaining_nano,
+            affordable=refused is None,
             rows=tuple(map(_plan_row, plan.rows)),
             tables=tuple(map(_plan_table, plan.tables)),
             free=offer(row, plan, requirement),
@@ -193,25 +202,38 @@ class Service:
         posterior = estimate.posterior.scaled(row.multiplier)
         return Probability(posterior.probability_between(low, high), version)
 
-    def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
-        """Released rows and tables with an id above `after`, at most `limit` of them."""
-        opened = self._datasets.refresh(name)
-        with opened.lock:
-            version = opened.replica.present.n_shown
-            found = opened.replica.measurements[after + 1 : after + 1 + limit]
-            total = len(opened.replica.measurements)
+    def history(
+        self, name: str, *, after: int, limit: int, snapshot: str | None = None
+    ) -> HistoryPage:
+        """Released rows and tables with an id above `after`, at most `limit` of them.
+
+        Args:
+            snapshot: the present one if None; else the present one or one that was replaced.
+        """
+        history = self._history(name, snapshot)
+        found = history.measurements[after + 1 : after + 1 + limit]
         rows = tuple(_released(m, with_values=False) for m in found)
         last = after + len(rows)
-        return HistoryPage(rows, version, last if rows and last + 1 < total else None)
+        more = rows and last + 1 < len(history.measurements)
+        return HistoryPage(rows, history.version, last if more else None)
 
-    def measurement(self, name: str, number: int) -> HistoryRow | HistoryTable:
+    def measurement(
+        self, name: str, number: int, *, snapshot: str | None = None
+    ) -> HistoryRow | HistoryTable:
         """One released row or table, with its values; NotFoundError."""
-        opened = self._datasets.refresh(name)
-        with opened.lock:
-            found = opened.replica.measurements[number : number + 1]
+        found = self._history(name, snapshot).measurements[number : number + 1]
         if not found:
             raise NotFoundError("measurement", str(number))
         return _released(found[0], with_values=True)
+
+    def _history(self, name: str, snapshot: str | None) -> FrozenHistory:
+        """What was released of a snapshot so far; NotFoundError."""
+        opened = self._datasets.refresh(name)
+        if snapshot not in (None, opened.meta.snapshot):
+            return self._frozen.get(opened.meta, str(snapshot))
+        with opened.lock:
+            measurements = tuple(opened.replica.measurements)
+            return FrozenHistory(measurements, opened.replica.present.n_shown)
 
     def ledger(
         self, name: str, *, where: Mapping[str, object] | None, attribute: str | None
@@ -234,6 +256,7 @@ class Service:
         return LedgerReport(
             limit_nano=stamp.budget.limit_nano,
             spent_nano=stamp.budget.spent_nano,
+            remaining_nano=stamp.remaining_nano,
             relation=opened.meta.relation,
             n_charges=n_charges,
             loss_nano=loss,
@@ -252,6 +275,14 @@ class Service:
     def spending(self, name: str) -> SpendingReport:
         """Who spent what of the budget of the dataset's population; NotFoundError."""
         return self._oversight.spending(self._datasets.meta(name).population)
+
+
+def _guard(meta: DatasetMeta, stamp: Stamp) -> Guard | None:
+    allowed, loss = meta.guard_nano, stamp.standing.cohort_nano
+    if meta.disclosure_cap is None or allowed is None:
+        return None
+    binds = allowed < stamp.budget.limit_nano
+    return Guard(meta.disclosure_cap, allowed, loss, known_at_most(loss), binds)
 
 
 def _curve_point(

@@ -66,6 +66,7 @@ class Deployment:
         k: int = 1,
         rows: Sequence[tuple[int, str]] = tuple(ROWS),
         phi: float = MAX_PHI,
+        disclosure_cap: float | None = None,
     ) -> Deployment:
         """Attach `people` under the given limit.
 
@@ -86,6 +87,7 @@ class Deployment:
             population="town",
             records_per_person=k,
             phi=phi,
+            disclosure_cap=disclosure_cap,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

@@ -28,7 +28,7 @@ def write_reserved(
             Reserved(
                 job=reservation.job,
                 ledger_version=ledger_version,
-                spent_nano_after=reservation.spent_after_nano,
+                spent_nano_after=reservation.after.spent_nano,
                 charges=lines,
                 charges_digest=charges_digest,
             )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from qserver.charge import NANO, Relation
 from qserver.config import Settings
+from qserver.disclosure import guard_nano
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import ConfigError, StoreBehindError
@@ -19,10 +20,12 @@ from qserver.primitive import primitive
 from qserver.query import total_query
 from qserver.storage.records import DEFAULT_PHI, DatasetMeta, public_row_json
 from qserver.storage.spending import SpendingStore
+from qserver.storage.store import Store
 from worker.journal import Journal
 from worker.journal_records import Attached
 from worker.reading import Snapshot, read_snapshot
 from worker.registry import Entry, Registry
+from worker.truncation import PersonRule
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 MAX_LIMIT = 10**6
@@ -39,6 +42,11 @@ class AttachRequest:
         limit: the population's epsilon.
         records_per_person: most records that one person owns, as declared.
         phi: what may go to single rows before tables are bought; see DatasetMeta.
+        person_column: column of the file that tells whose record it is; '' leaves
+            `records_per_person` a declaration.
+        disclosure_cap: with what probability a cell's count may be known; None for no guard.
+        disjoint_from: a dataset of the population none of whose people, as the owner declares,
+            now or in an earlier snapshot, is in this one; '' for none.
 
     Raises:
         ConfigError: a value is out of range.
@@ -52,11 +60,13 @@ class AttachRequest:
     population: str
     records_per_person: int
     phi: float = DEFAULT_PHI
+    person_column: str = ""
+    disclosure_cap: float | None = None
+    disjoint_from: str = ""
 
     def __post_init__(self) -> None:
-        for field, value in (("name", self.name), ("population", self.population)):
-            if not _NAME.match(value):
-                raise ConfigError(field, "be 1 to 64 letters, digits, `_`, `.` or `-`", value)
+        check_name("name", self.name)
+        check_name("population", self.population)
         if not Fraction(1, NANO) <= self.limit <= MAX_LIMIT:
             raise ConfigError("limit", "be from 1e-9 to 1e6 epsilon", str(self.limit))
         if self.relation not in ("add-remove", "replace-one"):
@@ -65,11 +75,38 @@ class AttachRequest:
             raise ConfigError("records_per_person", "be from 1 to 10^6", self.records_per_person)
         if not MIN_PHI <= self.phi <= MAX_PHI:
             raise ConfigError("phi", f"be from {MIN_PHI:g} to {MAX_PHI:g}", self.phi)
+        if self.person_column in self.domain.names:
+            raise ConfigError("person_id", "name a column that is no attribute of the domain")
+        if self.disclosure_cap is not None:
+            guard_nano(self.disclosure_cap)
+
+    @property
+    def person_rule(self) -> PersonRule | None:
+        """How many records of one person are kept; None for all."""
+        if not self.person_column:
+            return None
+        return PersonRule(self.person_column, self.records_per_person)
 
     @property
     def limit_nano(self) -> int:
         """The limit in nano-epsilon, rounded down."""
         return int(self.limit * NANO)
+
+
+def check_name(field: str, value: str) -> None:
+    """Return if `value` may name a dataset or a population; ConfigError if not."""
+    if not _NAME.match(value):
+        raise ConfigError(field, "be 1 to 64 letters, digits, `_`, `.` or `-`", value)
+
+
+def read_entry(registry: Registry, entry: Entry) -> Snapshot:
+    """The private file of an attached snapshot, as it is now; PrivateDataError."""
+    return read_snapshot(
+        registry.data_path(entry),
+        domain_from_document(entry.domain),
+        key=registry.key(),
+        person=entry.person_rule,
+    )
 
 
 def parse_limit(text: str) -> Fraction:
@@ -99,7 +136,10 @@ def attach(
     if store.is_attached(request.name):
         raise ConfigError("name", "not be attached already", request.name)
     progress("reading and converting the file")
-    snapshot = read_snapshot(request.data, request.domain, key=registry.key())
+    lineage = _lineage(request, settings)
+    snapshot = read_snapshot(
+        request.data, request.domain, key=registry.key(), person=request.person_rule
+    )
     meta = DatasetMeta(
         name=request.name,
         population=request.population,
@@ -107,18 +147,22 @@ def attach(
         domain=request.domain,
         relation=request.relation,
         records_per_person=request.records_per_person,
-        records_verified=False,
+        records_verified=bool(request.person_column),
         phi=request.phi,
+        disclosure_cap=request.disclosure_cap,
+        lineage=lineage,
     )
     progress("registering the dataset")
     journal = registry.journal(request.population, create=True)
     with journal.exclusive():
-        _check_store_remembers(store, journal, request.population)
-        journal.append(_record(request, meta, snapshot))
+        check_store_remembers(store, journal, request.population)
+        if journal.limit_nano not in (None, request.limit_nano):
+            raise ConfigError("limit", f"be the limit that population {request.population} has")
+        journal.append(attached_record(meta, snapshot, limit_nano=request.limit_nano))
     # The registry first: what dies between the two is attached anew, not half there for ever.
     registry.put(_entry(request, meta, snapshot))
     store.queue.make_queue(request.population)
-    store.attach(meta, limit_nano=request.limit_nano, public_row=_public_row(meta, snapshot))
+    store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
     store.await_durable()
     return meta
 
@@ -144,14 +188,33 @@ def detach(name: str, *, settings: Settings, registry: Registry) -> None:
     registry.remove(name)
 
 
-def _record(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Attached:
+def _lineage(request: AttachRequest, settings: Settings) -> str:
+    """The lineage of the dataset whose people are declared to be others; '' for its own."""
+    if not request.disjoint_from:
+        return ""
+    other = Store.open(settings, role="worker-reader").meta(request.disjoint_from)
+    if other.population != request.population:
+        raise ConfigError("disjoint_from", f"be a dataset of population {request.population}")
+    return other.people.lineage
+
+
+def attached_record(
+    meta: DatasetMeta, snapshot: Snapshot, *, limit_nano: int, replaces: str = ""
+) -> Attached:
+    """What the journal keeps of a snapshot: facts, and the fingerprint of its content."""
+    details: dict[str, str | int] = {
+        "records_per_person": meta.records_per_person,
+        "records_verified": int(meta.records_verified),
+        "cohort": meta.people.cohort,
+        "lineage": meta.people.lineage,
+    }
     return Attached(
         dataset=meta.name,
         snapshot=meta.snapshot,
-        limit_nano=request.limit_nano,
+        limit_nano=limit_nano,
         neighbours=meta.relation,
         fingerprint_hex=snapshot.fingerprint,
-        details={"records_per_person": meta.records_per_person},
+        details=details | ({"replaces": replaces} if replaces else {}),
     )
 
 
@@ -164,22 +227,25 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Ent
         domain=domain_to_document(request.domain),
         records_per_person=meta.records_per_person,
         fingerprint=snapshot.fingerprint,
+        person_column=request.person_column,
     )
 
 
-def _public_row(meta: DatasetMeta, snapshot: Snapshot) -> str:
+def public_row(meta: DatasetMeta, snapshot: Snapshot) -> str:
     """The total as a free exact row, where the neighbour relation makes it public.
 
     Replacing a record keeps their number only if no record is ever dropped, and the number of
-    records is the number of people only if each owns exactly one.
+    records is the number of people only if each owns exactly one. A column of persons may be
+    empty in places, and such records are dropped.
     """
-    if meta.relation != "replace-one" or not meta.domain.is_total or meta.records_per_person != 1:
+    if meta.relation != "replace-one" or meta.has_null_cell or meta.records_per_person != 1:
         return ""
     row = total_query(meta.domain.sizes)
     return public_row_json(row, primitive(row).key, snapshot.table.answer(row))
 
 
-def _check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
+def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
+    """Return unless the journal knows of charges that the store lacks; StoreBehindError."""
     if journal.last_ledger_version == 0:
         return
     known = store.has_ledger(population) and store.ledger_version(population)

@@ -1,4 +1,4 @@
-"""The worker's command line: attach, run, doctor, detach. The trusted side's only door."""
+"""The worker's command line, from attach to top-up. The trusted side's only door."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import qserver
+from qserver.charge import epsilon_text
 from qserver.config import Settings
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, load_domain
 from qserver.errors import ConfigError, QServerError
-from qserver.storage.records import DEFAULT_PHI
+from qserver.storage.records import DEFAULT_PHI, DatasetMeta
 from worker.attach import AttachRequest, attach, detach, parse_limit
 from worker.doctor import examine
 from worker.loop import Loop, load
 from worker.reading import infer_domain_document
 from worker.registry import Registry
+from worker.rotate import RotateRequest, rotate
+from worker.top_up import top_up
 
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
 value of every column becomes public, with no noise and outside the ledger. Use it for data whose
@@ -63,6 +66,9 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         population=arguments.population or arguments.name,
         records_per_person=arguments.records_per_person,
         phi=arguments.phi,
+        person_column=arguments.person_id,
+        disclosure_cap=arguments.disclosure_cap,
+        disjoint_from=arguments.disjoint_from,
     )
     meta = attach(request, settings=settings, registry=Registry(settings.state_dir), progress=_say)
     if arguments.json:
@@ -72,9 +78,25 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
             f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
             f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
             f"{meta.relation}, limit {arguments.limit} epsilon.\n"
-            f"Records per person: {meta.records_per_person}, as declared; not verified.\n"
+            + "".join(line + "\n" for line in _guarantee_lines(meta, request.limit_nano))
         )
     return 0
+
+
+def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
+    """What attach enforces and what it takes the owner's word for."""
+    how = "enforced" if meta.records_verified else "as declared; not verified"
+    lines = [f"Records per person: {meta.records_per_person}, {how}."]
+    if meta.guard_nano is not None:
+        lines.append(
+            f"Disclosure guard: a cell may lose {epsilon_text(meta.guard_nano)} epsilon, so that "
+            f"its count is known with probability {meta.disclosure_cap} at most."
+        )
+        if meta.guard_nano >= limit_nano:
+            lines.append("It cannot bind: the limit is reached first.")
+    if meta.lineage:
+        lines.append("Its people are in no other dataset that it was declared disjoint from.")
+    return lines
 
 
 def _domain(arguments: argparse.Namespace) -> Domain:
@@ -83,7 +105,8 @@ def _domain(arguments: argparse.Namespace) -> Domain:
     if arguments.domain is not None:
         return load_domain(arguments.domain)
     _say("warning: --infer-domain makes every distinct value of every column public")
-    return domain_from_document(infer_domain_document(arguments.data))
+    document = infer_domain_document(arguments.data, without=arguments.person_id)
+    return domain_from_document(document)
 
 
 def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
@@ -120,6 +143,36 @@ def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
 def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
     detach(arguments.name, settings=settings, registry=Registry(settings.state_dir))
     sys.stdout.write(f"Detached {arguments.name}. What was spent stays spent.\n")
+    return 0
+
+
+def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
+    registry = Registry(settings.state_dir)
+    request = RotateRequest(arguments.name, arguments.data, arguments.disjoint_people)
+    meta = rotate(request, settings=settings, registry=registry, progress=_say, log=_log(registry))
+    if arguments.json:
+        sys.stdout.write(meta.to_json() + "\n")
+    else:
+        spent = "does not count for them" if request.disjoint_people else "counts for its people"
+        sys.stdout.write(
+            f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
+            f"what was spent on it {spent}.\nRestart the workers that run.\n"
+        )
+    return 0
+
+
+def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
+    done = top_up(
+        arguments.population,
+        parse_limit(arguments.to),
+        settings=settings,
+        registry=Registry(settings.state_dir),
+    )
+    before, after = epsilon_text(done.before_nano), epsilon_text(done.after_nano)
+    if arguments.json:
+        sys.stdout.write(json.dumps({"population": done.population, "limit": after}) + "\n")
+    else:
+        sys.stdout.write(f"The limit of {done.population} was {before} and is {after} epsilon.\n")
     return 0
 
 
@@ -162,7 +215,24 @@ def _parser() -> argparse.ArgumentParser:
     gone = commands.add_parser("detach", parents=[common], help="take a dataset off the list")
     gone.add_argument("name", help="the dataset's name")
     gone.set_defaults(run=_detach)
+    _add_rotate(commands.add_parser("rotate", parents=[common], help="replace a dataset's data"))
+    more = commands.add_parser("top-up", parents=[common], help="raise a population's limit")
+    more.add_argument("population", help="the people who own the limit")
+    more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
+    more.set_defaults(run=_top_up)
     return parser
+
+
+def _add_rotate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="the dataset's name")
+    parser.add_argument("--data", type=Path, required=True, help="the new file; same columns")
+    parser.add_argument(
+        "--disjoint-people",
+        action="store_true",
+        help="declare that nobody in the new file is in the data before it; otherwise what was "
+        "spent on those counts for every cell of the new data too",
+    )
+    parser.set_defaults(run=_rotate)
 
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +240,9 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help=".csv, .tsv (also .gz), .parquet")
     parser.add_argument("--domain", type=Path, help="domain file, .json or .toml")
     parser.add_argument("--infer-domain", action="store_true", help=_INFER_HELP)
-    parser.add_argument("--limit", required=True, help="the population's epsilon, for ever")
+    parser.add_argument(
+        "--limit", required=True, help="the population's epsilon; only `top-up` raises it"
+    )
     parser.add_argument(
         "--neighbours",
         choices=("add-remove", "replace-one"),
@@ -186,7 +258,26 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "--records-per-person",
         type=int,
         default=1,
-        help="most records one person owns, as you declare (default 1)",
+        help="most records one person owns (default 1); your declaration without --person-id",
+    )
+    parser.add_argument(
+        "--person-id",
+        default="",
+        metavar="COLUMN",
+        help="column that tells whose record it is: of each person at most --records-per-person "
+        "records are kept, chosen by a secret key; records without a person are dropped",
+    )
+    parser.add_argument(
+        "--disclosure-cap",
+        type=float,
+        metavar="P",
+        help="refuse answers after which a cell's count could be known with a probability above P",
+    )
+    parser.add_argument(
+        "--disjoint-from",
+        default="",
+        metavar="DATASET",
+        help="declare that nobody in this data is in that dataset of the same population",
     )
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
     parser.set_defaults(run=_attach)

@@ -7,11 +7,10 @@ import secrets
 from dataclasses import dataclass
 
 from qserver.config import Settings
-from qserver.domain_file import domain_from_document
 from qserver.errors import QServerError
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
-from worker.reading import read_snapshot
+from worker.attach import read_entry
 from worker.registry import Entry, Registry
 from worker.trail import Trail
 
@@ -52,8 +51,7 @@ def _store(settings: Settings) -> Finding:
 def _data(registry: Registry, entry: Entry) -> Finding:
     check = f"data of {entry.name}"
     try:
-        domain = domain_from_document(entry.domain)
-        snapshot = read_snapshot(registry.data_path(entry), domain, key=registry.key())
+        snapshot = read_entry(registry, entry)
     except QServerError as exc:
         return Finding(check, ok=False, text=str(exc))
     if not secrets.compare_digest(snapshot.fingerprint, entry.fingerprint):
@@ -67,12 +65,15 @@ def _journal(registry: Registry, entry: Entry, settings: Settings) -> Finding:
     try:
         journal = registry.journal(entry.population, create=False)
         store = SpendingStore.open(settings)
-        known = store.ledger_version(entry.population)
+        known, limit = store.ledger_version(entry.population), store.limit_nano(entry.population)
         reader = Store.open(settings, role="worker-doctor")
         Trail(entry.population).read(reader, anchor=journal.charges_digest)
     except QServerError as exc:
         return Finding(check, ok=False, text=str(exc))
     if known < journal.last_ledger_version:
         text = "the store knows less than the journal: it was lost or restored"
+        return Finding(check, ok=False, text=text)
+    if limit != journal.limit_nano:
+        text = "the store's limit is not the journal's: a top-up ended half-way; run it again"
         return Finding(check, ok=False, text=text)
     return Finding(check, ok=True, text=f"{journal.n_records} records, store and charges agree")

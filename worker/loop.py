@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qserver.config import Settings
-from qserver.domain_file import domain_from_document
 from qserver.errors import (
     FencedError,
     PrivateDataError,
@@ -23,8 +22,8 @@ from qserver.errors import (
 from qserver.storage.queue import Taken
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
+from worker.attach import read_entry
 from worker.randomness import SystemEntropy
-from worker.reading import read_snapshot
 from worker.registry import Registry
 from worker.spend import Spender, Trusted
 from worker.tables import Table
@@ -52,8 +51,7 @@ def load(registry: Registry, *, log: logging.Logger) -> Loaded:
     refused: list[str] = []
     for entry in registry.entries().values():
         try:
-            domain = domain_from_document(entry.domain)
-            snapshot = read_snapshot(registry.data_path(entry), domain, key=registry.key())
+            snapshot = read_entry(registry, entry)
         except PrivateDataError:
             log.exception("dataset %s cannot be read", entry.name)
             refused.append(entry.name)

@@ -20,6 +20,7 @@ from qserver.domain import Attribute, Domain
 from qserver.domain_file import domain_to_document
 from qserver.errors import PrivateDataError
 from worker.tables import Table, table_from_columns
+from worker.truncation import PersonRule, kept_records
 
 _MISSING, _OUTSIDE = -1, -2
 _READERS = {
@@ -41,28 +42,44 @@ class Snapshot:
     fingerprint: str
 
 
-def read_snapshot(path: Path, domain: Domain, *, key: bytes) -> Snapshot:
+def read_snapshot(
+    path: Path, domain: Domain, *, key: bytes, person: PersonRule | None = None
+) -> Snapshot:
     """Read `path` into codes under the domain's rules.
 
     Args:
         path: a .csv, .tsv (with a header line, optionally .gz) or .parquet file whose columns
             include every attribute of the domain; other columns are not read.
-        key: the worker's secret; without it a fingerprint could be compared with guesses.
+        key: the worker's secret; without it a fingerprint could be compared with guesses, and
+            foreseen which records stay.
+        person: how many records of one person are kept; None keeps all. Records that the
+            domain's rules drop count as nobody's.
 
     Raises:
         PrivateDataError: the file cannot be read, or lacks a column. Shown to the owner only.
     """
     with _connect(path) as connection:
         source = _source(path)
-        _check_columns(connection, source, domain)
+        _check_columns(connection, source, domain, person)
         _make_enums(connection, domain)
-        columns = ", ".join(f"{_code_sql(a, i)} AS c{i}" for i, a in enumerate(domain.attributes))
+        columns = [f"{_code_sql(a, i)} AS c{i}" for i, a in enumerate(domain.attributes)]
+        if person is not None:
+            columns.append(f"coalesce({_text_sql(person.column)}, '') AS person")
         try:
-            raw = connection.execute(f"SELECT {columns} FROM {source}").fetchnumpy()  # noqa: S608
+            raw = connection.execute(
+                f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608
+            ).fetchnumpy()
         except duckdb.Error as exc:
             raise PrivateDataError(f"{path.name} cannot be read: {exc}") from exc
     coded = [_codes(a, raw[f"c{i}"]) for i, a in enumerate(domain.attributes)]
     kept = np.logical_and.reduce([c >= 0 for c in coded])
+    if person is not None:
+        kept[kept] = kept_records(
+            np.asarray(raw["person"], dtype=object)[kept],
+            [c[kept] for c in coded],
+            most=person.most,
+            key=key,
+        )
     table = table_from_columns({i: c[kept] for i, c in enumerate(coded)}, domain.sizes)
     return Snapshot(table, _fingerprint(table, domain, key))
 
@@ -95,12 +112,19 @@ def column_names(connection: duckdb.DuckDBPyConnection, source: str) -> list[str
     return [str(row[0]) for row in rows]
 
 
-def _check_columns(connection: duckdb.DuckDBPyConnection, source: str, domain: Domain) -> None:
+def _check_columns(
+    connection: duckdb.DuckDBPyConnection,
+    source: str,
+    domain: Domain,
+    person: PersonRule | None,
+) -> None:
     found = set(column_names(connection, source))
-    lacking = [name for name in domain.names if name not in found]
+    needed = [*domain.names, *([] if person is None else [person.column])]
+    lacking = [name for name in needed if name not in found]
     if lacking:
         raise PrivateDataError(
-            f"The file must have a column for every attribute; it lacks {', '.join(lacking)}."
+            f"The file must have a column for every attribute and for the person; it lacks "
+            f"{', '.join(lacking)}."
         )
 
 
@@ -113,13 +137,17 @@ def _make_enums(connection: duckdb.DuckDBPyConnection, domain: Domain) -> None:
 
 def _code_sql(attribute: Attribute, i: int) -> str:
     """SQL that gives a label's code or a number, `_MISSING` or NULL; it cannot fail on a value."""
-    text = f"trim(CAST({_identifier(attribute.name)} AS VARCHAR))"
+    text = _text_sql(attribute.name)
     markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
     missing = f"{text} IS NULL OR {text} IN ({markers})"
     if attribute.kind == "labels":
         code = f"coalesce(CAST(enum_code(TRY_CAST({text} AS e{i})) AS BIGINT), {_OUTSIDE})"
         return f"CASE WHEN {missing} THEN {_MISSING} ELSE {code} END"
     return f"CASE WHEN {missing} THEN NULL ELSE TRY_CAST({text} AS DOUBLE) END"
+
+
+def _text_sql(column: str) -> str:
+    return f"trim(CAST({_identifier(column)} AS VARCHAR))"
 
 
 def _codes(attribute: Attribute, raw: Any) -> NDArray[np.int64]:
@@ -163,17 +191,23 @@ def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def infer_domain_document(path: Path, columns: Sequence[str] | None = None) -> dict[str, object]:
+def infer_domain_document(
+    path: Path, columns: Sequence[str] | None = None, *, without: str = ""
+) -> dict[str, object]:
     """A domain document from the private file itself. This reveals data; see `attach --help`.
 
     Every distinct value of every column becomes a label, so rare values become public.
+
+    Args:
+        without: a column to leave out, such as that of the person.
     """
     with _connect(path) as connection:
         source = _source(path)
         names = list(columns) if columns else column_names(connection, source)
+        names = [name for name in names if name != without]
         attributes = []
         for name in names:
-            text = f"trim(CAST({_identifier(name)} AS VARCHAR))"
+            text = _text_sql(name)
             sql = f"SELECT DISTINCT {text} AS v FROM {source} WHERE {text} <> '' ORDER BY v"  # noqa: S608
             try:
                 values = [str(row[0]) for row in connection.execute(sql).fetchall()]

@@ -15,13 +15,18 @@ from pathlib import Path
 
 from qserver.errors import ConfigError, NotFoundError
 from worker.journal import Journal
+from worker.truncation import PersonRule
 
 _KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One attached dataset: its private file and the fingerprint that the file must have."""
+    """One attached snapshot: its private file and the fingerprint that the file must have.
+
+    Args:
+        person_column: column that tells whose record it is; '' where k is only declared.
+    """
 
     name: str
     population: str
@@ -30,6 +35,14 @@ class Entry:
     domain: Mapping[str, object]
     records_per_person: int
     fingerprint: str
+    person_column: str = ""
+
+    @property
+    def person_rule(self) -> PersonRule | None:
+        """How many records of one person are kept; None for all."""
+        if not self.person_column:
+            return None
+        return PersonRule(self.person_column, self.records_per_person)
 
 
 class Registry:
@@ -67,7 +80,10 @@ class Registry:
         return path.read_bytes()
 
     def entries(self) -> dict[str, Entry]:
-        """The attached datasets by name."""
+        """The attached snapshots: datasets by name, and `NAME/SNAPSHOT` for what is to come next.
+
+        While a dataset is rotated both of its snapshots are here, as either may be the store's.
+        """
         path = self.folder / "datasets.json"
         if not path.exists():
             return {}
@@ -93,9 +109,27 @@ class Registry:
         """Remember a dataset; durable when this returns."""
         self._write({**self.entries(), entry.name: entry})
 
+    def put_next(self, entry: Entry) -> None:
+        """Remember a snapshot that is to take its dataset's place; durable when this returns."""
+        self._write({**self._without_next(entry.name), f"{entry.name}/{entry.snapshot}": entry})
+
+    def settle(self, name: str, *, snapshot: str) -> None:
+        """Keep only this snapshot of a dataset: the store has decided.
+
+        Raises:
+            NotFoundError: the snapshot is not here.
+        """
+        found = [e for e in self.entries().values() if (e.name, e.snapshot) == (name, snapshot)]
+        if not found:
+            raise NotFoundError("attached snapshot", snapshot)
+        self._write({**self._without_next(name), name: found[0]})
+
     def remove(self, name: str) -> None:
         """Forget a dataset. Its population's journal stays."""
-        self._write({k: v for k, v in self.entries().items() if k != name})
+        self._write({k: v for k, v in self._without_next(name).items() if k != name})
+
+    def _without_next(self, name: str) -> dict[str, Entry]:
+        return {k: v for k, v in self.entries().items() if not k.startswith(f"{name}/")}
 
     def journal(self, population: str, *, create: bool) -> Journal:
         """The journal of a population.

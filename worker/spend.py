@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qserver.answer import Answer
-from qserver.answering import answer_from, exact_answer, exhausted
+from qserver.answering import answer_from, exact_answer, refusal
 from qserver.config import Settings
 from qserver.errors import (
     InputError,
     MeasurementError,
     NotFoundError,
     QServerError,
+    SnapshotReplacedError,
     StoreBehindError,
     StoreError,
 )
@@ -152,22 +153,28 @@ class Spender:
             return
         request = Request.from_json(record.request)
         replica = self._replica(request)
-        stamp = replica.refresh(self._reader)
+        try:
+            stamp = replica.refresh(self._reader)
+        except NotFoundError:
+            # Detached, or replaced: the facts of the dataset tell which.
+            self._replicas.pop(request.snapshot)
+            replica = self._replica(request)
+            stamp = replica.refresh(self._reader)
         row = primitive(request.query)
-        remaining = stamp.budget.remaining_nano
         if row.is_zero:
             answer = exact_answer(
-                request.requirement, remaining_nano=remaining, version=stamp.n_shown
+                request.requirement, remaining_nano=stamp.remaining_nano, version=stamp.n_shown
             )
             self._succeed(taken, request, answer, None, keep_s=FREE_JOB_KEEP_S)
             return
         plan = replica.plan(row, request.requirement)
         if plan.kind == "free":
             self._answer_free(taken, request, replica, row, plan)
-        elif plan.price_nano > remaining:
-            raise exhausted(row, plan, request.requirement, remaining)
-        else:
-            self._spend(lease, taken, request, replica, plan)
+            return
+        refused = refusal(row, plan, request.requirement, replica=replica)
+        if refused is not None:
+            raise refused
+        self._spend(lease, taken, request, replica, plan)
 
     def _answer_free(
         self, taken: Taken, request: Request, replica: Replica, row: Primitive, plan: Plan
@@ -181,7 +188,7 @@ class Spender:
             estimate,
             source="history",
             charged_nano=0,
-            remaining_nano=replica.present.budget.remaining_nano,
+            remaining_nano=replica.present.remaining_nano,
             version=replica.n_events,
         )
         kept = estimate.estimator(row.key) if estimate.needs_storing else None
@@ -219,8 +226,8 @@ class Spender:
             lease,
             reservation,
             ledger_version=replica.present.budget.version,
-            spent_snapshot_after_nano=plan.spent_after_nano,
             charges=entries.texts,
+            people=replica.meta.people,
         )
         self._writer.await_durable()
         journal = self._trusted.journals[lease.population]
@@ -287,8 +294,8 @@ class Spender:
             request.requirement,
             estimate,
             source=reservation.source,
-            charged_nano=reservation.spent_after_nano - reservation.spent_before_nano,
-            remaining_nano=limit - reservation.spent_after_nano,
+            charged_nano=reservation.price_nano,
+            remaining_nano=limit - reservation.after.lost_nano,
             version=replica.n_events,
         )
         taken = Taken(population, reservation.job, entry)
@@ -325,7 +332,7 @@ class Spender:
         if found is None:
             meta = self._reader.meta(request.dataset)
             if meta.snapshot != request.snapshot:
-                raise NotFoundError("dataset", request.dataset)
+                raise SnapshotReplacedError
             found = Replica(meta, self._settings, shown_only=False)
             self._replicas[request.snapshot] = found
         if found.meta.domain.sizes != request.query.sizes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from qserver.api.dataset_schemas import DatasetBody, DatasetsBody, DatasetSummary, LedgerBody
 from qserver.api.operation import operation
 from qserver.api.parameters import (
     Parameter,
@@ -14,11 +15,7 @@ from qserver.api.parameters import (
 from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.schemas import (
-    DatasetBody,
-    DatasetsBody,
-    DatasetSummary,
     HistoryBody,
-    LedgerBody,
     ReleasedBody,
     released_body,
 )
@@ -41,6 +38,11 @@ _AFTER_ID = Parameter(
     "after",
     "the page starts after the row or table with this id",
     {"type": "integer", "minimum": -1, "default": -1},
+)
+_SNAPSHOT = Parameter(
+    "snapshot",
+    "a snapshot of the dataset: the present one, or one of `earlier_snapshots`",
+    {"type": "string"},
 )
 _ATTRIBUTE = Parameter(
     "attribute", "an attribute, to report the loss by its values", {"type": "string"}
@@ -93,7 +95,7 @@ class DatasetViews:
         {200: HistoryBody},
         "invalid_input",
         "not_found",
-        parameters=(LIMIT, _AFTER_ID),
+        parameters=(LIMIT, _AFTER_ID, _SNAPSHOT),
     )
     def get_history(self, dataset: str) -> Response:
         """List the rows and tables that were released, in the order of their release.
@@ -102,16 +104,26 @@ class DatasetViews:
         table is many disjoint rows at one scale; its answers are listed one table at a time.
         Anyone who may ask the dataset may read them: they are what the budget bought.
         """
-        values = read_parameters(request, LIMIT, _AFTER_ID)
+        values = read_parameters(request, LIMIT, _AFTER_ID, _SNAPSHOT)
         after = integer_parameter(values, "after", default=-1, least=-1, most=SAFE_INTEGER)
-        page = self._service.history(dataset, after=after, limit=limit_of(values))
+        page = self._service.history(
+            dataset, after=after, limit=limit_of(values), snapshot=values.get("snapshot")
+        )
         return json_reply(HistoryBody.of(page))
 
-    @operation("datasets", {200: ReleasedBody}, "invalid_input", "not_found")
+    @operation(
+        "datasets",
+        {200: ReleasedBody},
+        "invalid_input",
+        "not_found",
+        parameters=(_SNAPSHOT,),
+    )
     def get_measurement(self, dataset: str, measurement: str) -> Response:
         """Show one released row or table with all its values, by its id."""
-        read_parameters(request)
-        found = self._service.measurement(dataset, measurement_id(measurement))
+        values = read_parameters(request, _SNAPSHOT)
+        found = self._service.measurement(
+            dataset, measurement_id(measurement), snapshot=values.get("snapshot")
+        )
         return json_reply(ReleasedBody(released_body(found)))
 
     @operation(

@@ -17,6 +17,7 @@ from qserver.api.wire import epsilon, offer_document
 from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
+    DisclosureGuardError,
     InputError,
     NotFoundError,
     QServerError,
@@ -157,13 +158,14 @@ def _facts(exc: QServerError) -> dict[str, Any]:
             "more_at": exc.more_at,
         }
     if isinstance(exc, BudgetExhaustedError):
-        free = exc.free
-        return {
-            "price": epsilon(exc.price_nano),
-            "remaining": epsilon(exc.remaining_nano),
-            "free": None if free is None else offer_document(free),
-        }
-    return {}
+        facts = {"remaining": epsilon(exc.remaining_nano)}
+    elif isinstance(exc, DisclosureGuardError):
+        loss, allowed = epsilon(exc.loss_nano), epsilon(exc.allowed_nano)
+        facts = {"loss": loss, "loss_allowed": allowed, "cap": exc.cap}
+    else:
+        return {}
+    free = None if exc.free is None else offer_document(exc.free)
+    return {"price": epsilon(exc.price_nano), **facts, "free": free}
 
 
 def _fault(field: str, message: str) -> dict[str, str]:

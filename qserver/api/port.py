@@ -61,10 +61,14 @@ class QuestionService(Protocol):
     def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
         """P(low <= q <= high) from history alone; NotEstimableError."""
 
-    def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
-        """Released rows and tables with an id above `after`."""
+    def history(
+        self, name: str, *, after: int, limit: int, snapshot: str | None = None
+    ) -> HistoryPage:
+        """Released rows and tables with an id above `after`, of the present snapshot or another."""
 
-    def measurement(self, name: str, number: int) -> HistoryRow | HistoryTable:
+    def measurement(
+        self, name: str, number: int, *, snapshot: str | None = None
+    ) -> HistoryRow | HistoryTable:
         """One released row or table, with its values; NotFoundError."""
 
     def ledger(

@@ -37,6 +37,8 @@ _ALL = (
     ProblemKind("budget_exhausted", 409, "The budget cannot pay for the answer"),
     ProblemKind("allowance_exhausted", 409, "The analyst's allowance cannot pay for the answer"),
     ProblemKind("pace_exceeded", 409, "The analyst's pace cannot pay for the answer today"),
+    ProblemKind("disclosure_guard", 409, "A cell would be known too well"),
+    ProblemKind("snapshot_replaced", 409, "The dataset has new data"),
     ProblemKind("not_estimable", 409, "The released history cannot give this"),
     ProblemKind("body_too_large", 413, "The body is too large"),
     ProblemKind("unsupported_media_type", 415, "The body must be application/json"),

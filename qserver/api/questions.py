@@ -68,6 +68,8 @@ class QuestionViews:
         "budget_exhausted",
         "allowance_exhausted",
         "pace_exceeded",
+        "disclosure_guard",
+        "snapshot_replaced",
         "idempotency_mismatch",
         "measurement_failed",
         "no_worker",

@@ -187,7 +187,7 @@ def offer_text(offer: Mapping[str, Any] | None) -> str:
 
 def show_problem(console: Console, problem: ServerProblemError) -> None:
     """A refusal for budget's facts: what is known for nothing instead."""
-    if problem.code == "budget_exhausted":
+    if problem.code in ("budget_exhausted", "disclosure_guard"):
         console.note(offer_text(problem.facts.get("free")))
 
 

@@ -32,7 +32,7 @@ exit codes:
   0  done
   1  failed
   2  the command line, a setting or the question is wrong
-  3  refused: the budget, or what of it is yours, cannot pay the answer
+  3  refused: the budget, what of it is yours, or the disclosure guard does not allow the answer
   4  no server answers at the URL
   5  not now: no worker, no store, too many requests, or the job is not done yet
   6  the port or the state folder is in use
@@ -43,8 +43,10 @@ _CODES = {
     "allowance_exhausted": ExitCode.BUDGET,
     "pace_exceeded": ExitCode.BUDGET,
     "rate_limited": ExitCode.NOT_NOW,
+    "disclosure_guard": ExitCode.BUDGET,
     "unreachable": ExitCode.UNREACHABLE,
     "no_worker": ExitCode.NOT_NOW,
+    "snapshot_replaced": ExitCode.NOT_NOW,
     "busy": ExitCode.NOT_NOW,
     "not_done": ExitCode.NOT_NOW,
     "store_unavailable": ExitCode.NOT_NOW,

@@ -80,6 +80,15 @@ class Keys:
         """Hash: meta."""
         return self._key("dataset", name)
 
+    def earlier(self, name: str) -> str:
+        """List: ids of a dataset's snapshots that were replaced, oldest first."""
+        return self._key("earlier", name)
+
+    @property
+    def snapshots(self) -> str:
+        """Hash: snapshot -> meta, of those that were replaced."""
+        return self._key("snapshots")
+
     def history(self, snapshot: str) -> str:
         """List of released rows and tables."""
         return self._key("history", snapshot)

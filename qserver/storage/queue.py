@@ -56,6 +56,11 @@ class JobQueue:
                 return Taken(population, str(fields["job"]), str(entry))
         return None
 
+    def waiting(self, population: str) -> list[Taken]:
+        """Every open job, taken by a worker or not, oldest first."""
+        entries: Any = self._client.xrange(Keys(population).jobs)
+        return [Taken(population, str(fields["job"]), str(entry)) for entry, fields in entries]
+
     def beat(self, populations: Sequence[str], *, ttl_ms: int) -> None:
         """Say that a worker of these populations lives, for `ttl_ms` milliseconds."""
         for population in populations:

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from qserver.answer import Answer, Source
 from qserver.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
+from qserver.disclosure import guard_nano
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import StoreError
@@ -19,6 +20,7 @@ from qserver.plan import Planned, PlannedRow, PlannedTable
 from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery, query_from_document
 from qserver.requirement import Requirement
+from qserver.standing import People, Standing
 
 DEFAULT_PHI = 0.4
 
@@ -32,6 +34,8 @@ class DatasetMeta:
         records_verified: whether attach enforced k.
         phi: what may be spent on single rows before tables are bought instead, as a part of the
             price of the best tables. Small for datasets that will be asked for years.
+        disclosure_cap: with what probability a cell's count may be known; None for no guard.
+        cohort, lineage: see People; '' for the snapshot's own.
     """
 
     name: str
@@ -42,6 +46,28 @@ class DatasetMeta:
     records_per_person: int
     records_verified: bool
     phi: float = DEFAULT_PHI
+    disclosure_cap: float | None = None
+    cohort: str = ""
+    lineage: str = ""
+
+    @cached_property
+    def people(self) -> People:
+        """Whose data it is; a snapshot that was attached alone has people of its own."""
+        return People(self.cohort or self.snapshot, self.lineage or self.snapshot)
+
+    @cached_property
+    def guard_nano(self) -> int | None:
+        """The most that a cell may lose, in nano-epsilon; None where only the limit counts."""
+        return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap)
+
+    @property
+    def has_null_cell(self) -> bool:
+        """Whether a person's record may lie outside the domain, or be absent.
+
+        People own different numbers of records where k is enforced: replacing one may then add or
+        remove records, which is a replacement by records of the null cell.
+        """
+        return self.records_verified or not self.domain.is_total
 
     @cached_property
     def domain_document(self) -> dict[str, object]:
@@ -69,6 +95,9 @@ _META_FIELDS = (
     "records_per_person",
     "records_verified",
     "phi",
+    "disclosure_cap",
+    "cohort",
+    "lineage",
 )
 
 
@@ -122,7 +151,7 @@ class Reservation:
     """What a job will measure, fixed when its charges were reserved.
 
     Args:
-        spent_before_nano, spent_after_nano: of the population.
+        before, after: the snapshot's standing without and with this spend.
         n_history: events in the history that it was planned on.
         weights: pairs of a measurement's id and its weight in the asked row that meet the
             requirement once the rows are released; empty where nobody wrote them down.
@@ -134,8 +163,8 @@ class Reservation:
     job: str
     request: Request
     rows: tuple[PlannedRow, ...]
-    spent_before_nano: int
-    spent_after_nano: int
+    before: Standing
+    after: Standing
     n_history: int
     weights: tuple[tuple[int, float], ...] = ()
     tables: tuple[PlannedTable, ...] = ()
@@ -146,6 +175,11 @@ class Reservation:
     def planned(self) -> tuple[Planned, ...]:
         """What is measured, in the order of its answers and of new ids: rows, then tables."""
         return (*self.rows, *self.tables)
+
+    @property
+    def price_nano(self) -> int:
+        """What the people of the snapshot lose more, in nano-epsilon."""
+        return self.after.lost_nano - self.before.lost_nano
 
     @property
     def source(self) -> Source:
@@ -160,8 +194,8 @@ class Reservation:
                 "job": self.job,
                 "request": self.request.to_json(),
                 "rows": [row.to_plain() for row in self.rows],
-                "spent_before": self.spent_before_nano,
-                "spent_after": self.spent_after_nano,
+                "before": asdict(self.before),
+                "after": asdict(self.after),
                 "n_history": self.n_history,
                 "weights": [list(w) for w in self.weights],
                 "tables": [table.to_plain() for table in self.tables],
@@ -182,8 +216,8 @@ class Reservation:
             job=plain["job"],
             request=request,
             rows=rows,
-            spent_before_nano=plain["spent_before"],
-            spent_after_nano=plain["spent_after"],
+            before=Standing(**plain["before"]),
+            after=Standing(**plain["after"]),
             n_history=plain["n_history"],
             weights=tuple((int(i), float(w)) for i, w in plain.get("weights", ())),
             tables=tables,

@@ -24,10 +24,12 @@ from qserver.errors import (
     StoreError,
 )
 from qserver.history import Estimator
+from qserver.standing import People
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import await_durable, check_durable
 from qserver.storage.keys import AUDIT, DATASETS, GROUP, Keys
+from qserver.storage.owner import OwnerOperations
 from qserver.storage.queue import JobQueue
 from qserver.storage.records import (
     DatasetMeta,
@@ -79,6 +81,7 @@ class SpendingStore:
         self._scripts = Scripts(client)
         self._log = AuditLog(client)
         self.queue = JobQueue(client)
+        self.owner = OwnerOperations(client)
 
     @classmethod
     def open(cls, settings: Settings) -> SpendingStore:
@@ -130,6 +133,9 @@ class SpendingStore:
             meta.snapshot,
             meta.to_json(),
             public_row,
+            meta.people.cohort,
+            meta.people.lineage,
+            "" if meta.guard_nano is None else meta.guard_nano,
         ]
         code = self._log.append(
             {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}
@@ -207,6 +213,10 @@ class SpendingStore:
         """The ledger's version."""
         return int(self._client.hget(Keys(population).ledger, "version") or 0)
 
+    def limit_nano(self, population: str) -> int:
+        """The population's limit."""
+        return int(self._client.hget(Keys(population).ledger, "limit") or 0)
+
     def is_burnt(self, population: str, job: str) -> bool:
         """Whether a reservation was given up."""
         return bool(self._client.hexists(Keys(population).burnt, job))
@@ -231,17 +241,20 @@ class SpendingStore:
         reservation: Reservation,
         *,
         ledger_version: int,
-        spent_snapshot_after_nano: int,
         charges: Sequence[str],
+        people: People,
     ) -> int:
         """Charge a reservation; the ledger's version after it.
 
+        Args:
+            people: of the snapshot that it measures.
+
         Raises:
-            BudgetExhaustedError: the limit would be passed.
+            BudgetExhaustedError: the limit would be passed, or the snapshot's guard.
             StaleVersionError: the ledger moved since the plan, or the job was reserved before.
             FencedError: the lease passed on.
         """
-        keys = Keys(lease.population)
+        keys, after = Keys(lease.population), reservation.after
         reply = self._scripts.run(
             "reserve",
             keys=[
@@ -258,8 +271,12 @@ class SpendingStore:
                 lease.fence,
                 ledger_version,
                 reservation.request.snapshot,
-                reservation.spent_after_nano,
-                spent_snapshot_after_nano,
+                after.spent_nano,
+                after.share_nano,
+                people.cohort,
+                after.cohort_nano,
+                people.lineage,
+                after.lineage_nano,
                 reservation.to_json(),
                 len(reservation.paid),
                 *reservation.paid,
@@ -268,8 +285,7 @@ class SpendingStore:
         )
         code, version = reply_code(reply), int(reply[1])
         if code == 0:
-            price = reservation.spent_after_nano - reservation.spent_before_nano
-            raise BudgetExhaustedError(price_nano=price, remaining_nano=0)
+            raise BudgetExhaustedError(price_nano=reservation.price_nano, remaining_nano=0)
         _refuse_fenced(code)
         if code in (2, 3):
             raise StaleVersionError("The ledger moved on since the plan was made.")

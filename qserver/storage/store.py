@@ -18,6 +18,7 @@ from qserver.errors import (
 )
 from qserver.history import AnyMeasurement, Estimator
 from qserver.paid import PaidQuestion
+from qserver.standing import Standing
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import check_durable
@@ -31,6 +32,7 @@ from qserver.storage.records import (
     measurements_from_json,
     reply_code,
 )
+from qserver.storage.snapshots import FrozenSnapshots
 
 SCHEMA_VERSION = 1
 MAX_ESTIMATORS_PER_KEY = 4
@@ -58,13 +60,23 @@ class Stamp:
 
     Args:
         n_shown: events of the history that may be shown.
-        spent_snapshot_nano: this snapshot's share of the population's `spent`.
+        standing: of the snapshot in its population's budget.
     """
 
     budget: Budget
     snapshot: str
     n_shown: int
-    spent_snapshot_nano: int
+    standing: Standing
+
+    @property
+    def spent_snapshot_nano(self) -> int:
+        """What the snapshot alone has spent."""
+        return self.standing.share_nano
+
+    @property
+    def remaining_nano(self) -> int:
+        """How much more this snapshot may spend under the limit."""
+        return self.standing.remaining_nano
 
 
 @dataclass(frozen=True)
@@ -121,6 +133,7 @@ class Store:
         self._client = self.client = client
         self._scripts = Scripts(client)
         self.audit = AuditLog(client)
+        self.frozen = FrozenSnapshots(client)
 
     @classmethod
     def open(cls, settings: Settings, *, role: str = "web") -> Store:
@@ -320,14 +333,18 @@ def _stamp_fields(meta: DatasetMeta) -> list[str]:
         f"snapshot:{meta.name}",
         f"shown:{snapshot}",
         f"spent:{snapshot}",
+        f"cohort:{meta.people.cohort}",
+        f"lineage:{meta.people.lineage}",
     ]
 
 
 def _stamp(reply: Any, meta: DatasetMeta) -> Stamp:
-    limit, spent, version, snapshot, shown, share = reply
+    limit, spent, version, snapshot, shown, *parts = reply
     if snapshot != meta.snapshot:
         raise NotFoundError("dataset", meta.name)
-    if limit is None or spent is None or version is None or share is None:
+    if None in (limit, spent, version, *parts):
         raise StoreError("The store has no ledger for the dataset. Run `qserver-worker doctor`.")
+    share, cohort, lineage = map(int, parts)
     budget = Budget(int(limit), int(spent), int(version))
-    return Stamp(budget, meta.snapshot, int(shown or 0), int(share))
+    standing = Standing(budget.limit_nano, budget.spent_nano, lineage, cohort, share)
+    return Stamp(budget, meta.snapshot, int(shown or 0), standing)

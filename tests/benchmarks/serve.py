@@ -23,6 +23,7 @@ from qserver.plan import PlannedRow
 from qserver.planning.ledger import CellLedger
 from qserver.query import LinearQuery, total_query
 from qserver.requirement import Requirement
+from qserver.standing import Standing
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.records import DatasetMeta, Request, Reservation, charge_json
 from qserver.storage.spending import Outcome, SpendingStore
@@ -176,9 +177,9 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
         ledger.extend(charges)
         store.reserve(
             lease,
-            Reservation(job, request, rows, before, after, start),
+            Reservation(job, request, rows, _alone(before), _alone(after), start),
             ledger_version=version,
-            spent_snapshot_after_nano=after,
+            people=_META.people,
             charges=[charge_json(c, snapshot=_META.snapshot, at=0) for c in charges],
         )
         reservation = store.reservation(_META.population, job)
@@ -188,6 +189,10 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
         shown = Outcome("done", "", _META.snapshot, start + len(part), 0)
         store.acknowledge(_META.population, job, shown)
     store.release(lease)
+
+
+def _alone(spent_nano: int) -> Standing:
+    return Standing.alone(limit_nano=LIMIT_NANO, spent_nano=spent_nano)
 
 
 def _where(query: LinearQuery) -> dict[str, object]:

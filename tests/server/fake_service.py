@@ -12,6 +12,7 @@ from qserver.answer import (
     CurvePoint,
     DatasetStatus,
     Explanation,
+    Guard,
     HistoryPage,
     HistoryRow,
     HistoryTable,
@@ -159,14 +160,18 @@ class FakeService:
         self._enter("probability", name, query=query, low=low, high=high)
         return Probability(0.75, 7)
 
-    def history(self, name: str, *, after: int, limit: int) -> HistoryPage:
-        self._enter("history", name, after=after, limit=limit)
+    def history(
+        self, name: str, *, after: int, limit: int, snapshot: str | None = None
+    ) -> HistoryPage:
+        self._enter("history", name, after=after, limit=limit, snapshot=snapshot)
         ids = range(after + 1, min(after + 1 + limit, 5))
         rows = tuple(released(i) for i in ids)
         return HistoryPage(rows, 5, ids[-1] if rows and ids[-1] < 4 else None)
 
-    def measurement(self, name: str, number: int) -> HistoryRow | HistoryTable:
-        self._enter("measurement", name, number=number)
+    def measurement(
+        self, name: str, number: int, *, snapshot: str | None = None
+    ) -> HistoryRow | HistoryTable:
+        self._enter("measurement", name, number=number, snapshot=snapshot)
         if number > 4:
             raise NotFoundError("measurement", str(number))
         found = released(number)
@@ -184,6 +189,7 @@ class FakeService:
         return LedgerReport(
             limit_nano=10**9,
             spent_nano=60_000_001,
+            remaining_nano=939_999_999,
             relation="add-remove",
             n_charges=1,
             loss_nano=60_000_001,
@@ -237,6 +243,9 @@ class FakeService:
             records_verified=False,
             limit_nano=10**9,
             spent_nano=60_000_001,
+            remaining_nano=939_999_999,
+            guard=Guard(0.5, 1_098_612_288, 60_000_001, 0.03, binds=False),
+            earlier_snapshots=("41aa",),
             phi=0.25,
             version=7,
             worker_alive=name == "adult",

@@ -111,6 +111,14 @@ def _common(method: str, path: str) -> dict[tuple[int, str], Provoke]:
     return found
 
 
+def _guarded() -> errors.DisclosureGuardError:
+    error = errors.DisclosureGuardError(
+        price_nano=3 * 10**8, loss_nano=2 * 10**8, allowed_nano=4 * 10**8, cap=0.19
+    )
+    error.free = Offer(1.5, 9.5, 0.95)
+    return error
+
+
 def _posted(path: str) -> dict[tuple[int, str], Provoke]:
     real = _real(path)
     return {
@@ -132,6 +140,8 @@ def _asked(path: str) -> dict[tuple[int, str], Provoke]:
         (409, "pace_exceeded"): errors.PaceExceededError(
             price_nano=2, remaining_nano=1, more_at=1_800_000_000
         ),
+        (409, "disclosure_guard"): _guarded(),
+        (409, "snapshot_replaced"): errors.SnapshotReplacedError(),
         (422, "idempotency_mismatch"): errors.IdempotencyError("It was bound before."),
         (502, "measurement_failed"): errors.MeasurementError(),
         (503, "no_worker"): errors.NoWorkerError("on host secret"),
@@ -283,6 +293,16 @@ def test_an_exhausted_budget_with_nothing_free_says_so(
     service.fail("ask", errors.BudgetExhaustedError(price_nano=2, remaining_nano=1))
     problem = assert_problem(caller.post(ASK, QUESTION), 409, "budget_exhausted")
     assert problem["free"] is None
+
+
+def test_the_disclosure_guard_shows_losses_cap_and_what_is_free(
+    caller: Caller, service: FakeService
+) -> None:
+    service.fail("ask", _guarded())
+    problem = assert_problem(caller.post(ASK, QUESTION), 409, "disclosure_guard")
+    facts = {k: problem[k] for k in ("price", "loss", "loss_allowed", "cap")}
+    assert facts == {"price": 0.3, "loss": 0.2, "loss_allowed": 0.4, "cap": 0.19}
+    assert problem["free"] == {"interval": [1.5, 9.5], "confidence": 0.95}
 
 
 def test_a_missing_worker_says_when_to_come_back(caller: Caller, service: FakeService) -> None:

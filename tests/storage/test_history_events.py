@@ -19,6 +19,7 @@ from qserver.product_partition import product_partition
 from qserver.query import total_query
 from qserver.replica import Replica
 from qserver.requirement import Requirement
+from qserver.standing import Standing
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.records import (
@@ -35,6 +36,8 @@ DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))
 META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)
 TOTAL = total_query(DOMAIN.sizes)
 KEY = primitive(TOTAL).key
+BEFORE = Standing(10**9, 90, 80, 70, 5)
+AFTER = Standing(10**9, 580, 570, 570, 505)
 NEW = PlannedRow(TOTAL, KEY, 300, Fraction(1, 4))
 REFINED = PlannedRow(TOTAL, KEY, 500, Fraction(1, 4), refines=1, old_alpha_nano=300)
 SEXES = product_partition(DOMAIN.sizes, {0: [0, 1]})
@@ -64,7 +67,9 @@ def test_a_refinement_has_the_id_of_its_target_and_takes_no_new_one() -> None:
 
 def test_a_reservation_with_refinements_and_weights_survives_its_json() -> None:
     request = Request("people", "s1", TOTAL, Requirement(10, 0.95))
-    reserved = Reservation("town~1", request, (REFINED, NEW), 5, 505, 3, ((1, 0.1), (2, 0.9)))
+    reserved = Reservation(
+        "town~1", request, (REFINED, NEW), BEFORE, AFTER, 3, ((1, 0.1), (2, 0.9))
+    )
     assert Reservation.from_json(reserved.to_json()) == reserved
     assert reserved.source == "refined"
     assert replace(reserved, rows=(NEW,)).source == "measured"
@@ -81,8 +86,8 @@ def test_a_reservation_with_tables_cells_and_paid_questions_survives_its_json() 
         "town~1",
         request,
         (continued,),
-        5,
-        505,
+        BEFORE,
+        AFTER,
         3,
         tables=(RAISED, TABLE),
         paid=(paid.to_json(),),

@@ -33,6 +33,7 @@ from qserver.plan import PlannedRow
 from qserver.primitive import primitive
 from qserver.query import total_query
 from qserver.requirement import Requirement
+from qserver.standing import Standing
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import SCHEMA, Keys
 from qserver.storage.queue import Taken
@@ -79,7 +80,12 @@ def a_request() -> Request:
 
 def a_reservation(job: str, *, before: int = 0, after: int = 300) -> Reservation:
     row = PlannedRow(TOTAL, KEY, after - before, Fraction(1, 4))
-    return Reservation(job, a_request(), (row,), before, after, n_history=0)
+    return Reservation(job, a_request(), (row,), alone(before), alone(after), n_history=0)
+
+
+def alone(spent: int) -> Standing:
+    """The standing of a snapshot that is the only one of its population."""
+    return Standing.alone(limit_nano=LIMIT, spent_nano=spent)
 
 
 def reserve(
@@ -96,8 +102,8 @@ def reserve(
         lease,
         a_reservation(job, before=before, after=after),
         ledger_version=version,
-        spent_snapshot_after_nano=after,
         charges=[charge_json(charge, snapshot="s1", at=0)],
+        people=META.people,
     )
 
 
@@ -276,7 +282,7 @@ def test_paid_questions_are_kept_with_the_charge_and_only_then(
             writer.reserve,
             lease,
             reserved,
-            spent_snapshot_after_nano=300 * (i + 1),
+            people=META.people,
             charges=[charge],
         )
         with pytest.raises(StaleVersionError):

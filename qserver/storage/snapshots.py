@@ -1,0 +1,60 @@
+"""Snapshots that were replaced: their facts and their frozen histories, to be read only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from qserver.errors import NotFoundError
+from qserver.history import AnyMeasurement, place_measurement
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import Keys
+from qserver.storage.records import DatasetMeta, measurements_from_json
+
+
+@dataclass(frozen=True)
+class FrozenHistory:
+    """What was released of a replaced snapshot.
+
+    Args:
+        version: events of the history, refinements included.
+    """
+
+    measurements: tuple[AnyMeasurement, ...]
+    version: int
+
+
+class FrozenSnapshots:
+    """The replaced snapshots of a store. Thread-safe as its client is."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+
+    def ids(self, meta: DatasetMeta) -> tuple[str, ...]:
+        """Ids of a dataset's replaced snapshots, oldest first."""
+        found: Any = self._client.lrange(Keys(meta.population).earlier(meta.name), 0, -1)
+        return tuple(found)
+
+    def meta(self, meta: DatasetMeta, snapshot: str) -> DatasetMeta:
+        """The facts of a replaced snapshot of a dataset.
+
+        Args:
+            meta: the dataset's present facts.
+
+        Raises:
+            NotFoundError: the dataset had no such snapshot.
+        """
+        text: Any = self._client.hget(Keys(meta.population).snapshots, snapshot)
+        found = None if text is None else DatasetMeta.from_json(str(text))
+        if found is None or found.name != meta.name:
+            raise NotFoundError("snapshot", snapshot)
+        return found
+
+    def history(self, frozen: DatasetMeta) -> FrozenHistory:
+        """All that was released of a replaced snapshot, in the order of ids; it never changes."""
+        key = Keys(frozen.population).history(frozen.snapshot)
+        texts: Any = self._client.lrange(key, 0, -1)
+        measurements: list[AnyMeasurement] = []
+        for found in measurements_from_json(texts, next_id=0, sizes=frozen.domain.sizes):
+            place_measurement(measurements, found)
+        return FrozenHistory(tuple(measurements), len(texts))

@@ -1,0 +1,71 @@
+"""The disclosure guard against exact posteriors of an observer who knows all but one count."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qserver.disclosure import MAX_CAP, MIN_CAP, guard_nano, known_at_most
+from qserver.errors import ConfigError
+
+LOSSES = (Fraction(1, 2), Fraction(1), Fraction(5, 2))
+REACH = 60
+
+
+def posterior_of_the_best_guess(parts: list[tuple[float, int]], start: int) -> float:
+    """P(the likeliest count | answers) under a flat prior on the integers from `start`.
+
+    Args:
+        parts: per measured row that counts the cell, alpha and the noise that was drawn; the true
+            count is 0, so the answer less what is known of other cells is the noise.
+    """
+    likelihood = [
+        math.exp(-sum(alpha * abs(noise - count) for alpha, noise in parts))
+        for count in range(start, REACH + 1)
+    ]
+    return max(likelihood) / math.fsum(likelihood)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(LOSSES), st.integers(-3, 3)), min_size=1, max_size=4),
+)
+def test_nobody_knows_a_count_better_than_the_bound(parts: list[tuple[Fraction, int]]) -> None:
+    """All other cells known, every count equally likely: rows of any scale and any noise."""
+    loss = sum(alpha for alpha, _ in parts)
+    found = posterior_of_the_best_guess([(float(a), n) for a, n in parts], -REACH)
+    assert found <= known_at_most(int(loss * 10**9)) + 1e-12
+
+
+def test_the_bound_is_reached_when_all_answers_agree() -> None:
+    """So no smaller bound holds: a guard with a tenth more room would let the cap be passed."""
+    for loss in LOSSES:
+        found = posterior_of_the_best_guess([(float(loss), 0)], -REACH)
+        assert found == pytest.approx(known_at_most(int(loss * 10**9)), rel=1e-9)
+        assert found > known_at_most(int(loss * 10**9 * 9 / 10))
+
+
+def test_who_knows_that_counts_are_not_negative_can_know_a_zero_better() -> None:
+    """What the docs say of it: 1 - exp(-loss) at a count of zero."""
+    for loss in LOSSES:
+        found = posterior_of_the_best_guess([(float(loss), -1)], 0)
+        assert found == pytest.approx(1 - math.exp(-loss), rel=1e-9)
+        assert found > known_at_most(int(loss * 10**9))
+
+
+@given(st.floats(MIN_CAP, MAX_CAP))
+def test_the_guard_is_the_cap_turned_into_loss_and_rounded_down(cap: float) -> None:
+    with mpmath.workdps(50):
+        exact = 2 * mpmath.atanh(mpmath.mpf(cap)) * 10**9
+        assert guard_nano(cap) == int(mpmath.floor(exact))
+    assert known_at_most(guard_nano(cap)) <= cap * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("cap", [0.0, -0.5, 1.0, 2.0, float("nan"), float("inf"), 1e-7])
+def test_a_cap_that_is_no_probability_is_refused(cap: float) -> None:
+    with pytest.raises(ConfigError, match="`disclosure_cap`"):
+        guard_nano(cap)

@@ -1,0 +1,156 @@
+"""Rotate: put new data in a dataset's place. The old history is frozen and stays readable.
+
+Journal, then registry, then store, under the population's lease. The store decides: until its one
+script has run the old snapshot is the dataset's, and from then on the new one. The registry holds
+both meanwhile, so a worker that starts has the data of whichever it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from qserver.config import Settings
+from qserver.errors import BusyError, JournalError
+from qserver.storage.records import DatasetMeta
+from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.store import Store
+from worker.attach import (
+    attached_record,
+    check_store_remembers,
+    public_row,
+    read_entry,
+)
+from worker.loop import Heartbeat
+from worker.randomness import SystemEntropy
+from worker.registry import Registry
+from worker.spend import Spender, Trusted
+
+_LEASE_PAUSE_S = 0.01
+_LEASE_WAIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class RotateRequest:
+    """What an owner asks for.
+
+    Args:
+        name: the dataset; domain, neighbours, records per person and guard stay as they are.
+        data: the new file.
+        disjoint_people: the owner's word that nobody in the new data is in an earlier snapshot of
+            the dataset, or of another that was declared disjoint from it.
+    """
+
+    name: str
+    data: Path
+    disjoint_people: bool = False
+
+
+def rotate(
+    request: RotateRequest,
+    *,
+    settings: Settings,
+    registry: Registry,
+    progress: Callable[[str], None],
+    log: logging.Logger,
+    pause: Callable[[float], None] = time.sleep,
+) -> DatasetMeta:
+    """Read the new file and put it in the dataset's place; its new public facts.
+
+    Raises:
+        PrivateDataError: the file cannot be read as the domain says.
+        NotFoundError: there is no such dataset.
+        StoreBehindError: the journal knows of spending that the store does not.
+        BusyError: a worker held the population all the time.
+    """
+    rotation = _Rotation(request, settings, registry, log)
+    progress("reading and converting the file")
+    rotation.read()
+    progress("waiting for the population")
+    lease = rotation.acquire(pause)
+    try:
+        with Heartbeat(settings, []) as heartbeat:
+            heartbeat.hold(lease)
+            rotation.settle(lease)
+            progress("registering the new snapshot")
+            return rotation.commit(lease)
+    finally:
+        rotation.writer.release(lease)
+
+
+class _Rotation:
+    """One rotation, step by step."""
+
+    def __init__(
+        self, request: RotateRequest, settings: Settings, registry: Registry, log: logging.Logger
+    ) -> None:
+        self._request = request
+        self._settings = settings
+        self._registry = registry
+        self._log = log
+        self._reader = Store.open(settings, role="worker-reader")
+        self.writer = SpendingStore.open(settings)
+        self.old = self._reader.meta(request.name)
+        # What an earlier rotation left half done is decided by the store.
+        registry.settle(request.name, snapshot=self.old.snapshot)
+        self._journal = registry.journal(self.old.population, create=False)
+
+    def read(self) -> None:
+        """Read the new file; nothing is written yet."""
+        old, new_id = self.old, secrets.token_hex(8)
+        cohort = new_id if self._request.disjoint_people else old.people.cohort
+        self.new = replace(old, snapshot=new_id, cohort=cohort, lineage=old.people.lineage)
+        entry = self._registry.entry(old.name)
+        found = replace(entry, data=str(self._request.data.resolve()), snapshot=new_id)
+        self._snapshot = read_entry(self._registry, found)
+        self._entry = replace(found, fingerprint=self._snapshot.fingerprint)
+
+    def acquire(self, pause: Callable[[float], None]) -> Lease:
+        """The population's lease; BusyError when a worker holds it for too long."""
+        for _ in range(int(_LEASE_WAIT_S / _LEASE_PAUSE_S)):
+            lease = self.writer.acquire(self.old.population)
+            if lease is not None:
+                return lease
+            pause(_LEASE_PAUSE_S)
+        raise BusyError("A worker holds the population. Rotate the dataset again later.")
+
+    def settle(self, lease: Lease) -> None:
+        """Bring every job that was charged to its end: its snapshot will not be served again."""
+        spender = Spender(
+            reader=self._reader,
+            writer=self.writer,
+            trusted=Trusted({}, {lease.population: self._journal}, SystemEntropy()),
+            settings=self._settings,
+            log=self._log,
+        )
+        spender.settle(lease)
+        for taken in self.writer.queue.waiting(lease.population):
+            if self.writer.knows_reservation(lease.population, taken.job):
+                spender.work(lease, taken)
+
+    def commit(self, lease: Lease) -> DatasetMeta:
+        """Journal, registry, store: in this order, each durable before the next."""
+        old, new = self.old, self.new
+        with self._journal.exclusive():
+            check_store_remembers(self.writer, self._journal, old.population)
+            limit = self._journal.limit_nano
+            if limit is None:
+                raise JournalError("The journal has no limit yet. Attach a dataset first.")
+            record = attached_record(new, self._snapshot, limit_nano=limit, replaces=old.snapshot)
+            self._journal.append(record)
+        self._registry.put_next(self._entry)
+        self.writer.owner.rotate(
+            old,
+            new,
+            nonce=lease.nonce,
+            fence=lease.fence,
+            limit_nano=self.writer.limit_nano(old.population),
+            public_row=public_row(new, self._snapshot),
+        )
+        self.writer.await_durable()
+        self._registry.settle(new.name, snapshot=new.snapshot)
+        return new

@@ -1,0 +1,57 @@
+"""Top-up: raise a population's limit, by its owner, on the trusted side.
+
+The journal comes first: a limit that it does not know must never be spent up to. What dies between
+the two leaves the store with the lower limit, and the same command again finishes the raise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from qserver.charge import NANO, epsilon_text
+from qserver.config import Settings
+from qserver.errors import ConfigError, JournalError
+from qserver.storage.spending import SpendingStore
+from worker.attach import MAX_LIMIT, check_name, check_store_remembers
+from worker.journal_records import LimitRaised
+from worker.registry import Registry
+
+
+@dataclass(frozen=True)
+class TopUp:
+    """The limit before and after, in nano-epsilon."""
+
+    population: str
+    before_nano: int
+    after_nano: int
+
+
+def top_up(population: str, limit: Fraction, *, settings: Settings, registry: Registry) -> TopUp:
+    """Raise a population's limit to `limit` epsilon, for ever.
+
+    Raises:
+        ConfigError: the limit is out of range, or not more than the present one.
+        JournalError: there is no journal of this population.
+        StoreBehindError: the journal knows of spending that the store does not.
+    """
+    check_name("population", population)
+    if not 0 < limit <= MAX_LIMIT:
+        raise ConfigError("limit", "be more than 0 and at most 1e6 epsilon", str(limit))
+    new = int(limit * NANO)
+    journal = registry.journal(population, create=False)
+    store = SpendingStore.open(settings)
+    with journal.exclusive():
+        check_store_remembers(store, journal, population)
+        old = journal.limit_nano
+        if old is None:
+            raise JournalError("The journal has no limit yet. Attach a dataset first.")
+        if new < old:
+            raise ConfigError("limit", f"be more than {epsilon_text(old)} epsilon", str(limit))
+        if new > old:
+            journal.append(LimitRaised(old, new))
+        raised = store.owner.raise_limit(population, limit_nano=new)
+        store.await_durable()
+    if not raised and new == old:
+        raise ConfigError("limit", f"be more than {epsilon_text(old)} epsilon", str(limit))
+    return TopUp(population, old, new)

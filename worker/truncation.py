@@ -1,0 +1,82 @@
+"""Which records of each person stay when a person may own k at most.
+
+The choice is keyed: a person's records are ranked by a keyed digest of person and record, so it
+depends neither on the order of the file nor on anybody else's records, and cannot be foreseen
+without the worker's key. Equal records of one person are numbered among themselves; which of them
+is dropped makes no difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import ConfigError
+
+_PURPOSE = b"qserver keep"
+
+
+@dataclass(frozen=True)
+class PersonRule:
+    """At most `most` records of one person are kept.
+
+    Args:
+        column: of the private file, that tells whose record it is. It becomes no attribute.
+        most: k, >= 1.
+    """
+
+    column: str
+    most: int
+
+    def __post_init__(self) -> None:
+        if not self.column:
+            raise ConfigError("person_id", "name a column of the file")
+        if self.most < 1:
+            raise ConfigError("records_per_person", "be 1 or more", self.most)
+
+
+def kept_records(
+    people: NDArray[Any], codes: Sequence[NDArray[np.int64]], *, most: int, key: bytes
+) -> NDArray[np.bool_]:
+    """Which records to keep, as a mask.
+
+    Args:
+        people: whose record each is, as text; '' is nobody known, and is never kept: such records
+            might all be of one person.
+        codes: per attribute, the code of each record.
+        most: most records kept of one person.
+        key: the worker's secret.
+    """
+    names, who, n_records = np.unique(people, return_inverse=True, return_counts=True)
+    kept = np.asarray(names[who] != "", dtype=np.bool_)
+    crowded = np.flatnonzero((n_records > most)[who] & kept)
+    owned: dict[int, list[int]] = defaultdict(list)
+    for i in crowded.tolist():
+        owned[int(who[i])].append(i)
+    rows = np.stack([c[crowded] for c in codes], axis=1).astype(">i8")
+    place = {int(i): at for at, i in enumerate(crowded)}
+    for person, records in owned.items():
+        texts = [rows[place[i]].tobytes() for i in records]
+        ranked = _ranked(str(names[person]), texts, key)
+        kept[[records[at] for at in ranked[most:]]] = False
+    return kept
+
+
+def _ranked(person: str, texts: Sequence[bytes], key: bytes) -> list[int]:
+    """Places of a person's records by their keyed digests."""
+    prefix = person.encode("utf-8", "surrogatepass")
+    seen: Counter[bytes] = Counter()
+    digests = []
+    for at, text in enumerate(texts):
+        number = seen[text]
+        seen[text] += 1
+        digest = hashlib.blake2b(key=key, digest_size=32, person=_PURPOSE)
+        digest.update(len(prefix).to_bytes(8, "big") + prefix + text + number.to_bytes(8, "big"))
+        digests.append((digest.digest(), at))
+    return [at for _, at in sorted(digests)]
