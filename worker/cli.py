@@ -181,9 +181,11 @@ def _log(registry: Registry) -> logging.Logger:
     log = logging.getLogger("qserver.worker")
     log.setLevel(logging.INFO)
     log.propagate = False
-    descriptor = os.open(registry.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    handler = logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8"))
+    os.close(os.open(registry.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    handler = logging.FileHandler(registry.log_path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for old in log.handlers:
+        old.close()
     log.handlers = [handler]
     return log
 

@@ -15,10 +15,11 @@ from qserver.errors import (
     NotFoundError,
     PrivateDataError,
 )
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.records import DatasetMeta
 from qserver.storage.spending import SpendingStore
-from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.crashes import Crash, crashing
 from worker.doctor import examine
@@ -183,6 +184,7 @@ CRASHES: list[tuple[type[Any], str, bool]] = [
 def test_a_rotation_that_dies_at_any_step_leaves_one_whole_snapshot_or_the_other(
     town: Deployment,
     monkeypatch: pytest.MonkeyPatch,
+    redis_client: StoreClient,
     owner: type[Any],
     method: str,
     after: bool,
@@ -200,7 +202,8 @@ def test_a_rotation_that_dies_at_any_step_leaves_one_whole_snapshot_or_the_other
     with pytest.raises(Crash):
         turn(town)
     monkeypatch.undo()
-    _forget_lease(town)
+    # What time does to the lease of a process that died.
+    redis_client.delete(Keys("town").lease)
     status = town.service().dataset("people")
     is_new = status.snapshot != town.meta.snapshot
     assert status.spent_nano == first.charged_nano
@@ -212,12 +215,6 @@ def test_a_rotation_that_dies_at_any_step_leaves_one_whole_snapshot_or_the_other
     assert names == [again.snapshot]
     assert town.ask(YOUNG, length=60).source == "measured"
     assert len(town.service().dataset("people").earlier_snapshots) == 1 + is_new
-
-
-def _forget_lease(town: Deployment) -> None:
-    """What time does to the lease of a process that died."""
-    store = Store.open(town.settings)
-    store._client.delete("qs:{town}:lease")
 
 
 def test_a_rotation_of_nothing_or_by_nothing_changes_nothing(town: Deployment) -> None:

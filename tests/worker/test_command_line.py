@@ -1,0 +1,92 @@
+"""The worker's command line: what attach, rotate and top-up say of what they enforce."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qserver.domain_file import domain_to_document
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import Keys
+from tests.deployment import PEOPLE, write_people
+from worker.cli import main
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def common(tmp_path: Path, store_url: str) -> list[str]:
+    (tmp_path / "domain.json").write_text(json.dumps(domain_to_document(PEOPLE)))
+    owned = "who,age,sex\n1,20,Male\n1,21,Male\n2,22,Female\n"
+    (tmp_path / "owned.csv").write_text(owned)
+    write_people(tmp_path / "people.csv")
+    return ["--state", str(tmp_path / "state"), "--redis-url", store_url]
+
+
+def run(*argv: object) -> int:
+    return main([str(a) for a in argv])
+
+
+def attach(tmp_path: Path, common: list[str], name: str, *more: object) -> int:
+    data = tmp_path / ("owned.csv" if "--person-id" in more else "people.csv")
+    domain = tmp_path / "domain.json"
+    return run("attach", name, "--data", data, "--domain", domain, "--limit", "1", *common, *more)
+
+
+def test_attach_tells_a_declared_k_from_an_enforced_one_and_shows_no_count(
+    tmp_path: Path, common: list[str], capsys: Out
+) -> None:
+    assert attach(tmp_path, common, "declared") == 0
+    assert "Records per person: 1, as declared; not verified." in capsys.readouterr().out
+    assert attach(tmp_path, common, "enforced", "--person-id", "who") == 0
+    output = capsys.readouterr()
+    assert "Records per person: 1, enforced." in output.out
+    assert "dropped" not in output.out + output.err
+
+
+@pytest.mark.parametrize(("cap", "binds"), [("0.1", True), ("0.5", False)])
+def test_attach_says_when_the_guard_cannot_bind(
+    tmp_path: Path, common: list[str], capsys: Out, cap: str, binds: bool
+) -> None:
+    assert attach(tmp_path, common, "people", "--disclosure-cap", cap) == 0
+    out = capsys.readouterr().out
+    assert f"its count is known with probability {cap} at most" in out
+    assert ("It cannot bind" in out) != binds
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (("--disclosure-cap", "1"), "`disclosure_cap`"),
+        (("--person-id", "sex"), "`person_id`"),
+        (("--disjoint-from", "nobody"), "No dataset is called 'nobody'"),
+    ],
+)
+def test_a_wrong_guard_rail_is_refused_by_name(
+    tmp_path: Path, common: list[str], capsys: Out, more: tuple[str, ...], named: str
+) -> None:
+    assert attach(tmp_path, common, "people", *more) == 1
+    assert named in capsys.readouterr().err
+
+
+def test_rotate_and_top_up_say_what_is_in_force_now(
+    tmp_path: Path, common: list[str], capsys: Out, redis_client: StoreClient
+) -> None:
+    assert attach(tmp_path, common, "people") == 0
+    capsys.readouterr()
+    data = tmp_path / "people.csv"
+    for more, said in (((), "counts for its people"), (("--disjoint-people",), "does not count")):
+        assert run("rotate", "people", "--data", data, *more, *common) == 0
+        assert said in capsys.readouterr().out
+    assert run("rotate", "people", "--data", data, "--json", *common) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["snapshot"] == redis_client.hget(Keys("people").ledger, "snapshot:people")
+    assert redis_client.llen(Keys("people").earlier("people")) == 3
+    assert run("top-up", "people", "--to", "2.5", *common) == 0
+    assert "was 1.000000000 and is 2.500000000 epsilon" in capsys.readouterr().out
+    assert run("top-up", "people", "--to", "2.5", *common) == 1
+    assert "be more than 2.500000000 epsilon" in capsys.readouterr().err
+    assert run("top-up", "people", "--to", "3", "--json", *common) == 0
+    assert json.loads(capsys.readouterr().out) == {"population": "people", "limit": "3.000000000"}

@@ -1,0 +1,183 @@
+"""Several datasets of one population: the same people, or people declared to be others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from qserver.answer import Answer, JobStatus
+from qserver.errors import BudgetExhaustedError, ConfigError, QServerError
+from qserver.query import total_query
+from qserver.requirement import Requirement
+from qserver.storage.records import DatasetMeta
+from qserver.storage.store import Store
+from tests.deployment import PEOPLE, ROWS, Deployment
+from worker.attach import AttachRequest, attach, detach
+
+YOUNG = {"age": {"below": 25}}
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url)
+
+
+def join(town: Deployment, name: str, **changes: object) -> DatasetMeta:
+    request = AttachRequest(name, town.data, PEOPLE, Fraction(1), "add-remove", "town", 1, phi=20.0)
+    return attach(
+        replace(request, **changes),  # type: ignore[arg-type]
+        settings=town.settings,
+        registry=town.registry,
+        progress=lambda _text: None,
+    )
+
+
+def ask(town: Deployment, name: str, length: float) -> Answer:
+    service = town.service()
+    query = service.parse(name, {"where": YOUNG})
+    found = service.ask(name, query, Requirement(length, 0.95), wait_s=0)
+    if isinstance(found, JobStatus):
+        town.work_off()
+        result = service.job(found.id).result
+        assert result is not None
+        return result
+    return found
+
+
+def spent(town: Deployment) -> int:
+    return town.service().dataset("people").spent_nano
+
+
+def remaining(town: Deployment, name: str) -> int:
+    return town.service().dataset(name).remaining_nano
+
+
+def test_the_same_people_pay_for_every_dataset_that_they_are_in(town: Deployment) -> None:
+    join(town, "more", records_per_person=2)
+    first = ask(town, "people", 40)
+    second = ask(town, "more", 40)
+    assert second.charged_nano == pytest.approx(2 * first.charged_nano, rel=1e-6)
+    total = first.charged_nano + second.charged_nano
+    assert spent(town) == total
+    assert remaining(town, "people") == remaining(town, "more") == 10**9 - total
+    with pytest.raises(BudgetExhaustedError):
+        ask(town, "more", 8)
+
+
+def test_other_people_pay_for_their_own_dataset_alone(town: Deployment) -> None:
+    """Partitions over time: each month its own people, one budget for everybody."""
+    join(town, "may", disjoint_from="people")
+    join(town, "june", disjoint_from="may")
+    costs = [
+        ask(town, name, length).charged_nano
+        for name, length in (("people", 20), ("may", 10), ("june", 40))
+    ]
+    assert spent(town) == max(costs) == costs[1]
+    left = [remaining(town, name) for name in ("people", "may", "june")]
+    assert left == [10**9 - cost for cost in costs]
+    # A dataset of the same people as all of them comes on top of the dearest.
+    join(town, "all")
+    fourth = ask(town, "all", 20)
+    assert spent(town) == costs[1] + fourth.charged_nano
+    assert remaining(town, "june") == 10**9 - costs[2] - fourth.charged_nano
+
+
+def test_people_are_other_people_within_one_population_only(town: Deployment) -> None:
+    join(town, "abroad", population="city")
+    with pytest.raises(ConfigError, match="`disjoint_from`"):
+        join(town, "may", disjoint_from="abroad")
+    with pytest.raises(QServerError):
+        join(town, "may", disjoint_from="nothing")
+    assert set(Store.open(town.settings).datasets()) == {"people", "abroad"}
+
+
+def test_a_detached_partition_leaves_what_its_people_lost(town: Deployment) -> None:
+    join(town, "may", disjoint_from="people")
+    cost = ask(town, "may", 20).charged_nano
+    detach("may", settings=town.settings, registry=town.registry)
+    assert (spent(town), remaining(town, "people")) == (cost, 10**9)
+    assert ask(town, "people", 40).charged_nano > 0
+    assert spent(town) == cost
+
+
+def test_workers_of_two_datasets_never_pass_the_common_limit(
+    tmp_path: Path, store_url: str
+) -> None:
+    """Two threads spend on two datasets at once; the lease and the version keep the sum."""
+    town = Deployment.make(tmp_path, store_url, limit="0.5")
+    join(town, "more", limit=Fraction(1, 2))
+    service = town.service()
+    jobs = []
+    for age in range(20, 30):
+        for name in ("people", "more"):
+            query = service.parse(name, {"where": {"age": {"below": age + 1}}})
+            found = service.ask(name, query, Requirement(50, 0.95), wait_s=0)
+            assert isinstance(found, JobStatus)
+            jobs.append(found.id)
+    _in_parallel(lambda: _work_off_all(town))
+    states = [service.job(job).state for job in jobs]
+    assert set(states) == {"done", "failed"}
+    shares = [
+        Store.open(town.settings).stamp(Store.open(town.settings).meta(name)).spent_snapshot_nano
+        for name in ("people", "more")
+    ]
+    assert sum(shares) == spent(town) <= 5 * 10**8
+    assert spent(town) > 3 * 10**8
+
+
+def _work_off_all(town: Deployment) -> None:
+    spender, writer = town.spender(), town.writer()
+    consumer = threading.current_thread().name
+    while True:
+        taken = writer.queue.take(["town"], consumer=consumer, block_ms=1)
+        if taken is None:
+            return
+        lease = None
+        while lease is None:
+            lease = writer.acquire("town")
+        try:
+            spender.settle(lease)
+            spender.work(lease, taken)
+        finally:
+            writer.release(lease)
+
+
+def _in_parallel(work: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_an_enforced_k_is_shown_as_verified_and_holds_after_a_restart(town: Deployment) -> None:
+    rows = "".join(f"{i % 100},{age},{sex}\n" for i, (age, sex) in enumerate(ROWS))
+    data = town.settings.state_dir / "owned.csv"
+    data.write_text("who,age,sex\n" + rows)
+    meta = join(town, "owned", data=data, records_per_person=2, person_column="who")
+    status = town.service().dataset("owned")
+    assert (status.records_per_person, status.records_verified) == (2, True)
+    assert meta.has_null_cell
+    kept = [
+        town.trusted().tables[meta.snapshot].answer(total_query(PEOPLE.sizes)) for _ in range(2)
+    ]
+    assert kept == [200, 200]
+    answer = ask(town, "owned", 40)
+    declared = ask(town, "people", 40)
+    assert answer.charged_nano == pytest.approx(2 * declared.charged_nano, rel=1e-6)
+
+
+def test_the_total_is_no_free_row_where_persons_may_lack_records(town: Deployment) -> None:
+    one = join(town, "declared", population="a", relation="replace-one")
+    assert Store.open(town.settings).stamp(one).n_shown == 1
+    owned = town.settings.state_dir / "owned.csv"
+    owned.write_text("who,age,sex\n1,20,Male\n,21,Male\n")
+    three = join(
+        town, "third", population="c", relation="replace-one", data=owned, person_column="who"
+    )
+    assert Store.open(town.settings).stamp(three).n_shown == 0
