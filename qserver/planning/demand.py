@@ -34,14 +34,12 @@ class Demand:
     Args:
         wanted: requirements that matter.
         alone: what own rows alone would have cost.
-        rent_nano: what was spent without tables, by class of precision.
         stars: the latest base, by class of precision and finest level.
     """
 
     wanted: Wanted = field(default_factory=Wanted)
     seen: SeenPredicates = field(default_factory=SeenPredicates)
     alone: OwnRowsAlone = field(default_factory=OwnRowsAlone)
-    rent_nano: dict[int, int] = field(default_factory=dict)
     stars: dict[tuple[int, int], Star] = field(default_factory=dict)
 
     def with_want(self, want: Want) -> Wanted:
@@ -49,10 +47,6 @@ class Demand:
         wanted = self.wanted.copy()
         _remember(wanted, self.seen.copy(), want)
         return wanted
-
-    def rented(self, octave: int) -> int:
-        """What was spent without tables in this class of precision and looser ones."""
-        return sum(r for o, r in self.rent_nano.items() if o <= octave)
 
     def alone_nano(self, bought: Bought, query: Primitive, want: Want) -> int:
         """What own rows alone would have cost, this question's too."""
@@ -76,8 +70,6 @@ class Demand:
                 self.stars[fitted.octave, fitted.depth] = star
                 if fitted.depth == depth_of(bought):
                     calibrate(bought, star, self.wanted.up_to(fitted.octave))
-        if paid.kind != "blocks":
-            self.rent_nano[want.octave] = self.rent_nano.get(want.octave, 0) + paid.price_nano
         self._trim(bought, want.octave)
 
     def _count(self, paid: PaidQuestion, bought: Bought) -> None:

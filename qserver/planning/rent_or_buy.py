@@ -163,9 +163,7 @@ class _Proposal:
         alone = demand.alone_nano(self._bought, need.query, need.want)
         if self._is_due(alone):
             return inf
-        # Tighter questions that were rented leave no room for a base of looser ones.
-        tighter = sum(demand.rent_nano.values()) - demand.rented(need.want.octave)
-        return self._rule.ratio * (alone - tighter) - (self._bought.ledger.spent_nano - tighter)
+        return self._rule.ratio * alone - self._bought.ledger.spent_nano
 
     def _is_due(self, alone_nano: int) -> bool:
         """Whether own rows alone would have cost as much as the best base for everything."""
@@ -188,13 +186,10 @@ class _Proposal:
         # More requirements never make a base cheaper: where the old one allows a row, so does it.
         old = self._stars.get((octave, depth))
         least = 0.0 if old is None else self._rule.phi * self._worth_nano(old)
-        # What tighter questions cost says nothing of a base for this one.
-        rented = self._rule.demand.rented(octave) + row.price_nano
-        if fits and rented <= least:
+        if fits and row.spent_after_nano <= least:
             return None
         star = self._star(octave, depth)
-        least = self._rule.phi * self._worth_nano(star)
-        if fits and (rented <= least or not self._is_wasteful(star, row)):
+        if fits and not self._is_wasteful(star, row):
             return None
         if depth == self._depth:
             return self._need.whole(star)

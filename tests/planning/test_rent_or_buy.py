@@ -215,17 +215,6 @@ def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
     assert n_blocks > 0
 
 
-def test_a_tight_question_makes_no_room_for_a_base_of_loose_ones() -> None:
-    """Two questions on a fresh Adult: the second, a range of ages, is worth measuring only."""
-    snapshot = Snapshot(ADULT_SIZES)
-    women = {0: interval(74, 13, 23), 7: interval(2, 0, 1)}
-    first = primitive(linear_query(ADULT_SIZES, [(1, women)]))
-    snapshot.ask(first, Requirement(100.0, 0.95))
-    ages = primitive(linear_query(ADULT_SIZES, [(1, {0: interval(74, 20, 40)})]))
-    direct = rents(snapshot, ages, Requirement(400.0, 0.95))
-    assert snapshot.ask(ages, Requirement(400.0, 0.95)).price_nano <= direct.price_nano
-
-
 def test_rows_of_what_blocks_leave_are_rented_and_their_answers_stay_free() -> None:
     """Ranges on 60 values; every rounded answer is stored, and checked after each later spend."""
     generator = random.Random(3)
