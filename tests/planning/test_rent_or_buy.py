@@ -9,7 +9,6 @@ from itertools import count
 
 import numpy as np
 import pytest
-from benchmarks.streams import ADULT_SIZES
 from benchmarks.synthetic_noise import Snapshot
 
 from qserver.charge import NANO, Relation
