@@ -8,8 +8,10 @@ like depends on it, never whether an answer is right.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from qserver.inference.lattice.pattern import Components, Pattern, PatternTerm
+from qserver.product_partition import MAX_TABLE_CELLS
 from qserver.weights import Weights
 
 MAX_SEEN = 64
@@ -30,7 +32,7 @@ class SeenPredicates:
     def combined_with(self, pattern: Pattern) -> list[Pattern]:
         """Take in the query's predicates; some recombinations over its scope.
 
-        None for a query of several terms.
+        None for a query of several terms, nor any that takes a table of too many cells.
         """
         if pattern.query is None or len(pattern.terms) != 1:
             return []
@@ -42,7 +44,8 @@ class SeenPredicates:
             if len(seen) > MAX_SEEN:
                 del seen[next(iter(seen))]
         self.count += 1
-        return [self._recombined(pattern, term, stride) for stride in _STRIDES if term.axes]
+        found = [self._recombined(pattern, term, stride) for stride in _STRIDES if term.axes]
+        return [other for other in found if _has_tables(other)]
 
     def _recombined(self, pattern: Pattern, term: PatternTerm, stride: int) -> Pattern:
         axes = {}
@@ -50,3 +53,12 @@ class SeenPredicates:
             seen = list(self.by_axis[axis].values())
             axes[axis] = seen[(self.count * (1 + i) * stride + 7 * i) % len(seen)]
         return Pattern(pattern.lattice, (replace(term, axes=axes),), None)
+
+
+def _has_tables(pattern: Pattern) -> bool:
+    """Whether every component of the row has a block of no more cells than a table may have."""
+    chains = pattern.lattice.chains
+    return all(
+        prod(int(chains[a].is_real[level].sum()) for a, level in j) <= MAX_TABLE_CELLS
+        for j in pattern.energies
+    )

@@ -20,6 +20,7 @@ MAX_COMPONENTS = 512
 _CALIBRATIONS = 3
 _CALIBRATED = 12
 _BINDING = 0.6
+_REACHED = 1e30
 _OFF = 0.02
 _WORTH = 0.01
 
@@ -143,6 +144,8 @@ def _calibrate(
     """Compare the requirements that bind with the exact tail; whether any was far off."""
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
     blocks, use = Blocks(bought.lattice, used), problem.uses(alphas)
-    binding = [i for i in np.argsort(-use)[:_CALIBRATED] if use[i] > _BINDING]
+    # A base that was written down on another lattice may not reach every one.
+    reached = np.flatnonzero((use > _BINDING) & (use < _REACHED))
+    binding = reached[np.argsort(-use[reached])[:_CALIBRATED]]
     changes = [wants[i].calibrate(blocks) for i in binding]
     return any(abs(c - 1.0) > _OFF for c in changes)
