@@ -31,8 +31,8 @@ class Settings:
         wait_s: how long a question waits for its answer before it becomes a job, in seconds.
         max_body_bytes: size limit of a request's body.
         max_queue: questions that may wait for a worker in one population.
-        slot_ms: a measured answer is published on the next multiple of this many milliseconds
-            after its job was begun, so that its time tells nothing about the data.
+        slot_ms: counting and sampling together take a whole multiple of this many milliseconds,
+            so that an answer's time tells nothing about the data. Longer than a scan takes.
         lease_ms: how long a worker may hold a population without renewing.
         replicas: replicas that must hold a charge before a draw, and an answer before it is shown.
         durable_timeout_ms: how long a write may take to become durable.

@@ -13,7 +13,9 @@ from worker.mechanism import release, release_refined
 from worker.randomness import Entropy
 from worker.tables import Tables
 
-_CELLS_PER_SLOT = 256
+_NEW_PER_SLOT = 64
+"""New answers that one slot has room for; a refinement takes three times as long to draw."""
+_REFINED_AS_NEW = 3
 
 
 def draw_all(
@@ -105,17 +107,26 @@ def draw_table(
 
 
 def slot_wait_s(elapsed_s: float, planned: Sequence[Planned], *, slot_s: float) -> float:
-    """How long to wait before publishing, until the next multiple of the slot since the begin.
+    """How long to wait until counting and sampling have taken a whole number of slots.
 
-    What a draw takes spreads with the number of cells drawn, so the slot of a plan grows with it:
-    one slot for every 256 cells begun. That number is public.
+    What a draw takes grows with the answers drawn, and spreads with their noise, so a plan's slot
+    grows with them: one slot for every 64 new answers begun, or 21 refined ones. Both numbers are
+    public. A slot must hold the whole draw: a draw that ends near a slot's end would tell.
 
     Args:
-        elapsed_s: seconds since the job was begun.
+        elapsed_s: seconds since counting was begun.
         slot_s: the slot of a few answers, in seconds; 0 for none.
     """
     if slot_s <= 0:
         return 0.0
-    n_cells = sum(1 if isinstance(p, PlannedRow) else p.partition.n_cells for p in planned)
-    slot_s *= math.ceil(n_cells / _CELLS_PER_SLOT)
-    return max(0.0, math.ceil(elapsed_s / slot_s) * slot_s - elapsed_s)
+    slot_s *= math.ceil(sum(map(_as_new, planned)) / _NEW_PER_SLOT)
+    n_slots = max(1, math.ceil(elapsed_s / slot_s))
+    return max(0.0, n_slots * slot_s - elapsed_s)
+
+
+def _as_new(planned: Planned) -> int:
+    """New answers that take as long to draw as these."""
+    if isinstance(planned, PlannedRow):
+        return _REFINED_AS_NEW if planned.old_alpha_nano else 1
+    refined = planned.old_alpha_nano > 0 or bool(planned.sources)
+    return planned.partition.n_cells * (_REFINED_AS_NEW if refined else 1)

@@ -92,7 +92,6 @@ class Spender:
         self._wall_clock = wall_clock
         self._replicas: dict[str, Replica] = {}
         self._trails = Trails(reader, trusted.journals)
-        self._begun = 0.0
 
     def settle(self, lease: Lease) -> None:
         """Finish or burn every open reservation; refuse a store that knows less than the journal.
@@ -126,7 +125,6 @@ class Spender:
             StoreError: the store failed or the lease passed on; the job stays open and its
                 reservation, if any, is settled by the next holder of the lease.
         """
-        self._begun = self._clock()
         try:
             record = self._reader.job(taken.job)
         except NotFoundError:
@@ -212,7 +210,6 @@ class Spender:
             raise MeasurementError from None
         if not self._journal_release(lease, reservation, indices):
             raise MeasurementError
-        self._keep_slot(reservation.planned)
         self._finish(lease, reservation, indices, entry=taken.entry)
 
     def _reserve(
@@ -239,10 +236,16 @@ class Spender:
     ) -> list[tuple[int, ...]]:
         """Released lattice indices per row and table; truth and noise live in this call only.
 
+        It takes a whole number of slots, also where it fails.
+
         Args:
             live: what is in force; it takes in what is drawn.
         """
-        return draw_all(planned, private=table, live=live, entropy=self._trusted.entropy)
+        begun = self._clock()
+        try:
+            return draw_all(planned, private=table, live=live, entropy=self._trusted.entropy)
+        finally:
+            self._keep_slot(begun, planned)
 
     def _journal_release(
         self, lease: Lease, reservation: Reservation, indices: Sequence[Sequence[int]]
@@ -250,15 +253,16 @@ class Spender:
         """Write the released answers down; False when the reservation was burnt meanwhile."""
         return write_released(self._trusted.journals[lease.population], reservation, indices)
 
-    def _keep_slot(self, planned: Sequence[Planned]) -> None:
-        """Wait for the next multiple of the slot since the job was begun.
+    def _keep_slot(self, begun: float, planned: Sequence[Planned]) -> None:
+        """Wait until a whole number of slots has passed since counting was begun.
 
-        What went before the draw takes its time from public facts; counting and sampling, which
-        might not, are rounded up with it.
+        Only counting and sampling may take their time from private data, so they alone are
+        rounded up. Rounding up a longer time would be weaker: whatever else takes a varying time,
+        a disk say, could carry a sum close to a slot's end, where a little more counting shows.
         """
         slot_s = self._settings.slot_ms / 1000
         if slot_s > 0:
-            self._pause(slot_wait_s(self._clock() - self._begun, planned, slot_s=slot_s))
+            self._pause(slot_wait_s(self._clock() - begun, planned, slot_s=slot_s))
 
     def _finish(
         self,

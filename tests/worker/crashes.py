@@ -32,8 +32,8 @@ STEPS = [
     ("_writer.reserve", 0),
     ("_writer.await_durable", 1),
     ("_measure", 1),
-    ("_journal_release", 1),
     ("_keep_slot", 1),
+    ("_journal_release", 1),
     ("_writer.publish", 1),
     ("_writer.acknowledge", 1),
 ]

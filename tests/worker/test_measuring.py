@@ -146,14 +146,25 @@ def test_refined_cells_have_the_noise_of_the_new_alpha_and_follow_the_old() -> N
 
 
 @pytest.mark.parametrize(
-    ("n_cells", "elapsed_ms", "wait_ms"),
-    [(1, 12, 3), (256, 12, 3), (257, 12, 8), (256, 15, 0), (1024, 12, 8), (1024, 21, 19)],
+    ("n_cells", "old", "elapsed_ms", "wait_ms"),
+    [
+        (1, 0, 0, 5),
+        (1, 0, 12, 3),
+        (64, 0, 12, 3),
+        (65, 0, 12, 8),
+        (64, 0, 15, 0),
+        (256, 0, 12, 8),
+        (256, 0, 21, 19),
+        (21, OLD, 12, 3),
+        (22, OLD, 12, 8),
+    ],
 )
-def test_the_slot_grows_with_the_cells_that_are_drawn(
-    n_cells: int, elapsed_ms: float, wait_ms: float
+def test_the_slot_grows_with_the_answers_that_are_drawn(
+    n_cells: int, old: int, elapsed_ms: float, wait_ms: float
 ) -> None:
-    """A slot of 5 ms: a multiple of 5, of 10 from 257 cells on, of 20 for 1,024."""
-    table = PlannedTable(product_partition((n_cells + 1,), {0: cells_of(n_cells)}), NEW, G)
+    """A slot of 5 ms: a multiple of 5, of 10 from 65 cells on, of 20 for 256; refined, thrice."""
+    partition = product_partition((n_cells + 1,), {0: cells_of(n_cells)})
+    table = PlannedTable(partition, NEW, G, 0 if old else None, old)
     found = slot_wait_s(elapsed_ms / 1000, (table,), slot_s=0.005)
     assert found == pytest.approx(wait_ms / 1000, abs=1e-12)
     assert slot_wait_s(elapsed_ms / 1000, (table,), slot_s=0) == 0

@@ -156,7 +156,7 @@ def test_a_crash_at_any_step_of_a_refinement_loses_the_difference_at_worst(
     town.work_off()
     status = town.service().job(found.id)
     reserved = charged or (step == "_writer.reserve" and after)
-    drawn = step in ("_keep_slot", "_writer.publish", "_writer.acknowledge") or (
+    drawn = step in ("_writer.publish", "_writer.acknowledge") or (
         step == "_journal_release" and after
     )
     new = sum(charges(town)[:2])

@@ -257,7 +257,7 @@ def test_a_crash_at_any_step_publishes_what_was_journalled_or_burns_it(
     by_hand.work_off(raised, beside, rows=(row,))
     status = town.service().job(job)
     reserved = charged or (step == "_writer.reserve" and after)
-    drawn = step in ("_keep_slot", "_writer.publish", "_writer.acknowledge") or (
+    drawn = step in ("_writer.publish", "_writer.acknowledge") or (
         step == "_journal_release" and after
     )
     journal = town.registry.journal("town", create=False)
