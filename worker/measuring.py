@@ -106,20 +106,28 @@ def draw_table(
     )
 
 
-def slot_wait_s(elapsed_s: float, planned: Sequence[Planned], *, slot_s: float) -> float:
-    """How long to wait until counting and sampling have taken a whole number of slots.
+def slot_of(planned: Sequence[Planned], *, slot_s: float) -> float:
+    """Seconds that counting and sampling for a plan are rounded up to a multiple of.
 
     What a draw takes grows with the answers drawn, and spreads with their noise, so a plan's slot
     grows with them: one slot for every 64 new answers begun, or 21 refined ones. Both numbers are
     public. A slot must hold the whole draw: a draw that ends near a slot's end would tell.
 
     Args:
+        slot_s: the slot of a few answers, in seconds.
+    """
+    return slot_s * math.ceil(sum(map(_as_new, planned)) / _NEW_PER_SLOT)
+
+
+def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
+    """How long to wait until counting and sampling have taken a whole number of slots.
+
+    Args:
         elapsed_s: seconds since counting was begun.
-        slot_s: the slot of a few answers, in seconds; 0 for none.
+        slot_s: the plan's slot, in seconds; 0 for none.
     """
     if slot_s <= 0:
         return 0.0
-    slot_s *= math.ceil(sum(map(_as_new, planned)) / _NEW_PER_SLOT)
     n_slots = max(1, math.ceil(elapsed_s / slot_s))
     return max(0.0, n_slots * slot_s - elapsed_s)
 

@@ -41,7 +41,7 @@ from worker.arbiter import released_or_burnt, write_burnt, write_released, write
 from worker.charging import charges_of, reservation_of
 from worker.journal import Journal
 from worker.live import Live
-from worker.measuring import draw_all, slot_wait_s
+from worker.measuring import draw_all, slot_of, slot_wait_s
 from worker.randomness import Entropy
 from worker.tables import Tables
 from worker.trail import Payment, Trails
@@ -260,9 +260,13 @@ class Spender:
         rounded up. Rounding up a longer time would be weaker: whatever else takes a varying time,
         a disk say, could carry a sum close to a slot's end, where a little more counting shows.
         """
-        slot_s = self._settings.slot_ms / 1000
-        if slot_s > 0:
-            self._pause(slot_wait_s(self._clock() - begun, planned, slot_s=slot_s))
+        if self._settings.slot_ms == 0:
+            return
+        slot_s = slot_of(planned, slot_s=self._settings.slot_ms / 1000)
+        elapsed_s = self._clock() - begun
+        if elapsed_s > slot_s:
+            self._log.warning("counting and sampling took longer than their slot: make it longer")
+        self._pause(slot_wait_s(elapsed_s, slot_s=slot_s))
 
     def _finish(
         self,

@@ -19,7 +19,7 @@ from qserver.query import LinearQuery
 from tests.statistical.test_noise import SeededEntropy
 from worker import measuring
 from worker.live import Live, Origin
-from worker.measuring import draw_all, draw_table, slot_wait_s
+from worker.measuring import draw_all, draw_table, slot_of, slot_wait_s
 from worker.randomness import SystemEntropy
 
 G = Fraction(1, 1 << 20)
@@ -165,9 +165,9 @@ def test_the_slot_grows_with_the_answers_that_are_drawn(
     """A slot of 5 ms: a multiple of 5, of 10 from 65 cells on, of 20 for 256; refined, thrice."""
     partition = product_partition((n_cells + 1,), {0: cells_of(n_cells)})
     table = PlannedTable(partition, NEW, G, 0 if old else None, old)
-    found = slot_wait_s(elapsed_ms / 1000, (table,), slot_s=0.005)
-    assert found == pytest.approx(wait_ms / 1000, abs=1e-12)
-    assert slot_wait_s(elapsed_ms / 1000, (table,), slot_s=0) == 0
+    slot_s = slot_of((table,), slot_s=0.005)
+    assert slot_wait_s(elapsed_ms / 1000, slot_s=slot_s) == pytest.approx(wait_ms / 1000, abs=1e-12)
+    assert slot_wait_s(elapsed_ms / 1000, slot_s=0) == 0
 
 
 def cells_of(n: int) -> list[int]:

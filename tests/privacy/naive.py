@@ -1,0 +1,81 @@
+"""A trusted side that takes its time from private data, to show what the slot hides.
+
+`python -m tests.privacy.naive` is the worker's own loop with these parts in place of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from qserver.config import Settings
+from qserver.product_partition import ProductPartition
+from qserver.query import LinearQuery
+from worker.loop import Loop, load
+from worker.randomness import Entropy, SystemEntropy
+from worker.registry import Registry
+from worker.tables import Tables
+
+PER_RECORD_S = 2e-3
+PER_COIN_S = 500e-6
+Spend = Callable[[float], None]
+
+
+class NaiveTables:
+    """Counts by an index: only the records that match cost time."""
+
+    def __init__(self, private: Tables, spend: Spend) -> None:
+        self._private = private
+        self._spend = spend
+
+    def answer(self, query: LinearQuery) -> Fraction:
+        truth = self._private.answer(query)
+        self._spend(PER_RECORD_S * float(truth))
+        return truth
+
+    def counts(self, partition: ProductPartition) -> list[int]:
+        truths = self._private.counts(partition)
+        self._spend(PER_RECORD_S * sum(truths))
+        return truths
+
+
+class NaiveEntropy:
+    """A slow source of coins: the larger the noise, the more of them are tossed."""
+
+    def __init__(self, source: Entropy, spend: Spend) -> None:
+        self._source = source
+        self._spend = spend
+
+    def uniform_below(self, n: int) -> int:
+        self._spend(PER_COIN_S)
+        return self._source.uniform_below(n)
+
+    def bernoulli(self, p: Fraction) -> bool:
+        self._spend(PER_COIN_S)
+        return self._source.bernoulli(p)
+
+
+def busy(seconds: float) -> None:
+    """Keep the processor for so long."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def main() -> None:
+    """Work until stopped."""
+    settings = Settings.from_environment()
+    log = logging.getLogger("qserver.tests.naive")
+    trusted = load(Registry(settings.state_dir), log=log).trusted
+    tables = {snapshot: NaiveTables(t, busy) for snapshot, t in trusted.tables.items()}
+    slow = replace(trusted, tables=tables, entropy=NaiveEntropy(SystemEntropy(), busy))
+    Loop(settings=settings, trusted=slow, log=log).run()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    main()

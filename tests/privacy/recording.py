@@ -1,0 +1,121 @@
+"""The worker's own loop, with a note of every secret that passes through it.
+
+`python -m tests.privacy.recording` writes each true count, each noise sample and each number drawn
+on the way to one into the file that `QSERVER_TEST_SECRETS` names, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from qserver.charge import NANO
+from qserver.config import Settings
+from qserver.history import TableMeasurement
+from qserver.lattice import lattice_step
+from qserver.paid import PaidQuestion
+from qserver.plan import PlannedTable
+from qserver.planning.planner import Plan
+from qserver.primitive import Primitive, primitive
+from qserver.replica import Replica
+from qserver.requirement import Requirement
+from tests.statistical.test_noise import SeededEntropy
+from tests.worker.by_hand import BY_SEX, charges_by_hand
+from worker import measuring, mechanism
+from worker.cli import _log
+from worker.loop import Loop, load
+from worker.registry import Registry
+
+SECRETS = "QSERVER_TEST_SECRETS"
+LIMIT = 10**6
+TABLES_AT = 0.8
+TABLE_ALPHA = 3 * 10**6
+FATAL = 90_001
+"""A count on which the sampler fails, with a message that tells it."""
+
+
+def record(file: TextIO) -> None:
+    """Have the worker note, for each answer drawn, its truth, its noise and what it released."""
+    samplers = {"release": measuring.release, "release_refined": measuring.release_refined}
+    geometric = mechanism.geometric
+
+    def noting(name: str) -> Any:
+        def sampler(truth: Any, **rest: Any) -> int:
+            if truth == FATAL:
+                raise ValueError(f"the count is {truth}, and it must not be told")
+            released = samplers[name](truth, **rest)
+            true_index = int(truth / rest["step"])
+            found = {
+                "truth": int(truth),
+                "true_index": true_index,
+                "noise_index": released - true_index,
+                "noise": float((released - true_index) * rest["step"]),
+                "released": released,
+            }
+            file.write(json.dumps(found) + "\n")
+            file.flush()
+            return released
+
+        return sampler
+
+    def noting_geometric(gamma: Any, entropy: Any) -> int:
+        found = geometric(gamma, entropy)
+        file.write(json.dumps({"part": found}) + "\n")
+        return found
+
+    measuring.release = noting("release")
+    measuring.release_refined = noting("release_refined")
+    mechanism.geometric = noting_geometric
+
+
+def buy_tables() -> None:
+    """Have questions at confidence `TABLES_AT` measure or raise a table."""
+    plan_by_itself = Replica.plan
+
+    def plan(replica: Replica, query: Primitive, requirement: Requirement) -> Plan:
+        if requirement.confidence != TABLES_AT:
+            return plan_by_itself(replica, query, requirement)
+        found = [m for m in replica.measurements if isinstance(m, TableMeasurement)]
+        step = lattice_step(
+            primitive(BY_SEX.row(0)).unit, limit_nano=LIMIT * NANO, records_per_person=1
+        )
+        table = PlannedTable(BY_SEX, TABLE_ALPHA, step)
+        if found:
+            alpha = found[0].alpha_nano
+            table = PlannedTable(BY_SEX, 2 * alpha, found[0].step, found[0].id, alpha)
+        after = replica.ledger.spent_after(charges_by_hand((), (table,)))
+        price = after - replica.ledger.spent_nano
+        asked = PaidQuestion(query.row, requirement.half_width, TABLES_AT, "blocks", price)
+        return Plan("blocks", (), price, after, None, (), (table,), (asked,))
+
+    Replica.plan = plan  # type: ignore[method-assign]
+
+
+def notes(path: Path) -> Iterator[dict[str, Any]]:
+    """What was noted."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def main() -> None:
+    """Work until the process is ended."""
+    settings = Settings.from_environment()
+    registry = Registry(settings.state_dir)
+    log: logging.Logger = _log(registry)
+    with Path(os.environ[SECRETS]).open("w", encoding="utf-8") as file:
+        record(file)
+        buy_tables()
+        trusted = replace(load(registry, log=log).trusted, entropy=SeededEntropy())
+        loop = Loop(settings=settings, trusted=trusted, log=log)
+        sys.stderr.write("recording worker ready\n")
+        loop.run()
+
+
+if __name__ == "__main__":
+    main()
