@@ -1,0 +1,76 @@
+"""What the owner changed is in the audit log, and the log still adds up across all of it."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from qserver.audit_check import AuditExport, Check, check_export
+from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.store import Store
+from tests.deployment import LOG, PEOPLE, Deployment
+from worker.attach import AttachRequest, attach
+from worker.doctor import examine
+from worker.rotate import RotateRequest, rotate
+from worker.top_up import top_up
+
+YOUNG = {"age": {"below": 25}}
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    """Spends before and after two rotations, a partition and a top-up."""
+    town = Deployment.make(tmp_path, store_url)
+    town.ask(YOUNG, length=30, by="ann")
+    for disjoint in (False, True):
+        rotate(
+            RotateRequest("people", town.data, disjoint),
+            settings=town.settings,
+            registry=town.registry,
+            progress=lambda _text: None,
+            log=LOG,
+        )
+        town.ask(YOUNG, length=40, by="ann")
+    request = AttachRequest("may", town.data, PEOPLE, Fraction(1), "add-remove", "town", 1)
+    quiet = {"registry": town.registry, "progress": lambda _text: None}
+    attach(request, settings=town.settings, **quiet)  # type: ignore[arg-type]
+    top_up("town", Fraction(2), settings=town.settings, registry=town.registry)
+    town.ask(YOUNG, length=10, by="ann")
+    return town
+
+
+def checks(town: Deployment) -> list[Check]:
+    return check_export(AuditExport.read(Store.open(town.settings).audit))
+
+
+def test_every_change_is_logged_and_the_log_adds_up(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    assert [c for c in checks(town) if not c.ok] == []
+    changes = [json.loads(text) for text in redis_client.lrange(AUDIT, 0, -1)]
+    assert [c["kind"] for c in changes] == [*["dataset attached"] * 4, "limit raised"]
+    assert [("replaces" in c) for c in changes] == [False, True, True, False, False]
+    assert (changes[-1]["before"], changes[-1]["limit"]) == (10**9, 2 * 10**9)
+    assert all(f.ok for f in examine(town.registry, town.settings) if "BLAS" not in f.check)
+
+
+@pytest.mark.parametrize("field", ["spent", "limit"])
+def test_a_ledger_that_was_changed_does_not_add_up(
+    town: Deployment, redis_client: StoreClient, field: str
+) -> None:
+    redis_client.hincrby(Keys("town").ledger, field, 1)
+    assert [c.ok for c in checks(town)].count(False) == 1
+
+
+def test_one_payer_of_everything_has_spent_what_the_population_has(town: Deployment) -> None:
+    """Cohorts of other people count once in an analyst's own ledger too."""
+    log = Store.open(town.settings).audit
+    own = OwnLedger(attached_metas(log.changes()))
+    own.extend(map(ChargeEntry.of, log.charges("town")))
+    spent = log.ledger("town").spent_nano
+    assert own.spent_nano == spent < sum(log.ledger("town").spent_by_snapshot.values())
