@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.errors import BusyError, JournalError
+from qserver.errors import BusyError, JournalError, StaleVersionError
 from qserver.storage.records import DatasetMeta
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
@@ -65,6 +65,7 @@ def rotate(
         PrivateDataError: the file cannot be read as the domain says.
         NotFoundError: there is no such dataset.
         StoreBehindError: the journal knows of spending that the store does not.
+        StaleVersionError: the dataset was rotated by somebody else meanwhile.
         BusyError: a worker held the population all the time.
     """
     rotation = _Rotation(request, settings, registry, log)
@@ -95,8 +96,6 @@ class _Rotation:
         self._reader = Store.open(settings, role="worker-reader")
         self.writer = SpendingStore.open(settings)
         self.old = self._reader.meta(request.name)
-        # What an earlier rotation left half done is decided by the store.
-        registry.settle(request.name, snapshot=self.old.snapshot)
         self._journal = registry.journal(self.old.population, create=False)
 
     def read(self) -> None:
@@ -119,7 +118,15 @@ class _Rotation:
         raise BusyError("A worker holds the population. Rotate the dataset again later.")
 
     def settle(self, lease: Lease) -> None:
-        """Bring every job that was charged to its end: its snapshot will not be served again."""
+        """Bring every job that was charged to its end: its snapshot will not be served again.
+
+        Raises:
+            StaleVersionError: the dataset was rotated by somebody else meanwhile.
+        """
+        if self._reader.meta(self.old.name).snapshot != self.old.snapshot:
+            raise StaleVersionError("The dataset moved on meanwhile. Rotate it again.")
+        # What an earlier rotation left half done is decided by the store.
+        self._registry.settle(self.old.name, snapshot=self.old.snapshot)
         spender = Spender(
             reader=self._reader,
             writer=self.writer,

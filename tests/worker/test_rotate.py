@@ -14,6 +14,7 @@ from qserver.errors import (
     DisclosureGuardError,
     NotFoundError,
     PrivateDataError,
+    StaleVersionError,
 )
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
@@ -215,6 +216,24 @@ def test_a_rotation_that_dies_at_any_step_leaves_one_whole_snapshot_or_the_other
     assert names == [again.snapshot]
     assert town.ask(YOUNG, length=60).source == "measured"
     assert len(town.service().dataset("people").earlier_snapshots) == 1 + is_new
+
+
+def test_of_two_rotations_at_once_one_holds_and_the_other_is_refused(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second reads its file, and meanwhile the first is done from end to end."""
+    done: list[DatasetMeta] = []
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.undo()
+        done.append(turn(town, name="first.csv"))
+        return town.writer().acquire("town")
+
+    monkeypatch.setattr(SpendingStore, "acquire", first)
+    with pytest.raises(StaleVersionError):
+        turn(town, name="second.csv")
+    assert [e.snapshot for e in town.registry.entries().values()] == [done[0].snapshot]
+    assert town.ask(YOUNG, length=40).source == "measured"
 
 
 def test_a_rotation_of_nothing_or_by_nothing_changes_nothing(town: Deployment) -> None:
