@@ -1,4 +1,4 @@
-"""The exception tree; imports nothing of the project.
+"""The exception tree; imports nothing of the project but how values are shown.
 
 QServerError
 ├── InputError                    the caller's input is wrong; names the field
@@ -45,13 +45,10 @@ shows a true count, a row, or anything computed from them.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
-_MAX_NAME = 120
+from qserver.shown import printable, short_text
 
 
 class QServerError(Exception):
@@ -74,16 +71,16 @@ class InputError(QServerError):
     code = "invalid_input"
 
     def __init__(self, name: str, condition: str, value: object = ..., *, hint: str = "") -> None:
-        self.name = _printable(name)
+        self.name = printable(name)
         self.condition = condition
         self.hint = hint
-        shown = "" if value is ... else f", got {_short(value)}"
+        shown = "" if value is ... else f", got {short_text(value)}"
         super().__init__(f"`{self.name}` must {condition}{shown}." + (f" {hint}" if hint else ""))
 
     def under(self, prefix: str) -> InputError:
         """The same error, its field placed below `prefix`."""
         moved = type(self).__new__(type(self))
-        moved.name = _printable(f"{prefix}.{self.name}" if self.name else prefix)
+        moved.name = printable(f"{prefix}.{self.name}" if self.name else prefix)
         moved.condition = self.condition
         moved.hint = self.hint
         text = str(self).replace(f"`{self.name}`", f"`{moved.name}`", 1)
@@ -123,7 +120,7 @@ class NotFoundError(QServerError):
     def __init__(self, kind: str, name: str) -> None:
         self.kind = kind
         self.name = name
-        super().__init__(f"No {kind} is called {_short(name)}.")
+        super().__init__(f"No {kind} is called {short_text(name)}.")
 
 
 class NotEstimableError(QServerError):
@@ -396,43 +393,3 @@ class NotDoneError(QServerError):
     """The time passed before the answer was there; its job goes on."""
 
     code = "not_done"
-
-
-class _Shortener(reprlib.Repr):
-    """`repr` of what a stranger sent: bounded in depth, in items and in digits."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict = 3, 8, 8, 8
-        self.maxstring = self.maxlong = self.maxother = 80
-
-    def repr_int(self, x: int, level: int) -> str:
-        """The digits of `x`, unless Python would refuse to write so many."""
-        if x.bit_length() > 4096:
-            return f"a whole number of {x.bit_length():,} bits"
-        return super().repr_int(x, level)
-
-    repr_long = repr_int
-
-    def repr_instance(self, x: object, level: int) -> str:  # noqa: ARG002 - the base's signature
-        """`repr(x)`, or its type alone where that fails."""
-        try:
-            # Decimals and fractions as a person writes them.
-            text = str(x) if isinstance(x, Decimal | Fraction) else repr(x)
-        except (ValueError, RecursionError):
-            return f"a {type(x).__name__}"
-        return text if len(text) <= self.maxother else text[: self.maxother - 3] + "..."
-
-
-_SHORTENER = _Shortener()
-
-
-def _short(value: object) -> str:
-    text = _SHORTENER.repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _printable(name: str) -> str:
-    """`name` on one line, without characters that a log or an encoder would trip over."""
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in name[:_MAX_NAME])
-    return shown if len(name) <= _MAX_NAME else shown[: _MAX_NAME - 3] + "..."
