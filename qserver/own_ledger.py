@@ -77,8 +77,13 @@ class OwnLedger:
         """Add entries in their order."""
         for _job, group in itertools.groupby(entries, key=lambda entry: entry.job):
             members = list(group)
-            for entry in members:
-                self._ledger(entry.snapshot).append(self._charge(entry))
+            for snapshot, own in itertools.groupby(members, key=lambda entry: entry.snapshot):
+                ledger, charges = self._ledger(snapshot), list(map(self._charge, own))
+                after = ledger.spent_after(charges)
+                ledger.extend(charges)
+                # What the allowance was checked against: on a wide domain, where the figure is a
+                # bound, adding the charges may give a looser one.
+                ledger.cap(after)
             self.n_charges += len(members)
             self.marks.append(Mark(members[-1].at, self.spent_nano))
 

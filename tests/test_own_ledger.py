@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from qserver.charge import AnyCharge
 from qserver.domain import Attribute, Domain
 from qserver.own_ledger import ChargeEntry, OwnLedger
 from qserver.storage.records import DatasetMeta, charge_json
-from tests.planning.losses_by_definition import Setting
+from tests.planning.losses_by_definition import WAYS, Setting, limits
 from tests.planning.table_losses_by_definition import greatest_loss, random_dues
 
 PAYERS = ("ann", "ben", "cyn")
@@ -45,26 +46,43 @@ def entry_of(charge: AnyCharge, *, job: int, by: str) -> ChargeEntry:
     return ChargeEntry.of(json.dumps({**plain, "job": str(job), "by": by}))
 
 
-@given(seed=st.integers(0, 2**32))
+@given(
+    seed=st.integers(0, 2**32),
+    way=st.sampled_from(list(WAYS)),
+    n_payers=st.integers(1, len(PAYERS)),
+)
+@example(seed=96, way="shifted", n_payers=1)
+@example(seed=19870, way="shifted", n_payers=1)
 @settings(max_examples=60, deadline=None)
-def test_an_own_ledger_is_the_greatest_loss_of_what_its_account_paid(seed: int) -> None:
+def test_an_own_ledger_is_the_greatest_loss_of_what_its_account_paid(
+    seed: int, way: str, n_payers: int
+) -> None:
     """A table's cells pay less where rows paid before, be they rows that somebody else paid."""
     setting, charges, _ = random_dues(seed, N_CHARGES)
     setting = replace(setting, null_cell=True)
     rng = random.Random(seed)
-    payers = [rng.choice(PAYERS) for _ in charges]
-    for payer in PAYERS:
-        ledger, paid = OwnLedger({"s": meta_of(setting)}), []
-        for job, (charge, by) in enumerate(zip(charges, payers, strict=True)):
-            if by != payer:
-                continue
-            after = ledger.spent_after("s", [charge])
-            ledger.extend([entry_of(charge, job=job, by=by)])
-            paid.append(charge)
-            greatest = greatest_loss(paid, setting)
-            assert after == ledger.spent_nano >= ceil(greatest)
-            if setting.relation == "add-remove":
-                assert ledger.spent_nano <= ceil(greatest + ROUNDING)
-        assert [mark.at for mark in ledger.marks] == [
-            j for j, by in enumerate(payers) if by == payer
-        ]
+    jobs: list[list[AnyCharge]] = []
+    while charges:
+        jobs.append([charges.pop(0) for _ in range(min(len(charges), rng.randint(1, 3)))])
+    payers = [rng.choice(PAYERS[:n_payers]) for _ in jobs]
+    with limits(**WAYS[way]):
+        for payer in PAYERS[:n_payers]:
+            own_jobs = [job for job, by in enumerate(payers) if by == payer]
+            check_own_ledger(setting, {job: jobs[job] for job in own_jobs}, payer, way)
+
+
+def check_own_ledger(
+    setting: Setting, jobs: Mapping[int, Sequence[AnyCharge]], payer: str, way: str
+) -> None:
+    """Job by job: what was foretold is what is spent, and it covers the greatest loss."""
+    ledger, paid = OwnLedger({"s": meta_of(setting)}), []
+    for job, charges in jobs.items():
+        after = ledger.spent_after("s", charges)
+        ledger.extend([entry_of(charge, job=job, by=payer) for charge in charges])
+        paid += charges
+        greatest = greatest_loss(paid, setting)
+        assert after == ledger.spent_nano >= ceil(greatest)
+        if setting.relation == "add-remove" and way != "shifted":
+            assert ledger.spent_nano <= ceil(greatest + ROUNDING)
+    assert [mark.at for mark in ledger.marks] == list(jobs)
+    assert ledger.n_charges == len(paid)
