@@ -115,7 +115,12 @@ def test_before_readiness_a_child_that_ended_is_a_failure_that_names_its_log() -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_a_request_to_stop_and_ends_a_wait(number: signal.Signals) -> None:
+def test_a_signal_is_a_request_to_stop_and_ends_a_wait(
+    number: signal.Signals, request: pytest.FixtureRequest
+) -> None:
+    # Whoever started the tests may have had hangups ignored.
+    inherited = signal.signal(number, signal.SIG_DFL)
+    request.addfinalizer(lambda: signal.signal(number, inherited))
     before = signal.getsignal(number)
     with StopSignals() as signals:
         sender = threading.Timer(0.05, os.kill, (os.getpid(), number))
