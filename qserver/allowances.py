@@ -15,7 +15,14 @@ from qserver.accounts import Allowance
 from qserver.answer import OwnPrice
 from qserver.charge import AnyCharge
 from qserver.errors import AllowanceExhaustedError
-from qserver.own_ledger import DAY_S, ChargeEntry, OwnLedger, attached_metas, check_allowance
+from qserver.own_ledger import (
+    DAY_S,
+    ChargeEntry,
+    OwnLedger,
+    attached_metas,
+    check_allowance,
+    own_spend,
+)
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.records import DatasetMeta
@@ -59,10 +66,9 @@ class Allowances:
         kept = self._get(asker)
         with kept.lock:
             kept.refresh(self._log, asker)
-            after = kept.ledger.spent_after(snapshot, charges)
-            return _own_price(
-                kept.ledger, allowance, spent_after_nano=after, at=int(self._wall_clock())
-            )
+            at = int(self._wall_clock())
+            after = own_spend(kept.ledger, allowance, snapshot=snapshot, charges=charges, at=at)
+            return _own_price(kept.ledger, allowance, spent_after_nano=after.spent_nano, at=at)
 
     def _get(self, asker: Asker) -> _KeptLedger:
         with self._lock:

@@ -42,6 +42,67 @@ class Answer:
     version: int
 
 
+JointMethod = Literal["exact", "union", "product", "sampled"]
+
+
+@dataclass(frozen=True)
+class Simultaneous:
+    """The confidence that all intervals of a workload hold at once, certified.
+
+    Args:
+        confidence: lower bound of the chance that all hold, in (0, 1].
+        method: `union` (the chances to miss add up to no more), `product` (the chances to hold
+            multiply to no less), `sampled` (a bound on random draws, whose own chance of being
+            false is counted) or `exact` (one interval in effect).
+    """
+
+    confidence: float
+    method: JointMethod
+
+
+@dataclass(frozen=True)
+class WorkloadAnswer:
+    """The answers of a workload, in the order of its questions.
+
+    Args:
+        answers: of these the first that was not free bears the price.
+        charged_nano: what the whole cost, in nano-epsilon.
+        remaining_nano: what is left of the population's limit.
+        simultaneous: None where that was not asked for.
+        version: version of the history that the answers stand on.
+    """
+
+    answers: tuple[Answer, ...]
+    charged_nano: int
+    remaining_nano: int
+    simultaneous: Simultaneous | None
+    version: int
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """A model that was learnt; its parameters follow from history up to `version` alone.
+
+    Args:
+        id: of the model; that of the job that learnt it.
+        kind: such as `network`.
+        charged_nano: what its tables cost, in nano-epsilon.
+        remaining_nano: what was left of the population's limit.
+        tables: ids of the history's tables that it is made from.
+        version: events of the history that it stands on.
+    """
+
+    id: str
+    kind: str
+    charged_nano: int
+    remaining_nano: int
+    tables: tuple[int, ...]
+    version: int
+
+
+AnyAnswer = Answer | WorkloadAnswer | ModelAnswer
+
+
 @dataclass(frozen=True)
 class Offer:
     """The best interval available for nothing at a confidence."""
@@ -148,6 +209,41 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class FactorPoint:
+    """The price of a workload with all lengths times `factor` (None: out of reach)."""
+
+    factor: float
+    price_nano: int | None
+
+
+@dataclass(frozen=True)
+class WorkloadExplanation:
+    """What a workload would cost and how it would be found; nothing was spent.
+
+    Args:
+        price_apart_nano: sum of what the questions would cost asked one by one, each on the
+            present state; None where there was no time to plan them all.
+        free: per question the best interval available for nothing, or None.
+        curve: prices of shorter and longer intervals, all by one factor.
+        simultaneous: the confidence that all intervals would hold at once, where asked for.
+        own: the same for the asker's own ledger; None where only the budget bounds it.
+    """
+
+    kind: PlanKind
+    price_nano: int
+    price_apart_nano: int | None
+    remaining_nano: int
+    affordable: bool
+    rows: tuple[PlanRow, ...]
+    tables: tuple[PlanTable, ...]
+    free: tuple[Offer | None, ...]
+    curve: tuple[FactorPoint, ...]
+    simultaneous: Simultaneous | None
+    version: int
+    own: OwnPrice | None = None
+
+
+@dataclass(frozen=True)
 class Probability:
     """A posterior probability from history alone, and the history's version."""
 
@@ -162,7 +258,7 @@ class JobStatus:
     id: str
     state: JobState
     dataset: str
-    result: Answer | None = None
+    result: AnyAnswer | None = None
     problem: Mapping[str, Any] | None = None
 
 

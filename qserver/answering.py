@@ -53,7 +53,7 @@ def answer_from(
         source=source,
         charged_nano=charged_nano,
         remaining_nano=remaining_nano,
-        evidence=tuple(i for i, _ in estimate.weights),
+        evidence=tuple(sorted({*estimate.ids, *estimate.tables})),
         method=estimate.method,
         version=version,
     )
@@ -67,30 +67,27 @@ def offer_from(query: Primitive, estimate: RowEstimate, *, confidence: float) ->
     return Offer(interval.low, interval.high, confidence)
 
 
-def refusal(
-    row: Primitive, plan: Plan, requirement: Requirement, *, replica: Replica
-) -> BudgetExhaustedError | DisclosureGuardError | None:
+Refusal = BudgetExhaustedError | DisclosureGuardError
+
+
+def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
     """Why a plan on the replica's state must not be carried out, or None: it may.
 
-    The refusal tells what is available for nothing. A plan by which no cell loses more than some
-    cell has lost already is never refused.
+    What is available for nothing is for the caller to add. A plan by which no cell loses more than
+    some cell has lost already is never refused.
     """
-    error: BudgetExhaustedError | DisclosureGuardError
     price, standing = replica.price_nano(plan), replica.present.standing
     guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
     if price > standing.remaining_nano:
-        error = BudgetExhaustedError(price_nano=price, remaining_nano=standing.remaining_nano)
-    elif price and guard is not None and standing.cohort_nano + price > guard:
-        error = DisclosureGuardError(
+        return BudgetExhaustedError(price_nano=price, remaining_nano=standing.remaining_nano)
+    if price and guard is not None and standing.cohort_nano + price > guard:
+        return DisclosureGuardError(
             price_nano=price,
             loss_nano=standing.cohort_nano,
             allowed_nano=guard,
             cap=cap or 0.0,
         )
-    else:
-        return None
-    error.free = offer(row, plan, requirement)
-    return error
+    return None
 
 
 def offer(row: Primitive, plan: Plan, requirement: Requirement) -> Offer | None:

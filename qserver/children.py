@@ -98,7 +98,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     if not 0 <= port <= 65535:
         raise ConfigError("port", "be from 0 to 65535", port)
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock = socket.socket(address_family(host), socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
@@ -112,6 +112,11 @@ def listen(host: str, port: int) -> socket.socket:
         field, value = ("port", port) if exc.errno == errno.EACCES else ("host", host)
         raise ConfigError(field, f"be open to us ({exc.strerror})", value) from exc
     return sock
+
+
+def address_family(host: str) -> socket.AddressFamily:
+    """That of a host's socket: names have no colon, addresses of IPv6 do."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def http_spec(

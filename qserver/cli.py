@@ -8,10 +8,22 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from qserver import __version__
-from qserver.commands import accounts, audit, datasets, local, questions
-from qserver.commands.console import Console
+from qserver.client_errors import ServerProblemError
+from qserver.commands import (
+    accounts,
+    audit,
+    audit_structure,
+    datasets,
+    local,
+    models,
+    plot,
+    questions,
+    sql,
+    workloads,
+)
+from qserver.commands.console import Console, wants_colour
 from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
-from qserver.errors import QServerError, ServerProblemError
+from qserver.errors import QServerError
 
 _DESCRIPTION = """\
 Linear counting queries over private data, answered with a credible interval as short as you ask, at
@@ -28,13 +40,14 @@ def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None
         argv: the arguments; the process's own by default.
         environ: the environment; the process's own by default.
     """
-    console = Console(out=sys.stdout, err=sys.stderr)
-    runtime = Runtime(console=console, environ=os.environ if environ is None else environ)
+    given = os.environ if environ is None else environ
+    console = Console(out=sys.stdout, err=sys.stderr, may_colour=wants_colour(given))
+    runtime = Runtime(console=console, environ=given)
     args = build_parser(runtime).parse_args(argv)
     try:
         code: ExitCode = args.run(args, runtime)
     except QServerError as exc:
-        console.note(f"{exc.code}: {exc}")
+        console.warn(exc.code, str(exc))
         if isinstance(exc, ServerProblemError):
             questions.show_problem(console, exc)
         return exit_code_of(exc)
@@ -60,6 +73,11 @@ def build_parser(runtime: Runtime) -> argparse.ArgumentParser:
     local.register(commands, runtime)
     datasets.register(commands, runtime)
     questions.register(commands, runtime)
+    workloads.register(commands, runtime)
+    sql.register(commands, runtime)
+    plot.register(commands, runtime)
+    audit_structure.register(commands, runtime)
+    models.register(commands, runtime)
     accounts.register(commands, runtime)
     audit.register(commands, runtime)
     return parser

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from qserver.bins import one_value, value_range
 from qserver.domain import Attribute, Domain
 from qserver.errors import QueryError
 from qserver.numbers import exact_number
-from qserver.query import MAX_TERMS, LinearQuery, linear_query
-from qserver.unions import check_mask_bits, disjoint_union
+from qserver.query import MAX_TERMS, LinearQuery, check_n_factors, linear_query
+from qserver.unions import box_weights, check_mask_bits, disjoint_union, mask_of
 from qserver.weights import ScaledWeights, from_points, from_runs, interval
 
 MAX_DEPTH = 32
@@ -50,13 +48,17 @@ def parse_query(document: object, domain: Domain, *, name: str = "query") -> Lin
 
 def _terms(document: object, domain: Domain, name: str) -> LinearQuery:
     terms = []
+    n_factors = 0
     for i, item in enumerate(_list(document, name)):
         place = f"{name}[{i}]"
         body = _mapping(item, place)
         if not set(body) <= {"coefficient", "where"}:
             raise QueryError(place, "have only `coefficient` and `where`", _keys(body))
         coefficient = exact_number(body.get("coefficient", 1), f"{place}.coefficient")
-        terms.append((coefficient, _where(body.get("where", {}), domain, f"{place}.where")))
+        weights = _where(body.get("where", {}), domain, f"{place}.where")
+        n_factors += len(weights)
+        check_n_factors(n_factors)
+        terms.append((coefficient, weights))
     return _sum(terms, domain, name)
 
 
@@ -79,22 +81,10 @@ def _any(document: object, domain: Domain, name: str) -> LinearQuery:
                 raise QueryError(f"{name}[{i}]", "have no `weights`: a union is of sets of records")
             n_bits += scaled.weights.size
             check_mask_bits(n_bits)
-            bits = np.packbits(scaled.weights.dense.astype(np.uint8), bitorder="little")
-            box[axis] = int.from_bytes(bits.tobytes(), "little")
+            box[axis] = mask_of(scaled.weights)
         boxes.append(box)
     disjoint = disjoint_union(boxes, domain.sizes)
-    return _sum([(Fraction(1), _box_weights(b, domain)) for b in disjoint], domain, name)
-
-
-def _box_weights(box: Mapping[int, int], domain: Domain) -> dict[int, ScaledWeights]:
-    return {axis: _mask_weights(mask, domain.sizes[axis]) for axis, mask in box.items()}
-
-
-def _mask_weights(mask: int, size: int) -> ScaledWeights:
-    packed = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), dtype=np.uint8)
-    dense = np.unpackbits(packed, count=size, bitorder="little")
-    stops = np.append(np.flatnonzero(np.diff(dense)) + 1, size)
-    return from_runs(stops.tolist(), dense[stops - 1].tolist())
+    return _sum([(Fraction(1), box_weights(b, domain.sizes)) for b in disjoint], domain, name)
 
 
 def _where(document: object, domain: Domain, name: str) -> dict[int, ScaledWeights]:

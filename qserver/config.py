@@ -11,6 +11,7 @@ from typing import Any
 from qserver.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
+LOOPBACKS = (LOOPBACK, "::1")
 _PREFIX = "QSERVER_"
 
 
@@ -21,12 +22,14 @@ class Settings:
     Args:
         redis_url: unix://, redis:// or rediss:// address of the store.
         state_dir: folder of the embedded store and of the worker's private files.
-        host, port: where HTTP listens.
+        host, port: where HTTP listens. `::` is every address of IPv6 and, where the system does
+            not keep the two apart, of IPv4; brackets around an address of IPv6 may be there.
         open_access: no accounts: whoever is on this machine may ask, spend and read everything.
             Loopback only.
         token_rate, address_rate: requests a second that one token and one address may send, with
             bursts of four seconds' worth; 0 = without a bound. An open server counts none.
         n_proxies: proxies in front of HTTP that add to X-Forwarded-For; the address is taken there.
+        portal: serve the web pages beside the JSON.
         http_workers, http_threads: gunicorn's processes, and threads in each.
         wait_s: how long a question waits for its answer before it becomes a job, in seconds.
         max_body_bytes: size limit of a request's body.
@@ -37,6 +40,12 @@ class Settings:
         replicas: replicas that must hold a charge before a draw, and an answer before it is shown.
         durable_timeout_ms: how long a write may take to become durable.
         allow_volatile: spend on a store that forgets when it ends. For toys only.
+        metrics_dir: folder in which the HTTP processes count requests, '' for nowhere; emptied when
+            HTTP starts.
+        metrics_port: where `qserver metrics` listens, on this machine only.
+        log_format: `text`, or `json` for one JSON object a line.
+        log_requests: a line per request, without questions and clients. It tells who reads the log
+            how often and when questions come.
         max_rows: measurements that take part in one inference.
     """
 
@@ -48,6 +57,7 @@ class Settings:
     token_rate: int = 100
     address_rate: int = 200
     n_proxies: int = 0
+    portal: bool = True
     http_workers: int = 2
     http_threads: int = 8
     wait_s: float = 10.0
@@ -58,6 +68,10 @@ class Settings:
     replicas: int = 0
     durable_timeout_ms: int = 2000
     allow_volatile: bool = False
+    metrics_dir: str = ""
+    metrics_port: int = 9464
+    log_format: str = "text"
+    log_requests: bool = False
     max_rows: int = 5000
 
     def __post_init__(self) -> None:
@@ -65,13 +79,16 @@ class Settings:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ConfigError(name, f"be from {least:,} to {most:,}", value)
-        if self.open_access and self.host != LOOPBACK:
+        object.__setattr__(self, "host", _without_brackets(self.host))
+        if self.open_access and self.host not in LOOPBACKS:
             raise ConfigError(
                 "host",
-                f"be {LOOPBACK} where access is open",
+                f"be {LOOPBACK} or ::1 where access is open",
                 self.host,
                 hint="Without accounts whoever reaches the port can spend the budget.",
             )
+        if self.log_format not in ("text", "json"):
+            raise ConfigError("log_format", "be text or json", self.log_format)
 
     @classmethod
     def from_environment(
@@ -100,6 +117,15 @@ class Settings:
         }
 
 
+def url_of(host: str, port: int) -> str:
+    """The URL of a server that listens there."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _without_brackets(host: str) -> str:
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("port", 1, 65535),
     ("token_rate", 0, 1_000_000),
@@ -114,6 +140,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("lease_ms", 1000, 600_000),
     ("replicas", 0, 16),
     ("durable_timeout_ms", 1, 60_000),
+    ("metrics_port", 1, 65535),
     ("max_rows", 1, 20_000),
 )
 

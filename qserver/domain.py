@@ -26,6 +26,8 @@ Missing = Literal["drop", "other"]
 
 MAX_ATTRIBUTES = 256
 MAX_VALUES = 1 << 20
+# Over all attributes: a few lines of a domain file can ask for far more than any memory holds.
+MAX_VALUES_IN_ALL = 1 << 21
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 
 
@@ -174,7 +176,7 @@ class Domain:
     """Ordered public attributes with distinct names.
 
     Raises:
-        DomainError: no attribute, too many, or a name twice.
+        DomainError: no attribute, too many, a name twice, or too many values in all.
     """
 
     attributes: tuple[Attribute, ...]
@@ -183,6 +185,7 @@ class Domain:
     def __post_init__(self) -> None:
         if not 1 <= len(self.attributes) <= MAX_ATTRIBUTES:
             raise DomainError("attributes", f"be a list of 1 to {MAX_ATTRIBUTES} attributes")
+        check_n_values(sum(a.size for a in self.attributes))
         names = [a.name for a in self.attributes]
         for name in names:
             if names.count(name) > 1:
@@ -212,6 +215,12 @@ class Domain:
     def axis(self, name: str) -> int | None:
         """Position of an attribute, or None where there is none."""
         return self._axis.get(name)
+
+
+def check_n_values(n_values: int) -> None:
+    """Raise DomainError if all attributes of a domain together have too many values."""
+    if n_values > MAX_VALUES_IN_ALL:
+        raise DomainError("attributes", f"have at most {MAX_VALUES_IN_ALL:,} values in all")
 
 
 def decimal_text(value: Fraction) -> str:

@@ -10,7 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from qserver.domain import MAX_VALUES, Attribute, Domain, decimal_text
+from qserver.domain import (
+    MAX_ATTRIBUTES,
+    MAX_VALUES,
+    Attribute,
+    Domain,
+    check_n_values,
+    decimal_text,
+)
 from qserver.errors import DomainError
 from qserver.numbers import exact_number
 
@@ -55,7 +62,13 @@ def domain_from_document(document: object) -> Domain:
     items = document["attributes"]
     if not isinstance(items, list):
         raise DomainError("attributes", "be a list of attributes")
-    return Domain(tuple(_attribute(item, f"attributes[{i}]") for i, item in enumerate(items)))
+    attributes: list[Attribute] = []
+    n_values = 0
+    for i, item in enumerate(items[: MAX_ATTRIBUTES + 1]):
+        attributes.append(_attribute(item, f"attributes[{i}]"))
+        n_values += attributes[-1].size
+        check_n_values(n_values)
+    return Domain(tuple(attributes))
 
 
 def domain_to_document(domain: Domain) -> dict[str, object]:

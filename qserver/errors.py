@@ -4,7 +4,9 @@ QServerError
 ├── InputError                    the caller's input is wrong; names the field
 │   ├── DomainError               a domain file or an attribute
 │   ├── QueryError                a query or a condition
+│   │   └── SqlError              a place in a text of SQL
 │   ├── RequirementError          length, confidence, scales
+│   ├── NetworkError              a Bayesian network, as BIF, edges or tables
 │   └── ConfigError               a setting or a command-line argument
 ├── NotFoundError                 no such dataset, job, population
 ├── NotEstimableError             history cannot give this query
@@ -34,10 +36,9 @@ QServerError
 │   └── MeasurementError          constant public text; details stay in the worker's own log
 ├── CapacityError                 a size bound of the server was passed
 ├── PortInUseError                another program listens on the port
-├── ChildFailedError              a process of the server ended before it was of use
-├── ServerProblemError            to a client: the server refused, with a code of its own
-├── ServerUnreachableError        to a client: no server answers at the address
-└── NotDoneError                  to a client: the job has not ended yet
+└── ChildFailedError              a process of the server ended before it was of use
+
+What a client of a server meets is in `qserver.client_errors`.
 
 A class has a stable `code` (what clients match on) and keeps its facts as attributes. No message
 shows a true count, a row, or anything computed from them.
@@ -45,7 +46,6 @@ shows a true count, a row, or anything computed from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from qserver.shown import printable, short_text
@@ -80,9 +80,8 @@ class InputError(QServerError):
     def under(self, prefix: str) -> InputError:
         """The same error, its field placed below `prefix`."""
         moved = type(self).__new__(type(self))
+        vars(moved).update(vars(self))
         moved.name = printable(f"{prefix}.{self.name}" if self.name else prefix)
-        moved.condition = self.condition
-        moved.hint = self.hint
         text = str(self).replace(f"`{self.name}`", f"`{moved.name}`", 1)
         Exception.__init__(moved, text)
         return moved
@@ -100,10 +99,43 @@ class QueryError(InputError):
     code = "invalid_query"
 
 
+class SqlError(QueryError):
+    """Text of SQL cannot be answered; points at the place.
+
+    Args:
+        condition: as of every InputError, about the text.
+        line, column: where, counted from 1.
+        excerpt: the line, or the part of it around the place, and below it carets.
+        hint: the nearest that can be answered, as a sentence.
+        name: the field that holds the text.
+    """
+
+    code = "invalid_sql"
+
+    def __init__(
+        self,
+        condition: str,
+        *,
+        line: int,
+        column: int,
+        excerpt: str,
+        hint: str = "",
+        name: str = "sql",
+    ) -> None:
+        self.line, self.column, self.excerpt = line, column, excerpt
+        super().__init__(name, f"{condition} (line {line}, column {column})", hint=hint)
+
+
 class RequirementError(InputError):
     """A length, confidence, scale or interval is out of range."""
 
     code = "invalid_requirement"
+
+
+class NetworkError(InputError):
+    """A Bayesian network is wrong: its text, its edges or its tables."""
+
+    code = "invalid_network"
 
 
 class ConfigError(InputError):
@@ -158,7 +190,7 @@ class BudgetExhaustedError(QServerError):
     def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
         self.price_nano = price_nano
         self.remaining_nano = remaining_nano
-        # The best interval available for nothing, where history gives one.
+        # The best interval available for nothing, or None; of a workload a tuple of these.
         self.free: Any = None
         super().__init__(
             f"The answer costs {price_nano / 1e9:.9f} epsilon and "
@@ -363,33 +395,3 @@ class ChildFailedError(QServerError):
     """A child ended before it was of use."""
 
     code = "child_failed"
-
-
-class ServerProblemError(QServerError):
-    """The server refused, and said so as a problem document.
-
-    Args:
-        code: the server's stable code, or `bad_reply` when it was no problem document.
-        detail: the server's sentence.
-        facts: the problem's other members, such as `price` and `remaining`.
-    """
-
-    code = "server_problem"
-
-    def __init__(self, *, code: str, detail: str, facts: Mapping[str, Any] | None = None) -> None:
-        self.code = code
-        self.detail = detail
-        self.facts = dict(facts or {})
-        super().__init__(detail)
-
-
-class ServerUnreachableError(QServerError):
-    """No qserver answered at the URL."""
-
-    code = "unreachable"
-
-
-class NotDoneError(QServerError):
-    """The time passed before the answer was there; its job goes on."""
-
-    code = "not_done"

@@ -5,15 +5,33 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from qserver.errors import ConfigError, ServerProblemError, ServerUnreachableError
+from qserver.client_errors import (
+    AccessProblemError,
+    BudgetProblemError,
+    QuestionProblemError,
+    ServerProblemError,
+    ServerUnreachableError,
+)
+from qserver.errors import ConfigError
 
 MAX_REPLY_BYTES = 64 << 20
 _FIRST_ERROR_STATUS = 400
+_SECONDS = re.compile(r"[0-9]{1,6}")
+_KINDS: Mapping[str, type[ServerProblemError]] = dict.fromkeys(
+    ("budget_exhausted", "allowance_exhausted", "pace_exceeded", "disclosure_guard"),
+    BudgetProblemError,
+)
+_STATUS_KINDS: Mapping[int, type[ServerProblemError]] = {
+    401: AccessProblemError,
+    403: AccessProblemError,
+    422: QuestionProblemError,
+}
 _PROBLEM_MEMBERS = ("type", "title", "status", "detail", "code", "instance")
 
 
@@ -23,6 +41,14 @@ class Reply:
 
     text: str
     document: Mapping[str, Any] = field(repr=False)
+    status: int = 200
+
+
+@dataclass(frozen=True)
+class _Response:
+    status: int
+    content: bytes
+    retry_after: str
 
 
 @dataclass(frozen=True)
@@ -65,14 +91,35 @@ class HttpClient:
         suffix = "?" + urlencode(query) if query else ""
         return self._call("GET", _path(segments) + suffix, body=None)
 
-    def post(self, *segments: str, document: Mapping[str, Any]) -> Reply:
+    def get_text(self, *segments: str, query: Mapping[str, str] | None = None) -> str:
+        """The answer to GET where it is text and no JSON. Raises as `get` does."""
+        suffix = "?" + urlencode(query) if query else ""
+        found = self._exchange("GET", _path(segments) + suffix, body=None)
+        if found.status >= _FIRST_ERROR_STATUS or len(found.content) > MAX_REPLY_BYTES:
+            return _read_reply(found.status, found.content, retry_after=found.retry_after).text
+        return found.content.decode()
+
+    def post(
+        self,
+        *segments: str,
+        document: Mapping[str, Any],
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
         """The answer to POST of `document`. Raises as `get` does."""
         body = json.dumps(document, allow_nan=False).encode()
-        return self._call("POST", _path(segments), body=body)
+        return self._call("POST", _path(segments), body=body, more=headers or {})
 
-    def _call(self, method: str, path: str, *, body: bytes | None) -> Reply:
+    def _call(
+        self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str] | None = None
+    ) -> Reply:
+        found = self._exchange(method, path, body=body, more=more)
+        return _read_reply(found.status, found.content, retry_after=found.retry_after)
+
+    def _exchange(
+        self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str] | None = None
+    ) -> _Response:
         connection = self._connection()
-        headers = {"Accept": "application/json, application/problem+json"}
+        headers = {"Accept": "application/json, application/problem+json", **(more or {})}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         if body is not None:
@@ -80,7 +127,8 @@ class HttpClient:
         try:
             connection.request(method, self._prefix + path, body=body, headers=headers)
             response = connection.getresponse()
-            status, content = response.status, response.read(MAX_REPLY_BYTES + 1)
+            content = response.read(MAX_REPLY_BYTES + 1)
+            return _Response(response.status, content, response.headers.get("Retry-After", ""))
         except TimeoutError as exc:
             raise ServerUnreachableError(
                 f"{self.url} did not answer within {self.timeout_s:g} s."
@@ -93,7 +141,6 @@ class HttpClient:
             ) from exc
         finally:
             connection.close()
-        return _read_reply(status, content)
 
     @property
     def _prefix(self) -> str:
@@ -111,25 +158,33 @@ def _path(segments: tuple[str, ...]) -> str:
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 
-def _read_reply(status: int, content: bytes) -> Reply:
+def _read_reply(status: int, content: bytes, *, retry_after: str) -> Reply:
     document = None
     with contextlib.suppress(ValueError, RecursionError):
         text = content.decode()
         document = json.loads(text)
     if not isinstance(document, dict) or len(content) > MAX_REPLY_BYTES:
         raise ServerProblemError(
-            code="bad_reply", detail=f"The reply (status {status}) is not qserver's. Check --url."
+            code="bad_reply",
+            detail=f"The reply (status {status}) is not qserver's. Check --url.",
+            status=status,
         )
     if status >= _FIRST_ERROR_STATUS:
-        raise problem_of(document, status=status)
-    return Reply(text=text, document=document)
+        wait_s = int(retry_after) if _SECONDS.fullmatch(retry_after) else None
+        raise problem_of(document, status=status, retry_after_s=wait_s)
+    return Reply(text=text, document=document, status=status)
 
 
-def problem_of(document: Mapping[str, Any], *, status: int | None = None) -> ServerProblemError:
+def problem_of(
+    document: Mapping[str, Any], *, status: int | None = None, retry_after_s: int | None = None
+) -> ServerProblemError:
     """The error that a problem document (of a response, or of a failed job) tells of."""
+    told = status or document.get("status")
+    status = told if isinstance(told, int) else None
     fallback = f"The server refused{f' (status {status})' if status else ''}."
     detail = document.get("detail") or document.get("message") or document.get("title") or fallback
     facts = {k: v for k, v in document.items() if k not in (*_PROBLEM_MEMBERS, "message")}
-    return ServerProblemError(
-        code=str(document.get("code", "bad_reply")), detail=str(detail), facts=facts
+    code = str(document.get("code", "bad_reply"))
+    return _KINDS.get(code, _STATUS_KINDS.get(status or 0, ServerProblemError))(
+        code=code, detail=str(detail), facts=facts, status=status, retry_after_s=retry_after_s
     )

@@ -26,6 +26,8 @@ class ChargeEntry:
         by: account that pays; '' where there are no accounts.
         at: Unix time in whole seconds.
         text: the whole entry as JSON.
+        own_nano: what the payer's own charges on the snapshot cost with this job, where that was
+            proven to be less than the quick bound; else None.
     """
 
     snapshot: str
@@ -33,12 +35,15 @@ class ChargeEntry:
     by: str
     at: int
     text: str
+    own_nano: int | None = None
 
     @classmethod
     def of(cls, text: str) -> ChargeEntry:
         """The entry in a JSON text."""
         plain = json.loads(text)
-        return cls(plain["snapshot"], plain["job"], plain.get("by", ""), plain["at"], text)
+        who = plain.get("by", "")
+        own = plain.get("own")
+        return cls(plain["snapshot"], plain["job"], who, plain["at"], text, own)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,19 @@ class Mark:
 
     at: int
     spent_nano: int
+
+
+@dataclass(frozen=True)
+class OwnSpend:
+    """What an analyst will have spent, in nano-epsilon.
+
+    Args:
+        share_nano: on the charged snapshot alone, where it was proven and the charge must say so;
+            None where the quick bound tells it.
+    """
+
+    spent_nano: int
+    share_nano: int | None = None
 
 
 class OwnLedger:
@@ -73,6 +91,21 @@ class OwnLedger:
         shares = {k: own.spent_nano for k, own in self.by_snapshot.items()}
         return self._spent({**shares, snapshot: ledger.spent_after(charges)})
 
+    def within(
+        self, snapshot: str, charges: Sequence[AnyCharge], allowed_nano: int
+    ) -> OwnSpend | None:
+        """What may be spent after these charges, where a search proves that it is allowed.
+
+        Some tenths of a second; nothing is changed. None where nothing was proven.
+        """
+        room = allowed_nano - self.spent_nano
+        ledger = self._ledger(snapshot)
+        share = ledger.within(charges, ledger.spent_nano + room) if room >= 0 else None
+        if share is None:
+            return None
+        shares = {k: own.spent_nano for k, own in self.by_snapshot.items()}
+        return OwnSpend(self._spent({**shares, snapshot: share}), share)
+
     def extend(self, entries: Iterable[ChargeEntry]) -> None:
         """Add entries in their order."""
         for _job, group in itertools.groupby(entries, key=lambda entry: entry.job):
@@ -80,6 +113,8 @@ class OwnLedger:
             for snapshot, own in itertools.groupby(members, key=lambda entry: entry.snapshot):
                 ledger, charges = self._ledger(snapshot), list(map(self._charge, own))
                 after = ledger.spent_after(charges)
+                if members[0].own_nano is not None:
+                    after = min(after, members[0].own_nano)
                 ledger.extend(charges)
                 # What the allowance was checked against: on a wide domain, where the figure is a
                 # bound, adding the charges may give a looser one.
@@ -119,6 +154,26 @@ class OwnLedger:
         if found is None:
             raise StoreError("The audit log has a charge of a snapshot that was never attached.")
         return found
+
+
+def own_spend(
+    ledger: OwnLedger,
+    allowance: Allowance,
+    *,
+    snapshot: str,
+    charges: Sequence[AnyCharge],
+    at: int,
+) -> OwnSpend:
+    """What an analyst will have spent; where the quick bound is refused, what can be proven."""
+    after = ledger.spent_after(snapshot, charges)
+    spent = ledger.spent_nano
+    bounds = [allowance.limit_nano]
+    if allowance.pace_nano is not None:
+        bounds.append(ledger.spent_at(at - DAY_S) + allowance.pace_nano)
+    allowed = min((bound for bound in bounds if bound is not None), default=after)
+    if after <= max(spent, allowed):
+        return OwnSpend(after)
+    return ledger.within(snapshot, charges, allowed) or OwnSpend(after)
 
 
 def check_allowance(

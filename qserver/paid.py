@@ -13,6 +13,9 @@ from typing import Any
 
 from qserver.query import LinearQuery, query_from_document
 
+DEFAULT_PHI = 0.4
+"""Least waste by single rows, as a part of a base's price, at which its blocks are bought."""
+
 Base = tuple[tuple[tuple[tuple[int, int], ...], float], ...]
 """Blocks with their alphas in epsilon per record. A block names per attribute that it tells apart
 the number of its parts, phantoms included."""

@@ -24,6 +24,7 @@ MAX_KEY_GRID = 1 << 16
 MAX_WORK = 1 << 30
 _OBJECT_WORK = MAX_WORK >> 5
 _CACHED_RUNS = 1 << 12
+_LARGE_RUNS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,12 @@ def primitive(query: LinearQuery) -> Primitive:
         QueryError: a coefficient of the row has a numerator or denominator above 2^256.
         CapacityError: the query tells too many values of one attribute apart.
     """
-    # Forms of large queries are not kept: thousands of them would fill the memory.
-    return _cached(query) if query.n_runs <= _CACHED_RUNS else _primitive(query)
+    # Forms of large queries are kept few at a time: thousands of them would fill the memory. But
+    # pricing one question asks for the same form again and again.
+    n_runs = query.n_runs
+    if n_runs > _LARGE_RUNS:
+        return _primitive(query)
+    return _cached(query) if n_runs <= _CACHED_RUNS else _cached_large(query)
 
 
 def _primitive(query: LinearQuery) -> Primitive:
@@ -93,6 +98,7 @@ def _primitive(query: LinearQuery) -> Primitive:
 
 
 _cached = lru_cache(maxsize=4096)(_primitive)
+_cached_large = lru_cache(maxsize=16)(_primitive)
 
 
 def _bounded(query: LinearQuery) -> Primitive:

@@ -23,7 +23,7 @@ from qserver.errors import (
     StoreNotDurableError,
     StoreUnavailableError,
 )
-from qserver.storage.records import Problem
+from qserver.storage.jobs import Problem
 
 _ALLOWANCE = ("price_nano", "remaining_nano", "more_at")
 _Refused = type[BudgetExhaustedError] | type[DisclosureGuardError]
@@ -36,9 +36,11 @@ _FACTS: Mapping[_Refused, tuple[str, ...]] = {
 def problem_from_error(error: QServerError) -> Problem:
     """What may be told of an error that ended a job; anything unforeseen becomes constant text."""
     if isinstance(error, BudgetExhaustedError | DisclosureGuardError):
-        free, names = error.free, _FACTS[type(error)]
-        facts: dict[str, Any] = {name: getattr(error, name) for name in names}
-        facts["free"] = None if free is None else [free.low, free.high, free.confidence]
+        facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS[type(error)]}
+        if isinstance(error.free, tuple):
+            facts["free_each"] = [_plain_offer(offer) for offer in error.free]
+        else:
+            facts["free"] = _plain_offer(error.free)
         return Problem(error.code, str(error), facts)
     if isinstance(error, AllowanceExhaustedError):
         return Problem(error.code, str(error), {name: getattr(error, name) for name in _ALLOWANCE})
@@ -56,7 +58,10 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     for refused, names in _FACTS.items():
         if code == refused.code:
             error = refused(**{name: facts[name] for name in names})
-            error.free = None if facts["free"] is None else Offer(*facts["free"])
+            if "free_each" in facts:
+                error.free = tuple(plain and Offer(*plain) for plain in facts["free_each"])
+            else:
+                error.free = facts["free"] and Offer(*facts["free"])
             return error
     for allowance_kind in (AllowanceExhaustedError, PaceExceededError):
         if code == allowance_kind.code:
@@ -68,3 +73,7 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
         if code == input_kind.code and "condition" in facts:
             return input_kind(facts["name"], facts["condition"])
     return MeasurementError()
+
+
+def _plain_offer(offer: Offer | None) -> list[float] | None:
+    return None if offer is None else [offer.low, offer.high, offer.confidence]

@@ -17,6 +17,8 @@ from qserver.errors import CapacityError, QueryError
 from qserver.weights import ScaledWeights, Weights, common_denominator, from_runs
 
 MAX_TERMS = 4096
+# Weight vectors of all terms together: every step of planning walks through them.
+MAX_FACTORS = 1 << 13
 MAX_RUNS = 1 << 21
 MAX_COEFFICIENT_BITS = 256
 MAX_DENOMINATOR_BITS = 512
@@ -119,7 +121,7 @@ def linear_query(
 
     Raises:
         QueryError: an axis or a length does not fit the domain.
-        CapacityError: more terms or runs than the server takes.
+        CapacityError: more terms, weight vectors or runs than the server takes.
     """
     return _collect(tuple(sizes), [_term(tuple(sizes), c, axes) for c, axes in terms])
 
@@ -169,9 +171,18 @@ def _n_runs(terms: Sequence[Term]) -> int:
     return sum(len(f.weights.stops) for t in terms for f in t.factors)
 
 
+def check_n_factors(n_factors: int) -> None:
+    """Raise CapacityError if a query names too many conditions in all its terms together."""
+    if n_factors > MAX_FACTORS:
+        raise CapacityError(
+            f"The terms of a query hold at most {MAX_FACTORS:,} conditions in all. Ask its parts."
+        )
+
+
 def _check_size(terms: Sequence[Term]) -> None:
     if len(terms) > MAX_TERMS:
         raise CapacityError(f"A query has at most {MAX_TERMS:,} terms, this one {len(terms):,}.")
+    check_n_factors(sum(len(term.factors) for term in terms))
     if _n_runs(terms) > MAX_RUNS:
         raise CapacityError(f"A query has at most {MAX_RUNS:,} runs of weights in all.")
     for term in terms:

@@ -6,6 +6,7 @@ and the worker share it. Not thread-safe: its owner locks.
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 import time
@@ -15,18 +16,23 @@ from qserver.config import Settings
 from qserver.errors import InputError, StoreError
 from qserver.history import AnyMeasurement, place_measurement
 from qserver.inference.engine import InferenceEngine
+from qserver.planning.bought import Bought
+from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.proven import proven
+from qserver.planning.question import Question
 from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.workload import Question, Verdict, each_alone, plan_workload
+from qserver.planning.together import free_together, plan_together
+from qserver.planning.workload import WorkloadPlan, free_workload, plan_workload
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.records import DatasetMeta, charge_from_json
 from qserver.storage.store import Changes, Cursor, Stamp, Store
 
-DEFAULT_PLANNING_S = 0.15
+WORKLOAD_PLANNING_S = 5.0
+"""Seconds after which the best plan found so far for a workload is taken."""
 
 
 class Replica:
@@ -36,7 +42,8 @@ class Replica:
         meta: the dataset's public facts.
         shown_only: leave out rows whose publication may not be durable yet. The worker, which
             knows what is durable, reads everything.
-        planning_s: seconds, per question, after which the best plan found so far is taken.
+        planning_work: work after which the best plan found so far for a question is taken: it is
+            counted, not timed, so that web and worker find the same.
         clock: seconds that only go forward.
     """
 
@@ -46,11 +53,11 @@ class Replica:
         settings: Settings,
         *,
         shown_only: bool,
-        planning_s: float = DEFAULT_PLANNING_S,
+        planning_work: float = PLANNING_WORK,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.meta = meta
-        self._planning_s = planning_s
+        self._planning_work = planning_work
         self._clock = clock
         self._shown_only = shown_only
         self._cursor = Cursor()
@@ -108,42 +115,68 @@ class Replica:
         """Events of the history read so far: its version."""
         return self._cursor.n_events
 
-    def plan(self, query: Primitive, requirement: Requirement) -> Plan:
-        """The cheapest plan on the state last read."""
-        plan = plan_answer(
+    def plan(
+        self, query: Primitive, requirement: Requirement, *, within_s: float = math.inf
+    ) -> Plan:
+        """The cheapest plan on the state last read.
+
+        Args:
+            within_s: seconds in which tables may be thought of; rows alone take what they take.
+        """
+        plan = self._single(query, requirement, within_s)
+        return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
+
+    def _single(
+        self, query: Primitive, requirement: Requirement, within_s: float = math.inf
+    ) -> Plan:
+        return plan_answer(
             query,
             requirement,
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.present.budget.limit_nano,
             rule=self.rule,
-            allowed_nano=self._allowed_nano,
-            out_of_time=self._deadline(),
+            allowed_nano=self.allowed_nano,
+            out_of_time=Effort(self._planning_work, self._deadline(within_s)),
         )
-        return proven(plan, ledger=self.ledger, allowed_nano=self._allowed_nano)
 
     def plan_workload(
-        self, questions: Sequence[Question], *, verdict: Verdict = each_alone
-    ) -> Plan:
-        """The cheapest plan found that meets many questions at once, on the state last read."""
-        plan = plan_workload(
+        self, questions: Sequence[Question], *, simultaneous: bool = False
+    ) -> WorkloadPlan:
+        """The cheapest plan found that meets many questions at once, on the state last read.
+
+        Args:
+            simultaneous: whether all intervals must hold at once at the questions' confidence.
+        """
+        find = plan_together if simultaneous else plan_workload
+        plan = find(
             questions,
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.present.budget.limit_nano,
             cells=self.rule.cells,
-            verdict=verdict,
-            out_of_time=self._deadline(n_questions=len(questions)),
+            # Beside no tables rows alone are what a single question buys at its cheapest.
+            single=self._single if self.engine.tables.blocks.alphas else None,
+            out_of_time=self._deadline(WORKLOAD_PLANNING_S),
         )
-        return proven(plan, ledger=self.ledger, allowed_nano=self._allowed_nano)
+        return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
+
+    def free_workload(
+        self, questions: Sequence[Question], *, simultaneous: bool = False
+    ) -> WorkloadPlan | None:
+        """The plan of a workload that history answers for nothing, else None; found sooner."""
+        find = free_together if simultaneous else free_workload
+        limit = self.present.budget.limit_nano
+        bought = Bought(self.engine, self.ledger, limit, self.rule.cells)
+        return find(bought, questions)
 
     @property
-    def _allowed_nano(self) -> int:
+    def allowed_nano(self) -> int:
         """What the snapshot may have spent in all, beside other snapshots and under the guard."""
         return self.present.standing.allowed_nano(self.meta.guard_nano)
 
-    def _deadline(self, *, n_questions: int = 1) -> Callable[[], bool]:
-        end = self._clock() + self._planning_s * n_questions
+    def _deadline(self, seconds: float) -> Callable[[], bool]:
+        end = self._clock() + seconds
         return lambda: self._clock() > end
 
     def after(self, plan: Plan) -> Standing:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
 from qserver.allowances import Allowances, Asker
 from qserver.answer import (
     Answer,
-    CurvePoint,
     DatasetStatus,
     Explanation,
     Guard,
@@ -17,35 +18,38 @@ from qserver.answer import (
     HistoryTable,
     JobStatus,
     LedgerReport,
-    PlanRow,
-    PlanTable,
+    Offer,
+    OwnPrice,
     Probability,
+    WorkloadAnswer,
+    WorkloadExplanation,
 )
-from qserver.answering import offer, refusal
+from qserver.answering import offer_from
+from qserver.asked import Question, Workload
 from qserver.asking import Asking, Idempotency
+from qserver.charge import AnyCharge
 from qserver.conditions import parse_query
 from qserver.config import Settings
 from qserver.disclosure import known_at_most
 from qserver.domain import Domain
-from qserver.errors import CapacityError, NotEstimableError, NotFoundError, QueryError
+from qserver.errors import NotEstimableError, NotFoundError, QueryError
+from qserver.explaining import explain_question, explain_workload
 from qserver.frozen import FrozenHistories
 from qserver.history import AnyMeasurement, TableMeasurement
+from qserver.insight import Insight
+from qserver.model_service import ModelService
 from qserver.open_datasets import OpenDatasets
 from qserver.oversight import AuditPage, Oversight, SpendingReport
-from qserver.plan import PlannedRow, PlannedTable
-from qserver.planning.purchase import Purchase
-from qserver.primitive import Primitive, primitive
+from qserver.primitive import primitive
 from qserver.query import LinearQuery
-from qserver.replica import Replica
-from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.requirement import Requirement
+from qserver.sql.queries import query_of
 from qserver.storage.records import DatasetMeta
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
 
 __all__ = ["Idempotency", "Service"]
 
-# Lengths of the price curve, as parts of the asked length.
-_CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 # Weights for a probability are those of this confidence; the posterior itself is exact for them.
 _PROBABILITY_CONFIDENCE = 0.95
 
@@ -68,11 +72,18 @@ class Service:
     ) -> None:
         self._store = store
         self._settings = settings
+        self._clock = clock
         self._datasets = OpenDatasets(store, settings)
         self._oversight = Oversight(store)
         self._allowances = Allowances(store)
         self._frozen = FrozenHistories(store)
-        self._asking = Asking(store, self._datasets, settings, clock=clock, sleep=sleep)
+        # Workloads have replicas of their own: one may take seconds, and questions shall not wait.
+        self._workloads = OpenDatasets(store, settings)
+        self._asking = Asking(
+            store, self._datasets, self._workloads, settings, clock=clock, sleep=sleep
+        )
+        self.models = ModelService(store, self._datasets, self._asking)
+        self.insight = Insight(store, self._datasets)
 
     def datasets(self) -> list[DatasetStatus]:
         """The public face of every dataset, by name."""
@@ -112,8 +123,11 @@ class Service:
         return self._datasets.meta(name).domain
 
     def parse(self, name: str, document: object) -> LinearQuery:
-        """The linear query that a structured question means; QueryError, CapacityError."""
-        return parse_query(document, self.domain(name))
+        """The linear query that a structured question, or a text of SQL, means.
+
+        Raises QueryError and CapacityError.
+        """
+        return query_of(document, self.domain(name), dataset=name)
 
     def version(self, name: str) -> Stamp:
         """What every answer on a dataset depends on; one small round trip."""
@@ -146,9 +160,37 @@ class Service:
             IdempotencyError: the key came with another body before.
             MeasurementError: the measurement failed.
         """
-        return self._asking.ask(
-            name, query, requirement, wait_s=wait_s, idempotency=idempotency, by=by
+        found = self._asking.ask(
+            name, Question(query, requirement), wait_s=wait_s, idempotency=idempotency, by=by
         )
+        return cast("Answer | JobStatus", found)
+
+    def ask_workload(
+        self,
+        name: str,
+        workload: Workload,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+        by: str = "",
+    ) -> WorkloadAnswer | JobStatus:
+        """The answers of all questions, or after `wait_s` seconds the job that is finding them.
+
+        All or nothing: the budget pays for the whole. Raises as `ask` does; `free` of
+        BudgetExhaustedError and DisclosureGuardError then has an interval, or None, per question.
+        """
+        found = self._asking.ask(name, workload, wait_s=wait_s, idempotency=idempotency, by=by)
+        return cast("WorkloadAnswer | JobStatus", found)
+
+    def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
+        """The best interval that history gives for nothing at `confidence`, or None."""
+        row = primitive(query)
+        if row.is_zero:
+            return Offer(0.0, 0.0, confidence)
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            estimate = opened.replica.engine.estimate(row, confidence=confidence)
+        return None if estimate is None else offer_from(row, estimate, confidence=confidence)
 
     def job(self, job_id: str) -> JobStatus:
         """A job's state, result or problem; NotFoundError."""
@@ -162,31 +204,26 @@ class Service:
         Args:
             by: account that asks, whose own allowance is shown.
         """
-        row = primitive(query)
         opened = self._datasets.refresh(name)
         with opened.lock:
-            replica = opened.replica
-            stamp = replica.present
-            plan = replica.plan(row, requirement)
-            price = replica.price_nano(plan)
-            refused = refusal(row, plan, requirement, replica=replica)
-            curve = tuple(_curve_point(replica, row, requirement, factor) for factor in _CURVE)
-        charges = Purchase(plan.rows, plan.tables).charges
-        asker = Asker(by, opened.meta.population)
-        return Explanation(
-            kind=plan.kind,
-            price_nano=price,
-            remaining_nano=stamp.remaining_nano,
-            affordable=refused is None,
-            rows=tuple(map(_plan_row, plan.rows)),
-            tables=tuple(map(_plan_table, plan.tables)),
-            free=offer(row, plan, requirement),
-            curve=curve,
-            sensitivity=float(row.sensitivity),
-            sensitivity_exact=row.exact,
-            version=stamp.n_shown,
-            own=self._allowances.price(asker, opened.meta.snapshot, charges),
-        )
+            explained = explain_question(opened.replica, Question(query, requirement))
+        own = self._own_price(by, opened.meta, explained.charges)
+        return replace(explained.explanation, own=own)
+
+    def explain_workload(
+        self, name: str, workload: Workload, *, by: str = ""
+    ) -> WorkloadExplanation:
+        """The same of a workload, beside the price of its questions asked one by one."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            explained = explain_workload(opened.replica, workload, clock=self._clock)
+        own = self._own_price(by, opened.meta, explained.charges)
+        return replace(explained.explanation, own=own)
+
+    def _own_price(
+        self, by: str, meta: DatasetMeta, charges: Sequence[AnyCharge]
+    ) -> OwnPrice | None:
+        return self._allowances.price(Asker(by, meta.population), meta.snapshot, charges)
 
     def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
         """P(low <= q <= high) from history alone; NotEstimableError."""
@@ -283,38 +320,6 @@ def _guard(meta: DatasetMeta, stamp: Stamp) -> Guard | None:
         return None
     binds = allowed < stamp.budget.limit_nano
     return Guard(meta.disclosure_cap, allowed, loss, known_at_most(loss), binds)
-
-
-def _curve_point(
-    replica: Replica, row: Primitive, requirement: Requirement, factor: float
-) -> CurvePoint:
-    length = min(max(requirement.length * factor, MIN_LENGTH), MAX_LENGTH)
-    try:
-        plan = replica.plan(row, Requirement(length, requirement.confidence))
-    except CapacityError:
-        return CurvePoint(length, None)
-    return CurvePoint(length, replica.price_nano(plan))
-
-
-def _plan_row(row: PlannedRow) -> PlanRow:
-    return PlanRow(
-        terms=row.row.to_document(),
-        alpha_nano=row.alpha_nano,
-        key=row.key,
-        refines=row.refines,
-        charge_nano=row.charge_nano,
-    )
-
-
-def _plan_table(table: PlannedTable) -> PlanTable:
-    return PlanTable(
-        axes=table.partition.to_document(),
-        n_cells=table.partition.n_cells,
-        alpha_nano=table.alpha_nano,
-        key=table.key,
-        refines=table.refines,
-        charge_nano=table.charge_nano,
-    )
 
 
 def _released(found: AnyMeasurement, *, with_values: bool) -> HistoryRow | HistoryTable:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from qserver.errors import CapacityError
 from qserver.query import MAX_TERMS
+from qserver.weights import ScaledWeights, Weights, from_runs
 
 # A box: per axis the allowed values as the set bits of an integer; an absent axis allows all.
 Box = Mapping[int, int]
@@ -15,8 +18,13 @@ MAX_MASK_BITS = 1 << 28
 _WORD = 1 << 13
 
 
-def disjoint_union(boxes: Sequence[Box], sizes: Sequence[int]) -> list[dict[int, int]]:
+def disjoint_union(
+    boxes: Sequence[Box], sizes: Sequence[int], *, max_comparisons: int | None = None
+) -> list[dict[int, int]]:
     """Disjoint boxes that cover exactly the cells of at least one of `boxes`.
+
+    Args:
+        max_comparisons: pairs of boxes of small masks that may be compared; 2^22 by default.
 
     Raises:
         CapacityError: more boxes than a query may have terms, or too much work to find them.
@@ -24,7 +32,8 @@ def disjoint_union(boxes: Sequence[Box], sizes: Sequence[int]) -> list[dict[int,
     axes = {axis for box in boxes for axis in box}
     bits = sum(sizes[axis] for axis in axes)
     check_mask_bits(bits * len(boxes))
-    left = MAX_COMPARISONS // (1 + bits // _WORD)
+    allowed = MAX_COMPARISONS if max_comparisons is None else max_comparisons
+    left = allowed // (1 + bits // _WORD)
     covered: list[dict[int, int]] = []
     for box in boxes:
         rest = [dict(box)]
@@ -66,3 +75,22 @@ def subtract(box: Box, other: Box, sizes: Sequence[int]) -> list[dict[int, int]]
 
 def _mask(box: Box, axis: int, sizes: Sequence[int]) -> int:
     return box.get(axis, (1 << sizes[axis]) - 1)
+
+
+def box_weights(box: Box, sizes: Sequence[int]) -> dict[int, ScaledWeights]:
+    """The weights, 1 inside and 0 outside, of each axis that the box restricts."""
+    return {axis: mask_weights(mask, sizes[axis]) for axis, mask in box.items()}
+
+
+def mask_weights(mask: int, size: int) -> ScaledWeights:
+    """Weights 1 where a bit of `mask` is set, 0 elsewhere."""
+    packed = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), dtype=np.uint8)
+    dense = np.unpackbits(packed, count=size, bitorder="little")
+    stops = np.append(np.flatnonzero(np.diff(dense)) + 1, size)
+    return from_runs(stops.tolist(), dense[stops - 1].tolist())
+
+
+def mask_of(weights: Weights) -> int:
+    """The mask of an indicator's ones."""
+    bits = np.packbits(weights.dense.astype(np.uint8), bitorder="little")
+    return int.from_bytes(bits.tobytes(), "little")

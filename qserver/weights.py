@@ -141,6 +141,19 @@ def from_runs(stops: Sequence[int], values: Sequence[Fraction | int]) -> ScaledW
     return ScaledWeights(factor, Weights(tuple(merged_stops), integers))
 
 
+def product(one: ScaledWeights, other: ScaledWeights) -> ScaledWeights:
+    """The vector of products, value by value, of two vectors of one attribute.
+
+    Raises:
+        QueryError: a weight passes 2^40 times the common divisor of all.
+    """
+    a, b = one.weights, other.weights
+    stops = sorted({*a.stops, *b.stops})
+    values = [a.at(stop - 1) * b.at(stop - 1) for stop in stops]
+    found = from_runs(stops, values)
+    return ScaledWeights(found.factor * one.factor * other.factor, found.weights)
+
+
 def indicator(size: int, chosen: Iterable[int]) -> Weights:
     """Weights 1 at the indices in `chosen`, 0 elsewhere."""
     return from_points(size, dict.fromkeys(chosen, 1)).weights

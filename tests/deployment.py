@@ -9,16 +9,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from qserver.answer import Answer, JobStatus
+from qserver.answer import Answer, JobStatus, WorkloadAnswer
+from qserver.asked import Question, Workload
 from qserver.config import Settings
 from qserver.domain import Attribute, Domain
+from qserver.problems import error_from_problem
 from qserver.requirement import Requirement
 from qserver.service import Service
 from qserver.storage.records import DatasetMeta
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from worker.attach import MAX_PHI, AttachRequest, attach
-from worker.loop import load
+from worker.loading import load
 from worker.registry import Registry
 from worker.spend import Spender, Trusted
 
@@ -74,7 +76,7 @@ class Deployment:
             phi: the default measures what is asked, row by row, before any table is bought.
         """
         settings = Settings(
-            redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=5000, open_access=True
+            redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=60_000, open_access=True
         )
         registry = Registry(folder)
         data = write_people(folder / "people.csv", rows)
@@ -91,7 +93,7 @@ class Deployment:
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)
-        store.queue.beat(["town"], ttl_ms=600_000)
+        store.queue.beat(["town"], worker="test", ttl_ms=600_000)
         return cls(settings, registry, meta, data)
 
     def service(self) -> Service:
@@ -163,5 +165,37 @@ class Deployment:
             return found
         self.work_off()
         status = self.service().job(found.id)
-        assert status.result is not None, status
+        assert isinstance(status.result, Answer), status
+        return status.result
+
+    def workload(
+        self,
+        wheres: Sequence[dict[str, object]],
+        *,
+        length: float = 40,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+    ) -> Workload:
+        """A workload of counts, all with one requirement."""
+        service = self.service()
+        requirement = Requirement(length, confidence)
+        questions = tuple(
+            Question(service.parse("people", {"where": where}), requirement) for where in wheres
+        )
+        return Workload(questions, simultaneous=simultaneous)
+
+    def submit_workload(self, workload: Workload, *, by: str = "") -> WorkloadAnswer | JobStatus:
+        """Ask a workload without waiting for its answers."""
+        return self.service().ask_workload("people", workload, wait_s=0, by=by)
+
+    def ask_workload(self, workload: Workload, *, by: str = "") -> WorkloadAnswer:
+        """Ask a workload and work it off; raises what the service raises."""
+        found = self.submit_workload(workload, by=by)
+        if isinstance(found, WorkloadAnswer):
+            return found
+        self.work_off()
+        status = self.service().job(found.id)
+        if status.problem is not None:
+            raise error_from_problem(status.problem)
+        assert isinstance(status.result, WorkloadAnswer), status
         return status.result

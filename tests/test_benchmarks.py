@@ -33,11 +33,18 @@ NAMES = [
     "blocks_spend",
     "blue",
     "coverage",
+    "learnt_levels",
     "lifetime",
+    "marginals",
+    "marginals_choices",
+    "marginals_error",
+    "marginals_mechanisms",
+    "networks",
     "posterior",
     "ranges",
     "serve",
     "spend",
+    "tracing",
 ]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
 
@@ -73,6 +80,58 @@ def test_the_posterior_agrees_with_the_references_and_its_certificate(tmp_path: 
         assert row["convolution_error"] <= 1e-3
         assert row["monte_carlo_error"] <= 0.05
     assert all(isinstance(row["probability_ms"], float) for row in rows)
+
+
+def test_every_allocation_learns_and_the_default_has_the_least_errors(tmp_path: Path) -> None:
+    rows = quick_document("networks", tmp_path)["rows"]
+    assert len(rows) == 2 * 5
+    for row in rows:
+        others = [row[other] for other in ("rows", "uniform", "arxiv", "icml")]
+        if row["error"] in ("parameter_l1", "query_l1"):
+            assert row["best"] < min(others)
+            assert row["best"] < row["best_at_half"]
+        if row["error"] == "best_found":
+            assert all(0 <= share <= 1 for share in (row["best"], *others))
+
+
+def test_batches_of_marginals_come_to_the_beliefs_of_the_plain_loop(tmp_path: Path) -> None:
+    rows = quick_document("marginals", tmp_path)["rows"]
+    assert max(row["difference"] for row in rows) <= 1e-12
+    # Memory grows with the marginals, not with the junction tree.
+    assert all(row["bytes_per_cell"] < 200 for row in rows)
+    assert rows[-1]["exact_cells"] > 1e9
+
+
+def test_estimates_of_marginals_have_less_error_than_their_noise(tmp_path: Path) -> None:
+    rows = quick_document("marginals_error", tmp_path)["rows"]
+    for row in rows:
+        assert row["in_exact"] < row["noisy"]
+        assert row["in_saturated"] < row["noisy"]
+        assert row["in_exact"] < 1.01 * row["in_factor"] < row["noisy"]
+
+
+def test_estimates_from_choices_alone_beat_the_records_that_were_chosen_by(tmp_path: Path) -> None:
+    (row,) = quick_document("marginals_choices", tmp_path)["rows"]
+    assert row["l1_saturated"] < row["l1_records"]
+    assert row["l1_factor"] < row["l1_records"]
+
+
+def test_mechanisms_on_estimates_have_less_error_than_unbiased_ones(tmp_path: Path) -> None:
+    rows = quick_document("marginals_mechanisms", tmp_path)["rows"]
+    assert {row["mechanism"] for row in rows} == {"fixed", "adaptive", "all pairs"}
+    for row in rows:
+        if row["mechanism"] != "adaptive":
+            assert row["saturated"] < row["unbiased"] < row["noisy"]
+
+
+def test_learnt_levels_are_compared_on_the_same_streams(tmp_path: Path) -> None:
+    rows = quick_document("learnt_levels", tmp_path)["rows"]
+    assert [row["levels"] for row in rows] == 3 * ["learnt", "regular"]
+    for learnt, regular in zip(rows[::2], rows[1::2], strict=True):
+        assert learnt["stream"] == regular["stream"]
+        assert learnt["at_10"] <= 1.5 * regular["at_10"]
+    # Of 50 cuts at random there is nothing to learn yet.
+    assert rows[-2]["end"] == rows[-1]["end"]
 
 
 def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) -> None:
@@ -204,6 +263,23 @@ def test_every_answer_of_the_spend_benchmark_is_measured(tmp_path: Path) -> None
     rows = quick_document("spend", tmp_path)["rows"]
     assert [row["connections"] for row in rows] == [1, 4]
     assert {row["measured_percent"] for row in rows} == {100.0}
+
+
+def test_the_attack_on_fair_bits_is_near_its_bound_and_privacy_keeps_the_one_on_alarm_below(
+    tmp_path: Path,
+) -> None:
+    """Two splits: standard errors near 0.01, of which five are allowed."""
+    rows = quick_document("tracing", tmp_path)["rows"]
+    bits = [r for r in rows if r["release"] == "250 fair bits"]
+    assert len(bits) == 3
+    assert all(abs(r["attack_auc"] - r["finite_bound_auc"]) < 0.05 for r in bits)
+    private = [r for r in rows if r["records"] == 691]
+    (exact,) = [r for r in private if r["epsilon"] is None]
+    for row in private:
+        assert row["attack_auc"] < row["bound_auc"]
+        if row["epsilon"] == 1.0:
+            assert row["attack_auc"] < exact["attack_auc"] - 0.03
+            assert row["cap_auc"] < 0.9
 
 
 def test_every_benchmark_has_results_of_a_full_run_and_the_document_shows_them() -> None:

@@ -16,12 +16,13 @@ import pytest
 from qserver.children import (
     Child,
     ChildSpec,
+    address_family,
     child_environment,
     http_spec,
     listen,
     python_command,
 )
-from qserver.config import Settings
+from qserver.config import Settings, url_of
 from qserver.errors import ConfigError, PortInUseError
 
 # Says that it is ready on the descriptor it was given, then waits for signals.
@@ -113,6 +114,23 @@ def test_a_taken_port_is_refused_by_its_number() -> None:
 def test_a_host_that_is_not_ours_is_refused_by_its_name(host: str) -> None:
     with pytest.raises(ConfigError, match="`host` must be open to us"):
         listen(host, 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "family"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80", socket.AF_INET),
+        ("localhost", "http://localhost:80", socket.AF_INET),
+        ("::1", "http://[::1]:80", socket.AF_INET6),
+        ("[::]", "http://[::]:80", socket.AF_INET6),
+    ],
+)
+def test_a_host_may_be_an_address_of_ipv6(
+    host: str, url: str, family: socket.AddressFamily
+) -> None:
+    read = Settings(host=host).host
+    assert address_family(read) == family
+    assert url_of(read, 80) == url
 
 
 @pytest.mark.parametrize("port", [-1, 65536])

@@ -11,8 +11,8 @@ from fake_server import FakeServer, Request, running_server
 
 from qserver import __version__
 from qserver.cli import main
+from qserver.client_errors import ServerProblemError, ServerUnreachableError
 from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode
-from qserver.errors import ServerProblemError, ServerUnreachableError
 from qserver.http_client import HttpClient
 
 ANSWER = {
@@ -326,6 +326,7 @@ def test_a_wrong_command_line_ends_with_the_usage_code(
         "budget",
         "query",
         "explain",
+        "workload",
         "account",
         "account create",
         "account list",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from qserver.charge import epsilon_text
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
+from tests.deployment import Deployment
 
 
 def test_doctor_names_each_fault_and_fails(
@@ -28,6 +31,7 @@ def test_doctor_names_each_fault_and_fails(
     assert main(arguments, environ={"OMP_NUM_THREADS": "8"}) == ExitCode.FAILURE
     findings = json.loads(capsys.readouterr().out)["findings"]
     verdicts = {finding["subject"]: finding["verdict"] for finding in findings}
+    assert verdicts.pop("disk") in ("ok", "note", "fault")
     assert verdicts == {
         "OPENBLAS_NUM_THREADS": "ok",
         "OMP_NUM_THREADS": "note",
@@ -37,6 +41,30 @@ def test_doctor_names_each_fault_and_fails(
     }
     texts = {finding["subject"]: finding["text"] for finding in findings}
     assert f"chmod -R go= {state}" in texts["state folder"]
+
+
+def test_doctor_says_where_a_population_stands(
+    tmp_path: Path, store_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    town = Deployment.make(tmp_path, store_url)
+    charged = town.ask({"age": 20}).charged_nano
+    arguments = ["doctor", "--state", str(tmp_path), "--redis-url", store_url, "--json"]
+    main(arguments, environ={})
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (text,) = [f["text"] for f in findings if f["subject"] == "population town"]
+    assert text.startswith(f"{epsilon_text(charged)} of 1.000000000 epsilon spent in 1 charges, 0")
+
+
+@pytest.mark.parametrize("space", [1, 10**6])
+def test_doctor_warns_before_the_disk_is_full(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, space: int
+) -> None:
+    found = SimpleNamespace(f_bavail=space, f_frsize=1 << 20)
+    monkeypatch.setattr("os.statvfs", lambda _path: found)
+    main(["doctor", "--state", str(tmp_path), "--json"], environ={})
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    verdicts = {finding["subject"]: finding["verdict"] for finding in findings}
+    assert verdicts["disk"] == ("ok" if space > 1000 else "fault")
 
 
 def test_doctor_finds_nothing_wrong_before_the_first_start(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver import errors
+from qserver import client_errors, errors
 from qserver.errors import (
     BudgetExhaustedError,
     DomainError,
@@ -21,12 +21,14 @@ from qserver.errors import (
     QueryError,
 )
 
+MODULES = (errors.__name__, client_errors.__name__)
+
 
 def all_classes() -> list[type[QServerError]]:
     found, rest = [], [QServerError]
     while rest:
         found.append(rest.pop())
-        rest += [c for c in found[-1].__subclasses__() if c.__module__ == errors.__name__]
+        rest += [c for c in found[-1].__subclasses__() if c.__module__ in MODULES]
     return found
 
 
@@ -34,7 +36,7 @@ def test_drawing_of_the_tree_is_the_tree() -> None:
     """Each line's depth in the drawing against the class's own base."""
     drawn: dict[str, str] = {}
     above = {-1: "Exception"}
-    for line in (errors.__doc__ or "").splitlines():
+    for line in f"{errors.__doc__}{client_errors.__doc__}".splitlines():
         match = re.match(r"([│├└─ ]*)([A-Z]\w*Error)\b", line)
         if match:
             depth = len(match[1]) // 4

@@ -9,15 +9,19 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from qserver.charge import AnyCharge
+from qserver.accounts import Allowance
+from qserver.charge import NANO, AnyCharge, Charge
 from qserver.domain import Attribute, Domain
-from qserver.own_ledger import ChargeEntry, OwnLedger
+from qserver.errors import AllowanceExhaustedError
+from qserver.own_ledger import ChargeEntry, OwnLedger, OwnSpend, check_allowance, own_spend
 from qserver.storage.records import DatasetMeta, charge_json
 from tests.planning.losses_by_definition import WAYS, Setting, limits
 from tests.planning.table_losses_by_definition import greatest_loss, random_dues
+from tests.planning.test_search import WIDE, a_row
 
 PAYERS = ("ann", "ben", "cyn")
 N_CHARGES = 9
@@ -86,3 +90,59 @@ def check_own_ledger(
             assert ledger.spent_nano <= ceil(greatest + ROUNDING)
     assert [mark.at for mark in ledger.marks] == list(jobs)
     assert ledger.n_charges == len(paid)
+
+
+def test_an_allowance_that_only_the_quick_bound_passes_is_proven_to_hold() -> None:
+    """60 counts on 10^18 cells: the search shows less, and the charge that was let pass says so.
+
+    Read again from the log the ledger comes to the proven figure, not to the quick one.
+    """
+    rng = random.Random(3)
+    rows = [a_row(rng, WIDE, rng.randint(2, 3)) for _ in range(61)]
+    charges = [Charge(row, rng.randrange(1, NANO), "j") for row in rows[:-1]]
+    charges.append(Charge(rows[-1], NANO, "j"))
+    meta = wide_meta()
+    entries = [entry_of(c, job=i, by="ann") for i, c in enumerate(charges)]
+    # All at once: the quick figure of one by one has slack that no search can take away.
+    first = OwnLedger({"s": meta})
+    first.extend(replace(entry, job="0") for entry in entries[:-1])
+    last = charges[-1:]
+    quick = first.spent_after("s", last)
+    proven = least_proven(first, last, quick)
+    assert first.spent_nano <= proven < quick
+    allowance = Allowance(limit_nano=proven)
+    found = own_spend(first, allowance, snapshot="s", charges=last, at=0)
+    assert found == OwnSpend(proven, proven)
+    assert own_spend(first, Allowance(), snapshot="s", charges=last, at=0) == OwnSpend(quick)
+    short = Allowance(limit_nano=first.spent_nano - 1)
+    assert own_spend(first, short, snapshot="s", charges=last, at=0) == OwnSpend(quick)
+    first.extend([replace(entries[-1], own_nano=found.share_nano)])
+    assert first.spent_nano == proven
+    with pytest.raises(AllowanceExhaustedError):
+        check_allowance(first, allowance, spent_after_nano=proven + 1, at=0)
+
+
+def least_proven(ledger: OwnLedger, charges: Sequence[AnyCharge], quick: int) -> int:
+    """The least part of the quick figure, by hundredths, that a search proves to suffice."""
+    found = quick
+    for part in range(99, 0, -1):
+        proven = ledger.within("s", charges, quick * part // 100)
+        if proven is None:
+            break
+        found = min(found, proven.spent_nano)
+    return found
+
+
+def wide_meta() -> DatasetMeta:
+    attributes = tuple(
+        Attribute(f"a{i}", "labels", labels=tuple(map(str, range(n)))) for i, n in enumerate(WIDE)
+    )
+    return DatasetMeta(
+        name="d",
+        population="p",
+        snapshot="s",
+        domain=Domain(attributes),
+        relation="add-remove",
+        records_per_person=1,
+        records_verified=True,
+    )

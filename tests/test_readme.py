@@ -31,6 +31,13 @@ def test_the_two_commands_are_there_once_each_as_ci_looks_for_them() -> None:
         assert len(re.findall(rf"(?m)^python3 -m venv .*&& .*{end}$", README)) == 1
 
 
+def test_the_browser_tests_have_one_command_and_one_apt_line() -> None:
+    assert len(re.findall(r"(?m)^python3 -m venv .*&& .*pytest tests/browser$", README)) == 1
+    apt = re.findall(r"apt-get install [^`]*chromium", README)
+    assert len(apt) == 1
+    assert apt[0] in (ROOT / "tests/browser" / "conftest.py").read_text(encoding="utf-8")
+
+
 def test_the_curl_and_the_command_line_ask_one_and_the_same_question() -> None:
     body = json.loads(re.findall(r"-d '(\{.*\})'", README)[0])
     line = re.findall(r"(?m)^\.venv/bin/qserver (query .*)$", README)[0]

@@ -8,22 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qserver.storage.records import Reservation
+from qserver.errors import FencedError
+from qserver.storage.requests import Reservation
 from worker.journal import Journal
 from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
 
 
 def write_reserved(
-    journal: Journal, reservation: Reservation, *, ledger_version: int, charges_digest: str
+    journal: Journal,
+    reservation: Reservation,
+    *,
+    ledger_version: int,
+    charges_digest: str,
+    replay: str,
 ) -> None:
     """Write down what a job is charged: a line for each row and table, by its rise of alpha.
 
     Args:
         ledger_version: the store's, after the charge.
         charges_digest: of the job's last entry in the trail of charges.
+        replay: what the store was given, by `worker.replay`.
+
+    Raises:
+        FencedError: another worker took over meanwhile, and burnt the reservation.
     """
     lines = tuple(ChargeLine(planned.key, planned.charge_nano) for planned in reservation.planned)
     with journal.exclusive():
+        if journal.is_burnt(reservation.job):
+            raise FencedError("The lease passed to another worker.")
         journal.append(
             Reserved(
                 job=reservation.job,
@@ -31,6 +43,7 @@ def write_reserved(
                 spent_nano_after=reservation.after.spent_nano,
                 charges=lines,
                 charges_digest=charges_digest,
+                replay=replay,
             )
         )
 

@@ -16,9 +16,10 @@ from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import ConfigError, StoreBehindError
 from qserver.numbers import exact_number
+from qserver.paid import DEFAULT_PHI
 from qserver.primitive import primitive
 from qserver.query import total_query
-from qserver.storage.records import DEFAULT_PHI, DatasetMeta, public_row_json
+from qserver.storage.records import DatasetMeta, public_row_json
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from worker.journal import Journal
@@ -161,31 +162,10 @@ def attach(
         journal.append(attached_record(meta, snapshot, limit_nano=request.limit_nano))
     # The registry first: what dies between the two is attached anew, not half there for ever.
     registry.put(_entry(request, meta, snapshot))
-    store.queue.make_queue(request.population)
     store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
+    store.queue.make_queue(request.population)
     store.await_durable()
     return meta
-
-
-def detach(name: str, *, settings: Settings, registry: Registry) -> None:
-    """Take a dataset off the list. Its charges, history and journal stay.
-
-    Raises:
-        NotFoundError: there is none of this name.
-    """
-    entry = registry.entry(name)
-    store = SpendingStore.open(settings)
-    meta = DatasetMeta(
-        name=name,
-        population=entry.population,
-        snapshot=entry.snapshot,
-        domain=domain_from_document(entry.domain),
-        relation="add-remove",
-        records_per_person=entry.records_per_person,
-        records_verified=False,
-    )
-    store.detach(meta)
-    registry.remove(name)
 
 
 def _lineage(request: AttachRequest, settings: Settings) -> str:
@@ -207,6 +187,9 @@ def attached_record(
         "records_verified": int(meta.records_verified),
         "cohort": meta.people.cohort,
         "lineage": meta.people.lineage,
+        # What the store is given, should it have to be given it again.
+        "meta": meta.to_json(),
+        "public_row": public_row(meta, snapshot),
     }
     return Attached(
         dataset=meta.name,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from qserver.charge import AnyCharge, Charge, TableCharge
 from qserver.planning.planner import Plan
+from qserver.planning.workload import WorkloadPlan
 from qserver.replica import Replica
-from qserver.storage.records import Request, Reservation
+from qserver.storage.requests import Request, Reservation
 
 
 def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) -> Reservation:
@@ -21,6 +22,9 @@ def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) 
         tables_give_rest=plan.tables_give_rest,
         tables=plan.tables,
         paid=tuple(question.to_json() for question in plan.paid),
+        estimators=plan.estimators if isinstance(plan, WorkloadPlan) else (),
+        simultaneous=plan.simultaneous if isinstance(plan, WorkloadPlan) else None,
+        n_measurements=replica.engine.n_measurements,
     )
 
 

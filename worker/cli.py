@@ -22,18 +22,25 @@ from qserver.config import Settings
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, load_domain
 from qserver.errors import ConfigError, QServerError
-from qserver.storage.records import DEFAULT_PHI, DatasetMeta
-from worker.attach import AttachRequest, attach, detach, parse_limit
+from qserver.paid import DEFAULT_PHI
+from qserver.storage.records import DatasetMeta
+from qserver.structured_log import formatter_of
+from worker.attach import AttachRequest, attach, parse_limit
+from worker.detach import detach
 from worker.doctor import examine
-from worker.loop import Loop, load
+from worker.loading import Attached
+from worker.loop import Loop
 from worker.reading import infer_domain_document
 from worker.registry import Registry
+from worker.restore import restore
 from worker.rotate import RotateRequest, rotate
 from worker.top_up import top_up
 
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
 value of every column becomes public, with no noise and outside the ledger. Use it for data whose
 values are public anyway."""
+_RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
+_AUDIT_HELP = "attack a network with its own members, into a file for you alone"
 _PHI_HELP = """\
 what may be spent on rows as asked before tables are bought that answer later questions too, as a
 part of the tables' price (default %(default)g): 0.25 for data that will be asked for years, 1 or
@@ -43,7 +50,7 @@ more where few questions are expected
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 1 on failure, 2 on wrong usage."""
-    arguments = _parser().parse_args(argv)
+    arguments = build_parser().parse_args(argv)
     try:
         settings = Settings.from_environment(
             redis_url=arguments.redis_url, state_dir=arguments.state
@@ -111,21 +118,34 @@ def _domain(arguments: argparse.Namespace) -> Domain:
 
 def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
     registry = Registry(settings.state_dir)
-    log = _log(registry)
+    log = _log(registry, settings)
     if not registry.entries():
         raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
-    loaded = load(registry, log=log)
+    attached = Attached(registry, log=log)
+    loaded = attached.load()
     for name in loaded.refused:
         _say(f"dataset {name} is refused: its file is missing, unreadable or was changed")
     if len(loaded.refused) == len(registry.entries()):
         return 1
-    loop = Loop(settings=settings, trusted=loaded.trusted, log=log)
+    loop = Loop(settings=settings, trusted=loaded.trusted, log=log, news=attached.news)
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: loop.stop())
     _say(f"worker ready: {', '.join(sorted(registry.entries()))}")
     loop.run()
     _say("worker stopped")
     return 0
+
+
+def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
+    registry = Registry(settings.state_dir)
+    complete = restore(
+        settings,
+        registry=registry,
+        accept_loss=arguments.accept_loss,
+        log=_log(registry, settings),
+        say=_print,
+    )
+    return 0 if complete else 1
 
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -141,7 +161,8 @@ def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
-    detach(arguments.name, settings=settings, registry=Registry(settings.state_dir))
+    registry = Registry(settings.state_dir)
+    detach(arguments.name, settings=settings, registry=registry, log=_log(registry, settings))
     sys.stdout.write(f"Detached {arguments.name}. What was spent stays spent.\n")
     return 0
 
@@ -149,14 +170,16 @@ def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
 def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
     registry = Registry(settings.state_dir)
     request = RotateRequest(arguments.name, arguments.data, arguments.disjoint_people)
-    meta = rotate(request, settings=settings, registry=registry, progress=_say, log=_log(registry))
+    meta = rotate(
+        request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)
+    )
     if arguments.json:
         sys.stdout.write(meta.to_json() + "\n")
     else:
         spent = "does not count for them" if request.disjoint_people else "counts for its people"
         sys.stdout.write(
             f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
-            f"what was spent on it {spent}.\nRestart the workers that run.\n"
+            f"what was spent on it {spent}.\nWorkers that run read the new file by themselves.\n"
         )
     return 0
 
@@ -176,18 +199,45 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _log(registry: Registry) -> logging.Logger:
+def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
+    # The models load only here: a worker that answers questions has no use for them.
+    from worker.model_audit import ModelAuditRequest, audit_model
+
+    request = ModelAuditRequest(
+        name=arguments.name,
+        model=arguments.model,
+        reference=arguments.reference,
+        out=arguments.out,
+        plot=arguments.plot,
+        epsilon=arguments.epsilon,
+        relation=arguments.neighbours,
+    )
+    audit_model(request, registry=Registry(settings.state_dir))
+    written = [str(p) for p in (request.out, request.plot) if p is not None]
+    if arguments.json:
+        sys.stdout.write(json.dumps({"private_files": written}) + "\n")
+    else:
+        sys.stdout.write(f"Wrote {' and '.join(written)}. PRIVATE: it tells of single people.\n")
+    return 0
+
+
+def _log(registry: Registry, settings: Settings) -> logging.Logger:
     """The worker's own log: a private file, never the terminal, never the store."""
     log = logging.getLogger("qserver.worker")
     log.setLevel(logging.INFO)
     log.propagate = False
     os.close(os.open(registry.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     handler = logging.FileHandler(registry.log_path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(formatter_of(settings.log_format))
     for old in log.handlers:
         old.close()
     log.handlers = [handler]
     return log
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def _say(text: str) -> None:
@@ -195,7 +245,8 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="qserver-worker",
         description="The trusted side of qserver: the only program that sees private rows.",
@@ -214,15 +265,33 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(run=_run)
     doctor = commands.add_parser("doctor", parents=[common], help="check data, journal and store")
     doctor.set_defaults(run=_doctor)
+    _add_restore(commands.add_parser("restore", parents=[common], help=_RESTORE_HELP))
     gone = commands.add_parser("detach", parents=[common], help="take a dataset off the list")
     gone.add_argument("name", help="the dataset's name")
     gone.set_defaults(run=_detach)
     _add_rotate(commands.add_parser("rotate", parents=[common], help="replace a dataset's data"))
+    _add_audit_model(commands.add_parser("audit-model", parents=[common], help=_AUDIT_HELP))
     more = commands.add_parser("top-up", parents=[common], help="raise a population's limit")
     more.add_argument("population", help="the people who own the limit")
     more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
     more.set_defaults(run=_top_up)
     return parser
+
+
+def _add_audit_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="the dataset's name; its records are the members")
+    parser.add_argument("--model", type=Path, required=True, help="the network, a BIF file")
+    parser.add_argument(
+        "--reference",
+        type=Path,
+        required=True,
+        help="records of people who are not in the dataset, with the same columns",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the report, a new private file")
+    parser.add_argument("--plot", type=Path, help="the same as SVG, a new private file")
+    parser.add_argument("--epsilon", type=float, help="what the model cost")
+    parser.add_argument("--neighbours", choices=("add-remove", "replace-one"), default="add-remove")
+    parser.set_defaults(run=_audit_model)
 
 
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
@@ -235,6 +304,17 @@ def _add_rotate(parser: argparse.ArgumentParser) -> None:
         "spent on those counts for every cell of the new data too",
     )
     parser.set_defaults(run=_rotate)
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accept-loss",
+        action="append",
+        default=[],
+        metavar="POPULATION",
+        help="its journal is lost: begin another one, on your word that the store forgot nothing",
+    )
+    parser.set_defaults(run=_restore)
 
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:

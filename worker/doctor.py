@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.errors import QServerError
+from qserver.storage.powers import forbidden_powers
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from worker.attach import read_entry
 from worker.registry import Entry, Registry
 from worker.trail import Trail
+
+_LEAST_MEGABYTES = 100
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,13 @@ class Finding:
 
 def examine(registry: Registry, settings: Settings) -> list[Finding]:
     """Every check, in order; nothing is changed and nothing is spent."""
-    findings = [_blas(), _store(settings)]
-    for entry in registry.entries().values():
-        findings += [_data(registry, entry), _journal(registry, entry, settings)]
-    if len(findings) == 2:
+    findings = [_blas(), _space(registry), _store(settings)]
+    entries = registry.entries()
+    findings.append(_user(settings))
+    findings += [_data(registry, entry) for entry in entries.values()]
+    populations = sorted({entry.population for entry in entries.values()})
+    findings += [_journal(registry, population, settings) for population in populations]
+    if not entries:
         findings.append(Finding("datasets", ok=False, text="none is attached; run `attach`"))
     return findings
 
@@ -48,6 +54,19 @@ def _store(settings: Settings) -> Finding:
     return Finding("store", ok=True, text="reachable and durable")
 
 
+def _user(settings: Settings) -> Finding:
+    """Not a fault: an embedded store has one user, and only its owner reaches it."""
+    check = "user of the store"
+    try:
+        powers = forbidden_powers(Store.open(settings, role="worker-doctor").client, role="worker")
+    except QServerError as exc:
+        return Finding(check, ok=False, text=str(exc))
+    if not powers:
+        return Finding(check, ok=True, text="may do no more than a worker needs")
+    text = f"may also {', '.join(powers)}; deploy/redis-users.acl has a user without that"
+    return Finding(check, ok=True, text=text)
+
+
 def _data(registry: Registry, entry: Entry) -> Finding:
     check = f"data of {entry.name}"
     try:
@@ -60,20 +79,33 @@ def _data(registry: Registry, entry: Entry) -> Finding:
     return Finding(check, ok=True, text="readable and unchanged")
 
 
-def _journal(registry: Registry, entry: Entry, settings: Settings) -> Finding:
-    check = f"journal of {entry.population}"
+def _journal(registry: Registry, population: str, settings: Settings) -> Finding:
+    check = f"journal of {population}"
+    if not registry.has_journal(population):
+        text = "it is missing; `qserver-worker restore` says what that means"
+        return Finding(check, ok=False, text=text)
     try:
-        journal = registry.journal(entry.population, create=False)
+        journal = registry.journal(population, create=False)
         store = SpendingStore.open(settings)
-        known, limit = store.ledger_version(entry.population), store.limit_nano(entry.population)
+        last, known = journal.last_reserved_job, store.ledger_version(population)
+        knows_last = last is None or store.knows_reservation(population, last)
+        if known < journal.last_ledger_version or not knows_last:
+            text = "the store knows less: it was lost or restored. Run `qserver-worker restore`"
+            return Finding(check, ok=False, text=text)
         reader = Store.open(settings, role="worker-doctor")
-        Trail(entry.population).read(reader, anchor=journal.charges_digest)
+        Trail(population).read(reader, anchor=journal.charges_digest)
+        limit = store.limit_nano(population)
     except QServerError as exc:
         return Finding(check, ok=False, text=str(exc))
-    if known < journal.last_ledger_version:
-        text = "the store knows less than the journal: it was lost or restored"
-        return Finding(check, ok=False, text=text)
     if limit != journal.limit_nano:
         text = "the store's limit is not the journal's: a top-up ended half-way; run it again"
         return Finding(check, ok=False, text=text)
-    return Finding(check, ok=True, text=f"{journal.n_records} records, store and charges agree")
+    text = f"{journal.n_records} records, {len(journal.open_jobs())} open; store and charges agree"
+    return Finding(check, ok=True, text=text)
+
+
+def _space(registry: Registry) -> Finding:
+    found = os.statvfs(registry.folder)
+    megabytes = found.f_bavail * found.f_frsize >> 20
+    text = f"{megabytes:,} MB are free; without room nothing can be journalled, so nothing is drawn"
+    return Finding("disk", ok=megabytes >= _LEAST_MEGABYTES, text=text)

@@ -134,6 +134,16 @@ class Journal:
             self._fsync(descriptor)
         self._take(line)
 
+    def records(self) -> Iterator[Record]:
+        """Every record, oldest first, read from the file anew; within a section."""
+        descriptor = self._held_descriptor()
+        digest = GENESIS
+        texts = _lines(descriptor, start=0, end=self._n_bytes)
+        for sequence, text in enumerate(texts):
+            line = read_line(text, sequence=sequence, previous=digest)
+            digest = line.digest
+            yield line.record
+
     @property
     def n_records(self) -> int:
         """How many records were taken in."""
@@ -179,6 +189,10 @@ class Journal:
     def is_burnt(self, job: str) -> bool:
         """Whether `job` was burnt."""
         return job in self._state.burnt
+
+    def reserved_jobs(self) -> tuple[str, ...]:
+        """Every job that was reserved, oldest first."""
+        return tuple(self._state.reserved)
 
     def open_jobs(self) -> tuple[str, ...]:
         """Jobs reserved and neither released nor burnt, oldest first."""

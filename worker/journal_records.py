@@ -23,6 +23,7 @@ SCHEMA_VERSION = 1
 GENESIS = bytes(32)
 """The digest before the first line."""
 _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
+_LATER = ("charges_digest", "replay")
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
@@ -95,6 +96,8 @@ class Reserved:
         spent_nano_after: what the population has spent after it, in 1e-9 epsilon.
         charges: every charge of the job.
         charges_digest: stands for all of the store's charges so far, or '' where it was not kept.
+        replay: what the store was given, so that a store restored from a backup can be given it
+            again (`worker.replay`); '' in lines from before this was kept.
     """
 
     job: str
@@ -102,6 +105,7 @@ class Reserved:
     spent_nano_after: int
     charges: tuple[ChargeLine, ...]
     charges_digest: str = ""
+    replay: str = ""
 
     def __post_init__(self) -> None:
         _text("job", self.job)
@@ -110,6 +114,8 @@ class Reserved:
         _members("charges", self.charges, ChargeLine)
         if type(self.charges_digest) is not str or not _DIGEST.fullmatch(self.charges_digest):
             _reject("charges_digest", "be 64 lower-case hexadecimal digits, or empty")
+        if type(self.replay) is not str:
+            _reject("replay", "be a text")
 
 
 @dataclass(frozen=True)
@@ -163,7 +169,24 @@ class LimitRaised:
         _integer("new_limit_nano", self.new_limit_nano, least=self.old_limit_nano + 1)
 
 
-Record = Opened | Attached | Reserved | Released | Burnt | LimitRaised
+@dataclass(frozen=True)
+class Adopted:
+    """The journal before this one is lost, and the owner took the store's word for what was spent.
+
+    Args:
+        ledger_version: the store's ledger version then.
+        spent_nano: what the store said was spent, in 1e-9 epsilon.
+    """
+
+    ledger_version: int
+    spent_nano: int
+
+    def __post_init__(self) -> None:
+        _integer("ledger_version", self.ledger_version, least=0)
+        _integer("spent_nano", self.spent_nano, least=0)
+
+
+Record = Opened | Attached | Reserved | Released | Burnt | LimitRaised | Adopted
 _KINDS: Mapping[str, type[Record]] = MappingProxyType(
     {
         "opened": Opened,
@@ -172,6 +195,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "released": Released,
         "burnt": Burnt,
         "limit-raised": LimitRaised,
+        "adopted": Adopted,
     }
 )
 _NAMES = MappingProxyType({kind: name for name, kind in _KINDS.items()})
@@ -255,8 +279,8 @@ def _objects(value: object) -> list[dict[str, object]]:
 def _plain(record: Record) -> dict[str, object]:
     names = [item.name for item in dataclasses.fields(record)]
     plain = {name: _plain_value(getattr(record, name)) for name in names}
-    # Lines from before there were digests stay what they are.
-    return {k: v for k, v in plain.items() if (k, v) != ("charges_digest", "")}
+    # Lines from before there were such fields stay what they are.
+    return {k: v for k, v in plain.items() if k not in _LATER or v != ""}
 
 
 def _plain_value(value: object) -> object:

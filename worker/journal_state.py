@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from qserver.errors import JournalError
 from worker.journal_records import (
+    Adopted,
     Attached,
     Burnt,
     LimitRaised,
@@ -21,7 +23,7 @@ class JournalState:
 
     The rules: `Opened` first and once; one limit, which only `LimitRaised` moves; ledger versions
     rise and spending neither falls nor passes the limit; a job is reserved at most once, and then
-    released or burnt, never both.
+    released or burnt, never both. `Adopted` comes before any reservation.
     """
 
     def __init__(self) -> None:
@@ -55,6 +57,8 @@ class JournalState:
         elif isinstance(record, Burnt):
             if record.job in self.released or record.job in self.burnt:
                 _refuse("a burnt job must be neither released nor burnt before")
+        elif isinstance(record, Adopted) and (self.reserved or self.ledger_version):
+            _refuse("what is adopted must come before any reservation")
         elif isinstance(record, LimitRaised) and record.old_limit_nano != self.limit_nano:
             _refuse("`old_limit_nano` must equal the limit before")
 
@@ -76,7 +80,8 @@ class JournalState:
                 self.spent_nano = record.spent_nano_after
                 self.ledger_version = record.ledger_version
                 self.charges_digest = record.charges_digest or self.charges_digest
-                self.reserved[record.job] = record
+                # Whole plans would fill the memory; they are read from the file when needed.
+                self.reserved[record.job] = replace(record, replay="")
                 self.open_jobs[record.job] = None
             case Released():
                 self.released[record.job] = record
@@ -86,6 +91,9 @@ class JournalState:
                 self.open_jobs.pop(record.job, None)
             case LimitRaised():
                 self.limit_nano = record.new_limit_nano
+            case Adopted():
+                self.spent_nano = record.spent_nano
+                self.ledger_version = record.ledger_version
 
     def _check_attached(self, record: Attached) -> None:
         if record.snapshot in self._snapshots:

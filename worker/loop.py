@@ -2,76 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.errors import (
     FencedError,
-    PrivateDataError,
     QServerError,
     StaleVersionError,
+    StoreError,
     StoreNotDurableError,
     StoreUnavailableError,
 )
 from qserver.storage.queue import Taken
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
-from worker.attach import read_entry
-from worker.randomness import SystemEntropy
-from worker.registry import Registry
 from worker.spend import Spender, Trusted
-from worker.tables import Table
 
 _BLOCK_MS = 500
+_HELD_BLOCK_MS = 2
 _LEASE_PAUSE_S = 0.002
 _CHECK_S = 5.0
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """What was loaded, and which datasets were refused (changed or unreadable data)."""
-
-    trusted: Trusted
-    refused: tuple[str, ...]
-
-
-def load(registry: Registry, *, log: logging.Logger) -> Loaded:
-    """Read every attached dataset and check that it is what was attached.
-
-    A dataset whose file cannot be read, or whose content changed, is refused: questions on it
-    fail with the constant public code before anything is charged.
-    """
-    tables: dict[str, Table] = {}
-    refused: list[str] = []
-    for entry in registry.entries().values():
-        try:
-            snapshot = read_entry(registry, entry)
-        except PrivateDataError:
-            log.exception("dataset %s cannot be read", entry.name)
-            refused.append(entry.name)
-            continue
-        if not secrets.compare_digest(snapshot.fingerprint, entry.fingerprint):
-            log.error("dataset %s: its content is not what was attached", entry.name)
-            refused.append(entry.name)
-            continue
-        tables[entry.snapshot] = snapshot.table
-    populations = {entry.population for entry in registry.entries().values()}
-    journals = {p: registry.journal(p, create=False) for p in populations}
-    return Loaded(Trusted(tables, journals, SystemEntropy()), tuple(refused))
+# The largest table takes some seconds. A loop that has not turned for so long hangs.
+_HANGS_S = 300.0
 
 
 class Heartbeat:
     """Says that this worker lives, and holds its lease while it works. A thread of its own."""
 
-    def __init__(self, settings: Settings, populations: list[str]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        populations: list[str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._turned_at = clock()
         self._settings = settings
-        self._populations = populations
+        self.populations = populations
+        self._worker = secrets.token_hex(8)
         self._lease: Lease | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -84,19 +59,38 @@ class Heartbeat:
         self._stop.set()
         self._thread.join(timeout=5)
 
+    def leave(self, store: SpendingStore) -> None:
+        """Say that the worker stops: nobody need wait for it to be missed."""
+        store.queue.leave(self.populations, worker=self._worker)
+
     def hold(self, lease: Lease | None) -> None:
         """Renew this lease from now on; None renews nothing."""
         self._lease = lease
+
+    def turn(self) -> None:
+        """Say that the loop goes round; without it the worker is not said to live for long."""
+        self._turned_at = self._clock()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the loop has not gone round for longer than any job takes."""
+        return self._clock() - self._turned_at > _HANGS_S
+
+    def beat(self, store: SpendingStore) -> None:
+        """Say once that the worker lives, and hold its lease; nothing while the loop hangs."""
+        if self.hangs:
+            return
+        store.queue.beat(self.populations, worker=self._worker, ttl_ms=self._settings.lease_ms)
+        lease = self._lease
+        if lease is not None:
+            store.renew(lease)
 
     def _run(self) -> None:
         store: SpendingStore | None = None
         while not self._stop.is_set():
             try:
                 store = store or SpendingStore.open(self._settings)
-                store.queue.beat(self._populations, ttl_ms=self._settings.lease_ms)
-                lease = self._lease
-                if lease is not None:
-                    store.renew(lease)
+                self.beat(store)
             except QServerError:
                 # The loop itself meets the same failure and reports it; here only try again.
                 store = None
@@ -104,7 +98,11 @@ class Heartbeat:
 
 
 class Loop:
-    """Works off the jobs of the given populations until told to stop."""
+    """Works off the jobs of the given populations until told to stop.
+
+    Args:
+        news: what is attached now, where that changed since it last told; else None.
+    """
 
     def __init__(
         self,
@@ -114,8 +112,10 @@ class Loop:
         log: logging.Logger,
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        news: Callable[[], Trusted | None] = lambda: None,
     ) -> None:
         self._clock = clock
+        self._news = news
         self._next_check = 0.0
         self._settings = settings
         self._trusted = trusted
@@ -124,6 +124,10 @@ class Loop:
         self._populations = sorted(trusted.journals)
         self._consumer = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(4)}"
         self._stopping = threading.Event()
+        # A job that was taken while another worker held its population, by population.
+        self._held: dict[str, Taken] = {}
+        self._last = ""
+        self._next_claim = 0.0
         self._connect()
 
     def stop(self) -> None:
@@ -139,6 +143,7 @@ class Loop:
         """
         with Heartbeat(self._settings, self._populations) as heartbeat:
             while not self._stopping.is_set():
+                heartbeat.turn()
                 try:
                     self._turn(heartbeat)
                 except (FencedError, StaleVersionError) as exc:
@@ -147,6 +152,9 @@ class Loop:
                 except (StoreUnavailableError, StoreNotDurableError) as exc:
                     self._log.warning("the store cannot be used: %s", exc)
                     self._reconnect()
+            self._hand_back()
+        with contextlib.suppress(StoreError):
+            heartbeat.leave(self._writer)
 
     def settle_all(self) -> None:
         """Settle every population once, as at the start."""
@@ -164,12 +172,37 @@ class Loop:
         if self._clock() >= self._next_check:
             self._writer.check_durable()
             self._next_check = self._clock() + _CHECK_S
+        if self._try_held(heartbeat):
+            return
         taken = self._next()
-        if taken is None:
-            return
-        lease = self._acquire(taken.population, job=taken.job)
-        if lease is None:
-            return
+        if taken is not None:
+            self._held[taken.population] = taken
+        # What a question is about was in the registry before the question came.
+        found = self._news()
+        if found is not None:
+            self._serve(found, heartbeat)
+        if taken is not None:
+            self._try_held(heartbeat)
+
+    def _serve(self, trusted: Trusted, heartbeat: Heartbeat) -> None:
+        """Go on with what is attached now."""
+        self._trusted = trusted
+        self._populations = heartbeat.populations = sorted(trusted.journals)
+        self._connect()
+
+    def _try_held(self, heartbeat: Heartbeat) -> bool:
+        """Work one of the held jobs whose population nobody else holds; False if there is none."""
+        for population in self._in_turn():
+            taken = self._held.get(population)
+            lease = taken and self._writer.acquire(population, job=taken.job)
+            if taken and lease:
+                del self._held[population]
+                self._last = population
+                self._work(heartbeat, lease, taken)
+                return True
+        return False
+
+    def _work(self, heartbeat: Heartbeat, lease: Lease, taken: Taken) -> None:
         heartbeat.hold(lease)
         try:
             self._spender.settle(lease)
@@ -179,23 +212,49 @@ class Loop:
             self._writer.release(lease)
         self._spender.catch_up()
 
-    def _next(self) -> Taken | None:
-        taken = self._writer.queue.take(
-            self._populations, consumer=self._consumer, block_ms=_BLOCK_MS
-        )
-        if taken is not None:
-            return taken
-        for population in self._populations:
-            idle = self._settings.lease_ms
-            found = self._writer.queue.take_over(population, consumer=self._consumer, idle_ms=idle)
-            if found is not None:
-                return found
-        return None
+    def _in_turn(self) -> list[str]:
+        """The populations, the one served last at the end: none waits for another's flood."""
+        later = [p for p in self._populations if p > self._last]
+        return later + [p for p in self._populations if p <= self._last]
 
-    def _acquire(self, population: str, *, job: str = "") -> Lease | None:
-        """The lease, waited for; None only when stopping (the job is then taken over later)."""
+    def _next(self) -> Taken | None:
+        """A job of a population of which none is held: one held job of each is enough.
+
+        Jobs of silent workers are looked for at intervals, however many others wait.
+        """
+        free = [p for p in self._in_turn() if p not in self._held]
+        if self._clock() >= self._next_claim:
+            self._next_claim = self._clock() + self._settings.lease_ms / 2000
+            idle_ms = self._settings.lease_ms
+            for population in free:
+                found = self._writer.queue.take_over(
+                    population, consumer=self._consumer, idle_ms=idle_ms
+                )
+                if found is not None:
+                    return found
+        if not free:
+            self._pause(_LEASE_PAUSE_S)
+            return None
+        block_ms = _HELD_BLOCK_MS if self._held else _BLOCK_MS
+        return self._writer.queue.take(free, consumer=self._consumer, block_ms=block_ms)
+
+    def _hand_back(self) -> None:
+        """Leave held jobs to other workers at once."""
+        for taken in self._held.values():
+            with contextlib.suppress(StoreError):
+                self._writer.queue.hand_back(
+                    taken, consumer=self._consumer, idle_ms=self._settings.lease_ms
+                )
+        self._held.clear()
+        with contextlib.suppress(StoreError):
+            self._writer.queue.hand_back_brought(
+                consumer=self._consumer, idle_ms=self._settings.lease_ms
+            )
+
+    def _acquire(self, population: str) -> Lease | None:
+        """The lease, waited for; None only when stopping."""
         while not self._stopping.is_set():
-            lease = self._writer.acquire(population, job=job)
+            lease = self._writer.acquire(population)
             if lease is not None:
                 return lease
             self._pause(_LEASE_PAUSE_S)
@@ -218,7 +277,7 @@ class Loop:
         while not self._stopping.is_set():
             try:
                 self._connect()
-            except (StoreUnavailableError, StoreNotDurableError):
+            except (FencedError, StaleVersionError, StoreUnavailableError, StoreNotDurableError):
                 self._stopping.wait(delay)
                 delay = min(2 * delay, 5.0)
             else:

@@ -6,10 +6,12 @@ ever goes to the store.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -79,6 +81,26 @@ class Registry:
             os.fsync(file.fileno())
         return path.read_bytes()
 
+    def mark(self) -> tuple[int, int] | None:
+        """What differs after each change of what is attached."""
+        try:
+            found = (self.folder / "datasets.json").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, Entry]]:
+        """The entries, to be changed by one command at a time; durable at the end."""
+        descriptor = os.open(self.folder / "datasets.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            entries = self.entries()
+            yield entries
+            self._write(entries)
+        finally:
+            os.close(descriptor)
+
     def entries(self) -> dict[str, Entry]:
         """The attached snapshots: datasets by name, and `NAME/SNAPSHOT` for what is to come next.
 
@@ -107,11 +129,14 @@ class Registry:
 
     def put(self, entry: Entry) -> None:
         """Remember a dataset; durable when this returns."""
-        self._write({**self.entries(), entry.name: entry})
+        with self._changing() as entries:
+            entries[entry.name] = entry
 
     def put_next(self, entry: Entry) -> None:
         """Remember a snapshot that is to take its dataset's place; durable when this returns."""
-        self._write({**self._without_next(entry.name), f"{entry.name}/{entry.snapshot}": entry})
+        with self._changing() as entries:
+            _forget_next(entries, entry.name)
+            entries[f"{entry.name}/{entry.snapshot}"] = entry
 
     def settle(self, name: str, *, snapshot: str) -> None:
         """Keep only this snapshot of a dataset: the store has decided.
@@ -119,17 +144,22 @@ class Registry:
         Raises:
             NotFoundError: the snapshot is not here.
         """
-        found = [e for e in self.entries().values() if (e.name, e.snapshot) == (name, snapshot)]
-        if not found:
-            raise NotFoundError("attached snapshot", snapshot)
-        self._write({**self._without_next(name), name: found[0]})
+        with self._changing() as entries:
+            found = [e for e in entries.values() if (e.name, e.snapshot) == (name, snapshot)]
+            if not found:
+                raise NotFoundError("attached snapshot", snapshot)
+            _forget_next(entries, name)
+            entries[name] = found[0]
 
     def remove(self, name: str) -> None:
         """Forget a dataset. Its population's journal stays."""
-        self._write({k: v for k, v in self._without_next(name).items() if k != name})
+        with self._changing() as entries:
+            _forget_next(entries, name)
+            entries.pop(name, None)
 
-    def _without_next(self, name: str) -> dict[str, Entry]:
-        return {k: v for k, v in self.entries().items() if not k.startswith(f"{name}/")}
+    def has_journal(self, population: str) -> bool:
+        """Whether there is a file for the population's journal, sound or not."""
+        return self._journal_path(population).exists()
 
     def journal(self, population: str, *, create: bool) -> Journal:
         """The journal of a population.
@@ -137,8 +167,11 @@ class Registry:
         Raises:
             JournalError: it is missing (without `create`), damaged or another population's.
         """
-        path = self.folder / "journals" / f"{population}.journal"
+        path = self._journal_path(population)
         return Journal.open(path, population=population, create=create)
+
+    def _journal_path(self, population: str) -> Path:
+        return self.folder / "journals" / f"{population}.journal"
 
     def _write(self, entries: Mapping[str, Entry]) -> None:
         path = self.folder / "datasets.json"
@@ -154,3 +187,9 @@ class Registry:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _forget_next(entries: dict[str, Entry], name: str) -> None:
+    """Leave out the snapshots that were to take a dataset's place."""
+    for key in [key for key in entries if key.startswith(f"{name}/")]:
+        del entries[key]

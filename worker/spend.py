@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from qserver.answer import Answer
-from qserver.answering import answer_from, exact_answer, refusal
+from qserver.answer import ModelAnswer
 from qserver.config import Settings
+from qserver.deciding import Free, decide
 from qserver.errors import (
     InputError,
+    JournalError,
     MeasurementError,
     NotFoundError,
     QServerError,
@@ -22,32 +23,30 @@ from qserver.errors import (
     StoreBehindError,
     StoreError,
 )
-from qserver.history import Estimator
 from qserver.plan import Planned
-from qserver.planning.planner import Plan, row_half_width
-from qserver.primitive import Primitive, primitive
+from qserver.planning.planner import Plan
 from qserver.problems import problem_from_error
 from qserver.replica import Replica
+from qserver.storage.endings import Outcome
+from qserver.storage.jobs import JobRecord, answer_json
 from qserver.storage.queue import Taken
-from qserver.storage.records import (
-    JobRecord,
-    Request,
-    Reservation,
-    answer_json,
-)
-from qserver.storage.spending import Lease, Outcome, SpendingStore
+from qserver.storage.requests import Request, Reservation
+from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
+from worker.answers import answer_spent
 from worker.arbiter import released_or_burnt, write_burnt, write_released, write_reserved
 from worker.charging import charges_of, reservation_of
 from worker.journal import Journal
 from worker.live import Live
 from worker.measuring import draw_all, slot_of, slot_wait_s
 from worker.randomness import Entropy
+from worker.replay import replay_text
 from worker.tables import Tables
 from worker.trail import Payment, Trails
 
 FREE_JOB_KEEP_S = 7 * 86_400
 FAILED_JOB_KEEP_S = 7 * 86_400
+_MOST_TAKEN = 10
 
 
 @dataclass(frozen=True)
@@ -108,10 +107,15 @@ class Spender:
         if behind or (last is not None and not self._writer.knows_reservation(population, last)):
             raise StoreBehindError(
                 f"The store knows less than the journal of population {population}: it was lost "
-                "or restored. Nothing is measured until its owner restores it."
+                "or restored. Nothing is measured until its owner runs `qserver-worker restore`."
             )
+        self.settle_open(lease)
+
+    def settle_open(self, lease: Lease) -> None:
+        """Finish or burn every reservation that the store has open, by what the journal says."""
+        population = lease.population
         for job in self._writer.open_reservations(population):
-            self._settle_one(lease, job)
+            self.settle_job(lease, job)
 
     def catch_up(self) -> None:
         """Take in what was released, while nobody waits: the next plan then need not."""
@@ -124,6 +128,7 @@ class Spender:
         Raises:
             StoreError: the store failed or the lease passed on; the job stays open and its
                 reservation, if any, is settled by the next holder of the lease.
+            JournalError: the journal cannot be written; the job stays open likewise.
         """
         try:
             record = self._reader.job(taken.job)
@@ -133,9 +138,13 @@ class Spender:
         if record.state in ("done", "failed"):
             self._end(taken, Outcome("done", "", "", 0, 0))
             return
+        concluded = self._writer.endings.concluded(taken)
+        if concluded is not None:
+            self._end(taken, concluded)
+            return
         try:
             self._answer(lease, taken, record)
-        except (StoreError, MemoryError):
+        except (StoreError, JournalError, MemoryError):
             raise
         except QServerError as exc:
             self._fail(taken, exc, snapshot="", n_show=0)
@@ -149,48 +158,23 @@ class Spender:
         if reservation is not None:
             self._resume(lease, taken, reservation)
             return
+        if taken.n_taken > _MOST_TAKEN:
+            # Worker after worker died over it, and would go on to.
+            raise MeasurementError
         request = Request.from_json(record.request)
         replica = self._replica(request)
         try:
-            stamp = replica.refresh(self._reader)
+            replica.refresh(self._reader)
         except NotFoundError:
             # Detached, or replaced: the facts of the dataset tell which.
             self._replicas.pop(request.snapshot)
             replica = self._replica(request)
-            stamp = replica.refresh(self._reader)
-        row = primitive(request.query)
-        if row.is_zero:
-            answer = exact_answer(
-                request.requirement, remaining_nano=stamp.remaining_nano, version=stamp.n_shown
-            )
-            self._succeed(taken, request, answer, None, keep_s=FREE_JOB_KEEP_S)
-            return
-        plan = replica.plan(row, request.requirement)
-        if plan.kind == "free":
-            self._answer_free(taken, request, replica, row, plan)
-            return
-        refused = refusal(row, plan, request.requirement, replica=replica)
-        if refused is not None:
-            raise refused
-        self._spend(lease, taken, request, replica, plan)
-
-    def _answer_free(
-        self, taken: Taken, request: Request, replica: Replica, row: Primitive, plan: Plan
-    ) -> None:
-        estimate = plan.estimate
-        if estimate is None:
-            raise MeasurementError
-        answer = answer_from(
-            row,
-            request.requirement,
-            estimate,
-            source="history",
-            charged_nano=0,
-            remaining_nano=replica.present.remaining_nano,
-            version=replica.n_events,
-        )
-        kept = estimate.estimator(row.key) if estimate.needs_storing else None
-        self._succeed(taken, request, answer, kept, keep_s=FREE_JOB_KEEP_S)
+            replica.refresh(self._reader)
+        found = decide(replica, request.asked)
+        if isinstance(found, Free):
+            self._succeed(taken, request, found, keep_s=FREE_JOB_KEEP_S)
+        else:
+            self._spend(lease, taken, request, replica, found)
 
     def _spend(
         self, lease: Lease, taken: Taken, request: Request, replica: Replica, plan: Plan
@@ -201,6 +185,9 @@ class Spender:
             raise MeasurementError
         live = Live(replica.measurements)
         live.check((*plan.rows, *plan.tables))
+        if self._settings.replicas:
+            # Without its replicas the charge could not be kept, and would be burnt for nothing.
+            self._writer.await_durable(own_writes=False)
         reservation = self._reserve(lease, taken, request, replica, plan)
         try:
             indices = self._measure(table, reservation.planned, live)
@@ -228,7 +215,13 @@ class Spender:
         )
         self._writer.await_durable()
         journal = self._trusted.journals[lease.population]
-        write_reserved(journal, reservation, ledger_version=version, charges_digest=entries.digest)
+        write_reserved(
+            journal,
+            reservation,
+            ledger_version=version,
+            charges_digest=entries.digest,
+            replay=replay_text(reservation, entries.texts, changes=entries.changes),
+        )
         return reservation
 
     def _measure(
@@ -286,35 +279,19 @@ class Spender:
         self._writer.await_durable(own_writes=outcome == "published")
         replica = self._replica(request)
         replica.refresh(self._reader)
-        row = primitive(request.query)
-        estimate = replica.engine.estimate_with(
-            row,
-            reservation.weights,
-            confidence=request.requirement.confidence,
-            enough=row_half_width(row, request.requirement),
-            tables_give_rest=reservation.tables_give_rest,
-        )
-        if estimate is None:
-            raise MeasurementError
-        limit = replica.present.budget.limit_nano
-        answer = answer_from(
-            row,
-            request.requirement,
-            estimate,
-            source=reservation.source,
-            charged_nano=reservation.price_nano,
-            remaining_nano=limit - reservation.after.lost_nano,
-            version=replica.n_events,
-        )
-        taken = Taken(population, reservation.job, entry)
-        kept = None if estimate.is_kept else estimate.estimator(row.key)
-        self._succeed(taken, request, answer, kept, keep_s=0)
+        taken = Taken(population, reservation.job, entry, request.dataset)
+        self._succeed(taken, request, answer_spent(replica, reservation), keep_s=0)
 
-    def _settle_one(self, lease: Lease, job: str) -> None:
+    def settle_job(self, lease: Lease, job: str) -> None:
+        """Bring a reserved job to its end, by what the journal says; nothing where it has ended.
+
+        Raises:
+            StoreBehindError: the store does not know the reservation.
+        """
         reservation = self._writer.reservation(lease.population, job)
         if reservation is None:
             raise StoreBehindError("An open reservation has no plan in the store.")
-        taken = Taken(lease.population, job, "")
+        taken = Taken(lease.population, job, "", reservation.request.dataset)
         try:
             self._resume(lease, taken, reservation)
         except MeasurementError as exc:
@@ -343,26 +320,24 @@ class Spender:
                 raise SnapshotReplacedError
             found = Replica(meta, self._settings, shown_only=False)
             self._replicas[request.snapshot] = found
-        if found.meta.domain.sizes != request.query.sizes:
+        if found.meta.domain.sizes != request.sizes:
             raise InputError("query", "be on the dataset's domain")
         return found
 
-    def _succeed(
-        self,
-        taken: Taken,
-        request: Request,
-        answer: Answer,
-        kept: Estimator | None,
-        *,
-        keep_s: int,
-    ) -> None:
+    def _succeed(self, taken: Taken, request: Request, found: Free, *, keep_s: int) -> None:
+        answer = found.answer
+        if isinstance(answer, ModelAnswer):
+            # Before the job is shown as done. Settled twice, what was kept first stays.
+            answer = replace(answer, id=taken.job)
+            self._writer.models.keep(taken.population, request, answer)
         n_show = self._writer.n_history(taken.population, request.snapshot)
         text = answer_json(answer)
-        self._end(taken, Outcome("done", text, request.snapshot, n_show, keep_s, kept))
+        outcome = Outcome("done", text, request.snapshot, n_show, keep_s, found.estimators)
+        self._end(taken, outcome)
 
     def _fail(self, taken: Taken, error: QServerError, *, snapshot: str, n_show: int) -> None:
         text = problem_from_error(error).to_json()
         self._end(taken, Outcome("failed", text, snapshot, n_show, FAILED_JOB_KEEP_S))
 
     def _end(self, taken: Taken, outcome: Outcome) -> None:
-        self._writer.acknowledge(taken.population, taken.job, outcome, entry=taken.entry)
+        self._writer.acknowledge(taken, outcome)

@@ -14,7 +14,13 @@ from qserver.accounts import Allowance
 from qserver.audit import GENESIS, check_links, digest_of, linked
 from qserver.charge import AnyCharge
 from qserver.errors import StoreBehindError, StoreError
-from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas, check_allowance
+from qserver.own_ledger import (
+    ChargeEntry,
+    OwnLedger,
+    attached_metas,
+    check_allowance,
+    own_spend,
+)
 from qserver.storage.records import DatasetMeta, charge_json
 from qserver.storage.store import Store
 from worker.journal import Journal
@@ -22,10 +28,16 @@ from worker.journal import Journal
 
 @dataclass(frozen=True)
 class TrailEntries:
-    """New charges as JSON texts, each linked to the one before, and the digest of the last."""
+    """New charges as JSON texts, each linked to the one before, and the digest of the last.
+
+    Args:
+        changes: entries of the audit log since the population's last charge; a store that forgot
+            them is given them back with the charge.
+    """
 
     texts: tuple[str, ...]
     digest: str
+    changes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ class Trail:
         self._n_changes = 0
         self._changes_digest = self._charges_digest = GENESIS
         self._digests: set[str] = set()
+        self._changes: list[str] = []
         self._entries: list[ChargeEntry] = []
         self._metas: dict[str, DatasetMeta] = {}
         self._own: dict[str, OwnLedger] = {}
@@ -83,6 +96,7 @@ class Trail:
                 f"{exc} Nothing is measured until its owner restores it."
             ) from exc
         self._n_changes += len(news.changes)
+        self._changes += news.changes
         self._metas.update(attached_metas(news.changes))
         self._entries += map(ChargeEntry.of, news.charges)
         self._digests.update(map(digest_of, [*news.charges, *news.changes]))
@@ -104,25 +118,49 @@ class Trail:
             return GENESIS
         return str(json.loads(self._entries[-1].text).get("changes", GENESIS))
 
-    def check(self, payment: Payment, allowance: Allowance) -> None:
-        """Return if the payer may pay; AllowanceExhaustedError or PaceExceededError if not."""
-        if not payment.by or allowance == Allowance():
-            return
-        ledger = self._ledger(payment.by)
-        after = ledger.spent_after(payment.snapshot, payment.charges)
-        check_allowance(ledger, allowance, spent_after_nano=after, at=payment.at)
+    def check(self, payment: Payment, allowance: Allowance) -> int | None:
+        """What the charges must say of the payer's own ledger, where that was proven; else None.
 
-    def entries(self, payment: Payment) -> TrailEntries:
-        """The entries of a payment that come after those read; nothing is changed."""
+        Raises:
+            AllowanceExhaustedError: the payer's allowance or pace cannot pay.
+        """
+        if not payment.by or allowance == Allowance():
+            return None
+        ledger = self._ledger(payment.by)
+        after = own_spend(
+            ledger,
+            allowance,
+            snapshot=payment.snapshot,
+            charges=payment.charges,
+            at=payment.at,
+        )
+        check_allowance(ledger, allowance, spent_after_nano=after.spent_nano, at=payment.at)
+        return after.share_nano
+
+    def entries(self, payment: Payment, *, own_nano: int | None = None) -> TrailEntries:
+        """The entries of a payment that come after those read; nothing is changed.
+
+        Args:
+            own_nano: as `check` returns it.
+        """
+        proven = {} if own_nano is None else {"own": own_nano}
         prev, texts = self._charges_digest, []
         for charge in payment.charges:
             facts = json.loads(charge_json(charge, snapshot=payment.snapshot, at=payment.at))
             # The digest of the changes ties what the owner did before to the same chain.
-            facts |= {"by": payment.by, "changes": self._changes_digest}
+            facts |= {"by": payment.by, "changes": self._changes_digest, **proven}
             text = linked(facts, prev=prev)
             prev = digest_of(text)
             texts.append(text)
-        return TrailEntries(tuple(texts), prev)
+        return TrailEntries(tuple(texts), prev, self._since_last_charge())
+
+    def _since_last_charge(self) -> tuple[str, ...]:
+        last, found = self._last_changes, list[str]()
+        for text in reversed(self._changes):
+            if digest_of(text) == last:
+                break
+            found.append(text)
+        return tuple(reversed(found))
 
     def _ledger(self, account: str) -> OwnLedger:
         found = self._own.setdefault(account, OwnLedger(self._metas))
@@ -150,5 +188,5 @@ class Trails:
         trail = self._trails.setdefault(population, Trail(population))
         anchor = self._journals[population].charges_digest
         allowance = trail.read(self._reader, account=payment.by, anchor=anchor)
-        trail.check(payment, allowance)
-        return trail.entries(payment)
+        own_nano = trail.check(payment, allowance)
+        return trail.entries(payment, own_nano=own_nano)

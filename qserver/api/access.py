@@ -33,15 +33,21 @@ class Credentials:
         authorization: the header of this name, or ''.
         address: where the request comes from.
         forwarded: whether a proxy passed it on.
+        host: the name by which it was sent here, without a port.
     """
 
     authorization: str
     address: str
     forwarded: bool = False
+    host: str = "localhost"
 
 
 class Access(Protocol):
     """Decides who sends a request."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no account is asked for."""
 
     def admit(self, credentials: Credentials) -> Caller:
         """Who sends it; AccessError where nobody may, StoreError where that is not known."""
@@ -50,9 +56,13 @@ class Access(Protocol):
 class OpenAccess:
     """No accounts: whoever is on this machine may do everything. For demos."""
 
+    is_open = True
+
     def admit(self, credentials: Credentials) -> Caller:
         """The owner, on this machine; nobody from elsewhere."""
-        if credentials.forwarded or not _is_loopback(credentials.address):
+        # A page of another origin can have its own name lead to this machine, and then read all.
+        here = credentials.host == "localhost" or _is_loopback(credentials.host)
+        if credentials.forwarded or not here or not _is_loopback(credentials.address):
             raise AccessError(
                 "This server is open to its own machine alone. Start it with accounts instead."
             )
@@ -89,6 +99,8 @@ class TokenAccess:
         token_rate, address_rate: requests a second, 0 = without a bound.
         clock: seconds, monotonic.
     """
+
+    is_open = False
 
     def __init__(
         self,
@@ -159,7 +171,7 @@ def _token_of(authorization: str) -> Token | None:
 def _network(address: str) -> str:
     """The address; of IPv6 the first half, since one sender has all of the other."""
     try:
-        found = ipaddress.ip_address(address)
+        found = _read(address)
     except ValueError:
         return "unknown"
     if found.version == 4:
@@ -169,6 +181,12 @@ def _network(address: str) -> str:
 
 def _is_loopback(address: str) -> bool:
     try:
-        return ipaddress.ip_address(address).is_loopback
+        return _read(address).is_loopback
     except ValueError:
         return False
+
+
+def _read(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address; one of IPv4 also where a socket for both kinds spells it as IPv6."""
+    found = ipaddress.ip_address(address)
+    return getattr(found, "ipv4_mapped", None) or found

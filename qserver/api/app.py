@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from flask import Flask
 
 from qserver.api.access import Access
@@ -14,9 +16,20 @@ from qserver.api.gate import Gate, register_roles
 from qserver.api.headers import finish_response
 from qserver.api.health import HealthViews
 from qserver.api.jobs import JobViews
+from qserver.api.model_audit import ModelAuditViews
+from qserver.api.models import ModelId, ModelViews
 from qserver.api.port import QuestionService
 from qserver.api.questions import QuestionViews
 from qserver.api.repeated import RepeatedQuestions
+from qserver.api.sql import SqlViews
+from qserver.api.workloads import WorkloadViews
+
+
+class Pages(Protocol):
+    """Web pages that are served beside the JSON."""
+
+    def register(self, app: Flask) -> None:
+        """Add their routes."""
 
 
 def create_app(
@@ -26,6 +39,7 @@ def create_app(
     wait_s: float,
     max_body_bytes: int,
     n_proxies: int = 0,
+    pages: Pages | None = None,
 ) -> Flask:
     """The HTTP interface to a service, as a WSGI app.
 
@@ -35,22 +49,30 @@ def create_app(
         wait_s: how long a question waits for its answer before it becomes a job, in seconds.
         max_body_bytes: larger request bodies are refused.
         n_proxies: proxies in front of us that add to X-Forwarded-For.
+        pages: web pages for people, or None.
     """
     app = Flask("qserver.api", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_body_bytes
     # A path is what it is: no redirects, whose bodies would be HTML, and no unasked-for OPTIONS.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
+    app.url_map.converters["model"] = ModelId
     register_error_handlers(app)
     register_roles(app)
     app.after_request(finish_response)
     app.register_blueprint(DatasetViews(service).blueprint())
     cache = AnswerCache()
     app.register_blueprint(QuestionViews(service, wait_s=wait_s, cache=cache).blueprint())
+    app.register_blueprint(WorkloadViews(service, wait_s=wait_s).blueprint())
+    app.register_blueprint(SqlViews(service, wait_s=wait_s).blueprint())
+    app.register_blueprint(ModelViews(service, wait_s=wait_s).blueprint())
     app.register_blueprint(JobViews(service).blueprint())
+    app.register_blueprint(ModelAuditViews(service).blueprint())
     app.register_blueprint(AuditViews(service).blueprint())
-    app.register_blueprint(HealthViews(service).blueprint())
+    app.register_blueprint(HealthViews(service, is_open=access.is_open).blueprint())
     app.register_blueprint(docs_blueprint())
+    if pages is not None:
+        pages.register(app)
     # Kept answers lie behind the gate.
     inner = RepeatedQuestions(app.wsgi_app, service, cache)
     app.wsgi_app = Gate(inner, access, n_proxies=n_proxies)  # type: ignore[assignment, method-assign]

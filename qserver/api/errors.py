@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from qserver.api.headers import REQUEST_ID, SECURITY_HEADERS, request_id, request_id_of
+from qserver.api.observed import PROBLEMS
 from qserver.api.problem_kinds import INTERNAL, ProblemKind, kind_of
-from qserver.api.wire import epsilon, offer_document
+from qserver.api.wire import epsilon, free_document
 from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
@@ -22,6 +23,7 @@ from qserver.errors import (
     NotFoundError,
     QServerError,
     RateLimitedError,
+    SqlError,
 )
 from qserver.problems import error_from_problem
 
@@ -37,6 +39,9 @@ _HTTP_CODES = {
 }
 _CONDITIONS = {
     "missing": "be given",
+    "list_type": "be a list",
+    "bool_type": "be true or false",
+    "model_type": "be an object",
     "dict_type": "be an object",
     "tuple_type": "be a list of two numbers",
     "too_long": "be a list of two numbers",
@@ -79,14 +84,21 @@ def problem_document(
     }
 
 
-def fields_problem(exc: ValidationError, known: tuple[str, ...]) -> RequestError:
-    """The problem of a body whose fields are missing, unknown or of the wrong type."""
+def fields_problem(
+    exc: ValidationError, known: tuple[str, ...], inner: tuple[str, ...] = ()
+) -> RequestError:
+    """The problem of a body whose fields are missing, unknown or of the wrong type.
+
+    Args:
+        known: fields of the body; inner: those of the items of a list in it.
+    """
     faults = []
     for error in exc.errors(include_url=False, include_input=False, include_context=False):
         name = _dotted(error["loc"])
         condition = _CONDITIONS.get(error["type"], error["msg"])
         if error["type"] == "extra_forbidden":
-            condition = "be left out: the fields are " + ", ".join(f"`{k}`" for k in known)
+            fields = known if len(error["loc"]) == 1 else inner
+            condition = "be left out: the fields are " + ", ".join(f"`{k}`" for k in fields)
         faults.append(_fault(name, f"`{name}` must {condition}."))
     return RequestError("invalid_input", faults[0]["message"], errors=faults)
 
@@ -123,7 +135,7 @@ def _on_known(exc: QServerError) -> Response:
     if kind is INTERNAL:
         return _on_unexpected(exc)
     if kind.status >= 500:
-        _log.error("request %s: %s: %s", request_id(), exc.code, exc)
+        _log.error("%s: %s", exc.code, exc, extra={"code": exc.code})
     return _response(kind, str(exc), _facts(exc))
 
 
@@ -140,7 +152,7 @@ def _on_http(exc: HTTPException) -> Response:
 
 
 def _on_unexpected(exc: Exception) -> Response:
-    _log.error("request %s failed", request_id(), exc_info=exc)
+    _log.error("a request failed", exc_info=exc)
     return _response(INTERNAL, "", {"request_id": request_id()})
 
 
@@ -148,7 +160,7 @@ def _facts(exc: QServerError) -> dict[str, Any]:
     if isinstance(exc, RequestError):
         return exc.facts
     if isinstance(exc, InputError):
-        return {"errors": [_fault(exc.name, str(exc))]}
+        return {"errors": [_fault(exc.name, str(exc))], **_place(exc)}
     if isinstance(exc, NotFoundError):
         return {"kind": exc.kind}
     if isinstance(exc, AllowanceExhaustedError):
@@ -164,8 +176,14 @@ def _facts(exc: QServerError) -> dict[str, Any]:
         facts = {"loss": loss, "loss_allowed": allowed, "cap": exc.cap}
     else:
         return {}
-    free = None if exc.free is None else offer_document(exc.free)
-    return {"price": epsilon(exc.price_nano), **facts, "free": free}
+    return {"price": epsilon(exc.price_nano), **facts, "free": free_document(exc.free)}
+
+
+def _place(exc: InputError) -> dict[str, Any]:
+    """Where in a text of SQL the fault lies."""
+    if not isinstance(exc, SqlError):
+        return {}
+    return {"line": exc.line, "column": exc.column, "excerpt": exc.excerpt}
 
 
 def _fault(field: str, message: str) -> dict[str, str]:
@@ -184,6 +202,7 @@ def _shown(text: str) -> str:
 
 
 def _response(kind: ProblemKind, detail: str, facts: Mapping[str, Any]) -> Response:
+    PROBLEMS.labels(kind.code).inc()
     # Escaped to ASCII: a client's own text may come back here, whatever it holds.
     body = json.dumps(problem_document(kind, detail, facts), allow_nan=False)
     response = Response(body, status=kind.status, content_type=PROBLEM_TYPE)

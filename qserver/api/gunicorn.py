@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from qserver.config import Settings
+import os
+from pathlib import Path
+from typing import Any
+
+from qserver.api.logs import logging_config
+from qserver.config import Settings, url_of
 
 _settings = Settings.from_environment()
 
@@ -11,7 +16,7 @@ _settings = Settings.from_environment()
 _GRACE_S = 5
 _SILENCE_S = 30
 
-bind = [f"{_settings.host}:{_settings.port}"]
+bind = [url_of(_settings.host, _settings.port).removeprefix("http://")]
 worker_class = "gthread"
 workers = _settings.http_workers
 threads = _settings.http_threads
@@ -22,12 +27,28 @@ graceful_timeout = int(_settings.wait_s) + _GRACE_S
 # Each process loads numpy after its own limits are set, and opens its own store connections.
 preload_app = False
 
+logconfig_dict = logging_config(_settings.log_format)
+
 # No access log: a line per question with its time would tell who asked what, and when.
 accesslog = None
 errorlog = "-"
 
 # No socket through which another program could steer the server (gunicorn 25 and later).
 control_socket_disable = True
+
+if _settings.metrics_dir:
+    # The library looks for the folder once, when it is loaded in the processes that we fork.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = _settings.metrics_dir
+
+
+def on_starting(_server: Any) -> None:
+    """Begin to count at zero: Prometheus knows a restart by it."""
+    if _settings.metrics_dir:
+        folder = Path(_settings.metrics_dir)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in folder.glob("*.db"):
+            path.unlink()
+
 
 limit_request_line = 8190
 limit_request_fields = 64

@@ -22,8 +22,10 @@ SECURITY_HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("X-Frame-Options", "DENY"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Content-Security-Policy", CONTENT_POLICY),
 )
+ROUTE_KEY = "qserver.route"
 _ENVIRON_KEY = "qserver.request_id"
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}\Z")
@@ -50,6 +52,9 @@ def finish_response(response: Response) -> Response:
     for name, value in SECURITY_HEADERS:
         headers.setdefault(name, value)
     headers[REQUEST_ID] = request_id()
+    rule = request.url_rule
+    if rule is not None:
+        request.environ[ROUTE_KEY] = rule.rule
     return response
 
 

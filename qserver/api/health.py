@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Literal
+
 from flask import Blueprint, Response
 
 from qserver.api.operation import operation
@@ -11,10 +14,15 @@ from qserver.api.schemas import HealthBody, ReadyBody
 
 
 class HealthViews:
-    """The views of health, on one service."""
+    """The views of health, on one service.
 
-    def __init__(self, service: QuestionService) -> None:
+    Args:
+        is_open: whoever can ask here may know the datasets' names.
+    """
+
+    def __init__(self, service: QuestionService, *, is_open: bool) -> None:
         self._service = service
+        self._is_open = is_open
 
     def blueprint(self) -> Blueprint:
         """The routes."""
@@ -30,10 +38,22 @@ class HealthViews:
 
     @operation("health", {200: ReadyBody}, audience="public")
     def get_readiness(self) -> Response:
-        """Tell whether the store is reachable and durable, and which datasets have a worker.
+        """Tell whether the store is reachable and durable, and how many datasets have a worker.
 
         Without a worker the server is ready all the same: history is still answered.
         """
         self._service.ready()
         alive = {d.name: d.worker_alive for d in self._service.datasets()}
-        return json_reply(ReadyBody(status="ready", worker_alive=alive))
+        return json_reply(
+            ReadyBody(
+                status="ready",
+                workers=_how_many(alive.values()),
+                worker_alive=alive if self._is_open else {},
+            )
+        )
+
+
+def _how_many(alive: Collection[bool]) -> Literal["all", "some", "none"]:
+    if not any(alive):
+        return "none"
+    return "all" if all(alive) else "some"

@@ -8,7 +8,7 @@ from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
-from qserver.api.schemas import JobBody
+from qserver.api.workload_schemas import JobBody
 
 
 class JobViews:

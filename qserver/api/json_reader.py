@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
@@ -15,6 +16,9 @@ from qserver.api.errors import RequestError
 
 MAX_DEPTH = 64
 MAX_DIGITS = 64
+# Of a body past the limit, so much is taken off the wire; then the connection is closed.
+MAX_DISCARDED = 32 << 20
+_PIECE = 1 << 16
 
 
 class JsonFaultError(ValueError):
@@ -60,9 +64,14 @@ def read_body(request: Request) -> bytes:
             )
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise RequestError("unsupported_media_type", "`Content-Encoding` must be left out.")
-    if request.environ.get("CONTENT_LENGTH"):
-        return request.get_data(cache=False)
-    return _read_chunks(request)
+    length = request.content_length
+    if length is None:
+        return _read_chunks(request)
+    limit = request.max_content_length
+    if limit is not None and length > limit:
+        _discard(request, min(length, MAX_DISCARDED))
+        raise RequestEntityTooLarge
+    return request.get_data(cache=False)
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -85,6 +94,16 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return value
 
 
+def _discard(request: Request, n_bytes: int) -> None:
+    """Read what is refused anyway, and forget it: most clients send all before they listen."""
+    stream = request.environ["wsgi.input"]
+    while n_bytes > 0:
+        n_read = len(stream.read(min(n_bytes, _PIECE)))
+        if n_read == 0:
+            return
+        n_bytes -= n_read
+
+
 def _read_chunks(request: Request) -> bytes:
     """A body that comes in chunks; Werkzeug would cut it off at the limit without a word."""
     limit = request.max_content_length
@@ -102,8 +121,8 @@ def _read_chunks(request: Request) -> bytes:
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for i, name in enumerate(names) if name in names[:i])
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(name for name, count in counts.items() if count > 1)
         raise JsonFaultError(f"The key {repeated[:80]!r} comes twice in one object")
     return value
 

@@ -26,6 +26,7 @@ _VARIABLE = re.compile(r"<(?:[a-z]+:)?([a-z_]+)>")
 _PATH_VARIABLES = {
     "dataset": "name of the dataset",
     "job_id": "id of the job",
+    "model": "id of the model",
     "measurement": "id of the released row or table",
 }
 _SCHEME = "token"

@@ -6,9 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from qserver.answer import (
-    Answer,
     DatasetStatus,
-    Explanation,
     HistoryPage,
     HistoryRow,
     HistoryTable,
@@ -16,14 +14,18 @@ from qserver.answer import (
     LedgerReport,
     Probability,
 )
+from qserver.api.model_port import ModelUseCases
 from qserver.oversight import AuditPage, SpendingReport
 from qserver.query import LinearQuery
-from qserver.requirement import Requirement
-from qserver.service import Idempotency
+from qserver.statements import Questions
 
 
-class QuestionService(Protocol):
+class QuestionService(Questions, Protocol):
     """The use cases behind the routes. Thread-safe; raises the errors of `qserver.errors`."""
+
+    @property
+    def models(self) -> ModelUseCases:
+        """The use cases of models."""
 
     def datasets(self) -> Sequence[DatasetStatus]:
         """All datasets."""
@@ -39,24 +41,10 @@ class QuestionService(Protocol):
         """
 
     def parse(self, name: str, document: object) -> LinearQuery:
-        """The query that a structured question means; QueryError, CapacityError."""
+        """The query that a structured question, or a text of SQL, means.
 
-    def ask(
-        self,
-        name: str,
-        query: LinearQuery,
-        requirement: Requirement,
-        *,
-        wait_s: float,
-        idempotency: Idempotency | None = None,
-        by: str = "",
-    ) -> Answer | JobStatus:
-        """The answer, or the state of its job after `wait_s` seconds."""
-
-    def explain(
-        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
-    ) -> Explanation:
-        """What the answer would cost; spends nothing."""
+        Raises QueryError and CapacityError.
+        """
 
     def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
         """P(low <= q <= high) from history alone; NotEstimableError."""

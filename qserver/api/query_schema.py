@@ -83,8 +83,10 @@ _WEIGHTS = {"type": "object", "additionalProperties": _NUMBER}
 
 QUERY_COMPONENTS: dict[str, dict[str, Any]] = {
     "Query": {
-        "description": "What to count: exactly one of `where`, `any` and `terms`.",
+        "description": "What to count: an object with exactly one of `where`, `any` and `terms`, "
+        "or a text of SQL.",
         "oneOf": [
+            {"type": "string", "description": "such as `SELECT COUNT(*) FROM adult`"},
             _operator("where", {JSON_REF: "Where"}, "records that meet every condition"),
             _operator(
                 "any",

@@ -8,34 +8,18 @@ from flask import Blueprint, Response, request
 
 from qserver.answer import Answer, JobStatus
 from qserver.api.answer_cache import AnswerCache, KeptAnswer
+from qserver.api.asking_replies import ASKING_CODES, ASKING_HEADERS, QUERY_CODES, job_reply
 from qserver.api.gate import caller_of_request
-from qserver.api.headers import Preference, idempotency_of, preference_of
+from qserver.api.headers import idempotency_of, preference_of
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
-from qserver.api.parameters import Parameter, read_parameters
+from qserver.api.parameters import read_parameters
 from qserver.api.plan_schemas import ExplanationBody
 from qserver.api.port import QuestionService
 from qserver.api.replies import bytes_reply, json_reply
 from qserver.api.request_bodies import ProbabilityRequest, QueryRequest
-from qserver.api.schemas import AnswerBody, JobBody, ProbabilityBody
-
-POLL_S = 1
-
-_QUERY_CODES = ("invalid_input", "invalid_query", "too_large", "not_found")
-_HEADERS = (
-    Parameter(
-        "Prefer",
-        "`respond-async` for a job at once where something must be measured; `wait=SECONDS` to "
-        "wait less than the server would",
-        {"type": "string"},
-    ),
-    Parameter(
-        "Idempotency-Key",
-        "bound to the token, the dataset and the exact body; the same request under the same key "
-        "is asked once",
-        {"type": "string", "pattern": "^[ -~]{1,255}$"},
-    ),
-)
+from qserver.api.schemas import AnswerBody, ProbabilityBody
+from qserver.api.workload_schemas import JobBody
 
 
 class QuestionViews:
@@ -63,19 +47,10 @@ class QuestionViews:
     @operation(
         "questions",
         {200: AnswerBody, 202: JobBody},
-        *_QUERY_CODES,
-        "invalid_requirement",
-        "budget_exhausted",
-        "allowance_exhausted",
-        "pace_exceeded",
-        "disclosure_guard",
-        "snapshot_replaced",
-        "idempotency_mismatch",
-        "measurement_failed",
-        "no_worker",
-        "busy",
+        *QUERY_CODES,
+        *ASKING_CODES,
         request=QueryRequest,
-        headers=_HEADERS,
+        headers=ASKING_HEADERS,
     )
     def ask(self, dataset: str) -> Response:
         """Answer a linear counting query with an interval of the asked length and confidence.
@@ -92,7 +67,7 @@ class QuestionViews:
     @operation(
         "questions",
         {200: ExplanationBody},
-        *_QUERY_CODES,
+        *QUERY_CODES,
         "invalid_requirement",
         request=QueryRequest,
     )
@@ -112,7 +87,7 @@ class QuestionViews:
     @operation(
         "questions",
         {200: ProbabilityBody},
-        *_QUERY_CODES,
+        *QUERY_CODES,
         "not_estimable",
         request=ProbabilityRequest,
     )
@@ -143,7 +118,7 @@ class QuestionViews:
             by=caller.account,
         )
         if isinstance(found, JobStatus):
-            return _job_reply(found, preference)
+            return job_reply(found, preference)
         payload = AnswerBody.of(found).model_dump_json().encode()
         if idempotency is None and _is_free(found):
             self._cache.keep(dataset, body, KeptAnswer(version, payload))
@@ -152,12 +127,3 @@ class QuestionViews:
 
 def _is_free(answer: Answer) -> bool:
     return answer.source != "measured" and answer.charged_nano == 0
-
-
-def _job_reply(job: JobStatus, preference: Preference) -> Response:
-    reply = json_reply(JobBody.of(job), status=202)
-    reply.headers["Location"] = f"/v1/jobs/{job.id}"
-    reply.headers["Retry-After"] = str(POLL_S)
-    if preference.is_async:
-        reply.headers["Preference-Applied"] = "respond-async"
-    return reply

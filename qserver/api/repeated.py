@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from qserver.api.answer_cache import AnswerCache
-from qserver.api.headers import REQUEST_ID, SECURITY_HEADERS, request_id_of
+from qserver.api.headers import REQUEST_ID, ROUTE_KEY, SECURITY_HEADERS, request_id_of
 from qserver.api.port import QuestionService
 from qserver.api.replies import JSON_TYPE
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "/v1/datasets/"
 _SUFFIX = "/query"
+_ROUTE = "/v1/datasets/<dataset>/query"
 _MAX_DIGITS = 12
 
 
@@ -55,6 +56,7 @@ class RepeatedQuestions:
             *SECURITY_HEADERS,
             (REQUEST_ID, request_id_of(environ)),
         ]
+        environ[ROUTE_KEY] = _ROUTE
         start("200 OK", headers)
         return [payload]
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, isfinite
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from qserver.api.errors import fields_problem
@@ -24,14 +31,25 @@ def _number(value: object) -> float:
     return number
 
 
+def _question(value: object) -> object:
+    if not isinstance(value, dict | str):
+        raise PydanticCustomError("question", "be an object, or a text of SQL")
+    return value
+
+
 Number = Annotated[float, BeforeValidator(_number)]
-QueryDocument = Annotated[dict[str, Any], WithJsonSchema({JSON_REF: "Query"})]
+QueryDocument = Annotated[Any, BeforeValidator(_question), WithJsonSchema({JSON_REF: "Query"})]
+
+
+LENGTH_BOUNDS: dict[str, Any] = {"minimum": 1e-9, "maximum": 1e15}
+CONFIDENCE_BOUNDS: dict[str, Any] = {"exclusiveMinimum": 0, "maximum": 1 - MIN_DELTA}
 
 
 class RequestBody(BaseModel):
     """A JSON object with known fields only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    inner_fields: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Self:
@@ -43,7 +61,7 @@ class RequestBody(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as exc:
-            raise fields_problem(exc, tuple(cls.model_fields)) from exc
+            raise fields_problem(exc, tuple(cls.model_fields), cls.inner_fields) from exc
 
 
 class QueryRequest(RequestBody):
@@ -52,11 +70,11 @@ class QueryRequest(RequestBody):
     query: QueryDocument
     length: Number = Field(
         description="full length of the interval, in the query's own units",
-        json_schema_extra={"minimum": 1e-9, "maximum": 1e15},
+        json_schema_extra=LENGTH_BOUNDS,
     )
     confidence: Number = Field(
         description="probability that the interval holds the true answer",
-        json_schema_extra={"exclusiveMinimum": 0, "maximum": 1 - MIN_DELTA},
+        json_schema_extra=CONFIDENCE_BOUNDS,
     )
 
     def requirement(self) -> Requirement:

@@ -18,17 +18,13 @@ from qserver.answer import (
     HistoryPage,
     HistoryRow,
     HistoryTable,
-    JobState,
-    JobStatus,
     Offer,
     Probability,
     Source,
 )
-from qserver.api.errors import job_problem
 from qserver.api.query_schema import (
     AXES_SCHEMA,
     INTEGER_SCHEMA,
-    JSON_REF,
     PAIR_SCHEMA,
     TERMS_SCHEMA,
 )
@@ -90,30 +86,6 @@ class AnswerBody(BaseModel):
             evidence=list(answer.evidence),
             method=answer.method,
             version=answer.version,
-        )
-
-
-class JobBody(BaseModel):
-    """The state of a job; `result` when done, `problem` when failed."""
-
-    id: str
-    state: JobState
-    dataset: str
-    result: AnswerBody | None
-    problem: Annotated[
-        dict[str, Any] | None,
-        WithJsonSchema({"anyOf": [{JSON_REF: "Problem"}, {"type": "null"}]}),
-    ]
-
-    @classmethod
-    def of(cls, job: JobStatus) -> Self:
-        """The job as JSON has it."""
-        return cls(
-            id=job.id,
-            state=job.state,
-            dataset=job.dataset,
-            result=None if job.result is None else AnswerBody.of(job.result),
-            problem=None if job.problem is None else job_problem(job.problem),
         )
 
 
@@ -215,9 +187,13 @@ class HealthBody(BaseModel):
 
 
 class ReadyBody(BaseModel):
-    """The store is reachable and durable; which datasets have a worker."""
+    """The store is reachable and durable, and how many of the datasets have a worker.
+
+    An open server names them; elsewhere `worker_alive` is empty, as this page needs no token.
+    """
 
     status: Literal["ready"]
+    workers: Literal["all", "some", "none"]
     worker_alive: dict[str, bool]
 
 

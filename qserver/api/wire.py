@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from qserver.answer import Offer
@@ -29,6 +30,13 @@ def wire_value(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: wire_value(v) for k, v in value.items()}
     return value
+
+
+def free_document(free: Offer | Sequence[Offer | None] | None) -> Any:
+    """What is available for nothing: an interval or null, or one of these per question."""
+    if free is None or isinstance(free, Offer):
+        return free and offer_document(free)
+    return [offer and offer_document(offer) for offer in free]
 
 
 def offer_document(offer: Offer) -> dict[str, Any]:

@@ -20,7 +20,9 @@ def app_from_environment() -> Flask:
     limit_threads(os.environ)
     from qserver.api.access import Access, OpenAccess, TokenAccess
     from qserver.api.app import create_app
+    from qserver.api.observed import Observed
     from qserver.config import Settings
+    from qserver.portal.blueprint import Portal
     from qserver.service import Service
     from qserver.storage.accounts import AccountBook
     from qserver.storage.rates import RateLimiter
@@ -36,13 +38,20 @@ def app_from_environment() -> Flask:
             token_rate=settings.token_rate,
             address_rate=settings.address_rate,
         )
-    return create_app(
-        Service(store, settings),
+    service = Service(store, settings)
+    app = create_app(
+        service,
         access=access,
         wait_s=settings.wait_s,
         max_body_bytes=settings.max_body_bytes,
         n_proxies=settings.n_proxies,
+        pages=Portal(service) if settings.portal else None,
     )
+    if settings.metrics_dir or settings.log_requests:
+        app.wsgi_app = Observed(  # type: ignore[assignment, method-assign]
+            app.wsgi_app, slot_ms=settings.slot_ms, log_requests=settings.log_requests
+        )
+    return app
 
 
 app = app_from_environment()

@@ -65,10 +65,19 @@ def question_document(
         return {"where": where_document(conditions)}
     if conditions:
         raise ConfigError("--json-query", "be absent where --where is given")
-    document = parse_json(_json_text(json_query, stdin), name="--json-query")
+    document = read_json(json_query, stdin=stdin, name="--json-query")
     if not isinstance(document, dict):
         raise ConfigError("--json-query", "be a JSON object")
     return document
+
+
+def read_json(source: str, *, stdin: TextIO, name: str) -> Any:
+    """The JSON value given on the command line, in a file, or on standard input where it is `-`.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    return parse_json(_json_text(source, stdin, name), name=name)
 
 
 def parse_json(text: str, *, name: str) -> Any:
@@ -115,17 +124,15 @@ def _values(text: str, whole: str) -> Any:
     return values if len(values) > 1 else values[0]
 
 
-def _json_text(source: str, stdin: TextIO) -> str:
+def _json_text(source: str, stdin: TextIO, name: str) -> str:
     if source.lstrip().startswith(("{", "[")):
         return source
     try:
         text = stdin.read(_MAX_BYTES + 1) if source == "-" else _file_text(Path(source))
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(
-            "--json-query", f"be a JSON object, `-` or a readable file ({type(exc).__name__})"
-        ) from exc
+        raise ConfigError(name, f"be JSON, `-` or a readable file ({type(exc).__name__})") from exc
     if len(text) > _MAX_BYTES:
-        raise ConfigError("--json-query", f"be at most {_MAX_BYTES >> 20} MiB")
+        raise ConfigError(name, f"be at most {_MAX_BYTES >> 20} MiB")
     return text
 
 

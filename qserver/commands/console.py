@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any, TextIO
 
+from qserver.readable import IntervalText, epsilon_text, interval_text, percent_text
+
+__all__ = [
+    "Console",
+    "IntervalText",
+    "epsilon_text",
+    "interval_text",
+    "percent_text",
+    "wants_colour",
+]
+
 _CLEAR_LINE = "\r\x1b[K"
+_BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
@@ -20,10 +30,12 @@ class Console:
     Args:
         out: standard output.
         err: standard error; progress is shown only when it is a terminal.
+        may_colour: whether a terminal is sent colours; nothing else ever is.
     """
 
     out: TextIO
     err: TextIO
+    may_colour: bool = False
 
     def line(self, text: str = "") -> None:
         """One line of the result, flushed, so that a pipe gets it at once."""
@@ -35,6 +47,18 @@ class Console:
         self.err.write(text + "\n")
         self.err.flush()
 
+    def warn(self, code: str, text: str) -> None:
+        """An error: its code, then what it says."""
+        self.note(f"{self._styled(code, _RED, self.err)}: {text}")
+
+    def point(self, excerpt: str) -> None:
+        """Part of a text with carets below the place of an error."""
+        lines, _, carets = excerpt.rpartition("\n")
+        self.note(f"{lines}\n{self._styled(carets, _RED, self.err)}")
+
+    def _styled(self, text: str, style: str, to: TextIO) -> str:
+        return f"{style}{text}{_PLAIN}" if self.may_colour and to.isatty() else text
+
     def json(self, document: Any) -> None:
         """A document as indented JSON."""
         self.line(json.dumps(document, indent=2, ensure_ascii=False))
@@ -43,10 +67,11 @@ class Console:
         """Columns, the first to the left and the others to the right."""
         cells = [list(header), *(list(row) for row in rows)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-        for row in cells:
+        for i, row in enumerate(cells):
             first = row[0].ljust(widths[0])
             rest = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-            self.line("  ".join([first, *rest]).rstrip())
+            line = "  ".join([first, *rest]).rstrip()
+            self.line(line if i else self._styled(line, _BOLD, self.out))
 
     @contextmanager
     def progress(self, text: str) -> Iterator[None]:
@@ -67,46 +92,6 @@ class Console:
             self.err.flush()
 
 
-def epsilon_text(value: Any) -> str:
-    """An amount of epsilon as a plain decimal, to 1e-9 as the ledger counts."""
-    text = f"{Decimal(str(value)):.9f}".rstrip("0").rstrip(".")
-    return "0" if text in ("", "-0") else text
-
-
-@dataclass(frozen=True)
-class IntervalText:
-    """An estimate and its ends as texts of equal precision, the ends rounded outward."""
-
-    estimate: str
-    low: str
-    high: str
-
-
-def interval_text(*, estimate: float | None, low: float, high: float) -> IntervalText:
-    """Numbers fit to read: the precision is a thousandth of the interval's length or finer."""
-    unit = Decimal(1).scaleb(-_n_decimals(high - low))
-    shown = "" if estimate is None else _rounded(estimate, unit, ROUND_HALF_EVEN)
-    return IntervalText(
-        estimate=shown,
-        low=_rounded(low, unit, ROUND_FLOOR),
-        high=_rounded(high, unit, ROUND_CEILING),
-    )
-
-
-def percent_text(probability: float) -> str:
-    """A confidence as a percentage, without trailing zeros."""
-    return f"{(Decimal(str(probability)) * 100).normalize():f}"
-
-
-def _n_decimals(length: float) -> int:
-    if not 0 < length < math.inf:
-        return 0 if length != 0 else 6
-    return min(12, max(0, 3 - math.floor(math.log10(length))))
-
-
-def _rounded(value: float, unit: Decimal, rounding: str) -> str:
-    if math.isinf(value):
-        return "-infinity" if value < 0 else "infinity"
-    text = f"{Decimal(value).quantize(unit, rounding=rounding):,}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text == "-0" else text
+def wants_colour(environ: Mapping[str, str]) -> bool:
+    """Whether the user lets terminals be coloured: NO_COLOR and TERM=dumb say no."""
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

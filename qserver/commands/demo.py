@@ -121,6 +121,7 @@ def _announce(runtime: Runtime, url: str, store: Store, state: Path) -> None:
     budget = store.stamp(store.meta(DATASET)).budget
     line = runtime.console.line
     line(f"qserver {__version__} answers at {url} (Ctrl-C stops it).")
+    line(f"For people: {url}/portal/")
     line(OPEN_NOTE)
     line(f"State: {state}")
     line(

@@ -10,16 +10,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from qserver.charge import epsilon_text
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.http_client import HttpClient
-from qserver.storage.connection import public_address
+from qserver.storage.connection import connect, public_address
 from qserver.storage.embedded import server_binary
+from qserver.storage.gauges import read_gauges
+from qserver.storage.powers import forbidden_powers
 from qserver.storage.state_folder import StateFolder
 from qserver.storage.store import Store
 
 Verdict = Literal["ok", "note", "fault"]
+_LEAST_MEGABYTES, _FEW_MEGABYTES = 100, 1000
 _BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -55,6 +59,7 @@ def _all_findings(args: argparse.Namespace, runtime: Runtime) -> Iterator[Findin
     yield _guarded("embedded server", lambda: f"{server_binary().name} is installed")
     folder = StateFolder(args.state.absolute())
     yield from _check_folder(folder.root)
+    yield from _check_space(folder.root)
     redis_url = args.redis_url or folder.running_url()
     if redis_url is None:
         yield Finding("store", "note", "none runs on the state folder; `qserver demo` starts one")
@@ -105,6 +110,19 @@ def _check_folder(root: Path) -> Iterator[Finding]:
         yield Finding("state folder", "ok", f"{root} is ours alone")
 
 
+def _check_space(root: Path) -> Iterator[Finding]:
+    """The store refuses to write on a full disk; that is safe, and it answers nothing new."""
+    if not root.is_dir():
+        return
+    found = os.statvfs(root)
+    megabytes = found.f_bavail * found.f_frsize >> 20
+    text = f"{megabytes:,} MB are free on the disk of {root}"
+    if megabytes < _LEAST_MEGABYTES:
+        yield Finding("disk", "fault", f"{text}. Make room: a full disk stops every spend.")
+    else:
+        yield Finding("disk", "ok" if megabytes >= _FEW_MEGABYTES else "note", text)
+
+
 def _check_store(runtime: Runtime, redis_url: str) -> Iterator[Finding]:
     where = public_address(redis_url)
     settings = Settings.from_environment(runtime.environ, redis_url=redis_url)
@@ -115,12 +133,14 @@ def _check_store(runtime: Runtime, redis_url: str) -> Iterator[Finding]:
         return
     yield Finding("store", "ok", f"{where} answers, and its version and schema are ours")
     yield _guarded("durability", lambda: _check_durability(store, settings))
+    yield _check_user(store, is_embedded=redis_url.startswith("unix:"))
     datasets = store.datasets()
     if not datasets:
         yield Finding("datasets", "note", "none is attached; use qserver-worker attach")
     for population in sorted(set(datasets.values())):
         names = ", ".join(sorted(n for n, p in datasets.items() if p == population))
         yield _check_worker(store, population, names)
+    yield from _check_gauges(redis_url, max_queue=settings.max_queue)
 
 
 def _check_durability(store: Store, settings: Settings) -> str:
@@ -128,6 +148,23 @@ def _check_durability(store: Store, settings: Settings) -> str:
     if settings.allow_volatile:
         return "not asked for, because allow_volatile is set: charges may be forgotten"
     return "what the store acknowledges is kept"
+
+
+def _check_user(store: Store, *, is_embedded: bool) -> Finding:
+    """A taken-over web process can do what its user of the store can."""
+    subject = "user of the store"
+    try:
+        powers = forbidden_powers(store.client, role="web")
+    except QServerError as exc:
+        return Finding(subject, "fault", str(exc))
+    if not powers:
+        return Finding(subject, "ok", "may do no more than HTTP needs")
+    text = f"may also {', '.join(powers)}."
+    if is_embedded:
+        return Finding(subject, "note", f"{text} Only who owns the state folder reaches the store.")
+    return Finding(
+        subject, "note", f"{text} Give each side its own user: see deploy/redis-users.acl."
+    )
 
 
 def _check_worker(store: Store, population: str, names: str) -> Finding:
@@ -139,6 +176,20 @@ def _check_worker(store: Store, population: str, names: str) -> Finding:
         "fault",
         f"none is alive, so {names} can be answered from history only. Run: qserver-worker run",
     )
+
+
+def _check_gauges(redis_url: str, *, max_queue: int) -> Iterator[Finding]:
+    client = connect(redis_url, role="doctor")
+    for gauges in read_gauges(client):
+        subject = f"population {gauges.population}"
+        text = (
+            f"{epsilon_text(gauges.spent_nano)} of {epsilon_text(gauges.limit_nano)} epsilon spent "
+            f"in {gauges.n_charged} charges, {gauges.n_burnt} of them burnt; "
+            f"{gauges.n_queued} questions wait"
+        )
+        is_full = 2 * gauges.n_queued > max_queue
+        yield Finding(subject, "note" if is_full or gauges.n_open > 1 else "ok", text)
+    client.close()
 
 
 def _check_http(url: str) -> str:

@@ -1,4 +1,4 @@
-"""The options of the commands that run on this machine's store: `demo`, `serve`, `doctor`.
+"""The options of the commands on this machine's store: demo, serve, doctor, backup, restore.
 
 They are apart from what the commands do, so that a command that only talks HTTP starts without
 loading Redis and numerics.
@@ -28,16 +28,30 @@ _DOCTOR = """\
 Check what a server stands on: the state folder, the store (reachable, new enough, durable), the
 workers, HTTP and the numeric libraries. Each fault comes with what to do. Nothing is changed.
 """
+_BACKUP = """\
+Copy the embedded store on a state folder into a new folder, running or not, load the copy, and say
+what it holds. It does not hold the worker's folder: copy its journals to another place often.
+"""
+_RESTORE = """\
+Put a backup on a state folder that has no store, and load it. What was charged since then is known
+to the worker's journal: run `qserver-worker restore` before any worker.
+"""
+_METRICS = """\
+Answer Prometheus on this machine: requests as the HTTP processes count them in QSERVER_METRICS_DIR,
+and budgets, queues and workers as the store tells.
+"""
 _REDIS_HELP = "unix://, redis:// or rediss:// address of the store"
 
 
 def register(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
 ) -> None:
-    """Add the three commands to the command line."""
+    """Add the commands to the command line."""
     _register_demo(commands, runtime)
     _register_serve(commands)
     _register_doctor(commands, runtime)
+    _register_backup(commands)
+    _register_metrics(commands)
 
 
 def _register_demo(
@@ -125,6 +139,34 @@ def store_settings(args: argparse.Namespace, runtime: Runtime) -> Settings:
     return Settings.from_environment(runtime.environ, redis_url=url)
 
 
+def _register_backup(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> None:
+    parser = commands.add_parser("backup", help="copy the embedded store", description=_BACKUP)
+    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="its state folder")
+    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new folder")
+    parser.set_defaults(run=_run_backup)
+    parser = commands.add_parser("restore", help="put a backup back", description=_RESTORE)
+    parser.add_argument(
+        "--from", type=Path, required=True, dest="source", metavar="DIR", help="the backup"
+    )
+    parser.add_argument(
+        "--state", type=Path, required=True, metavar="DIR", help="a state folder without a store"
+    )
+    parser.set_defaults(run=_run_restore)
+
+
+def _register_metrics(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> None:
+    parser = commands.add_parser(
+        "metrics", help="answer Prometheus on this machine", description=_METRICS
+    )
+    parser.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
+    parser.add_argument("--port", type=int, metavar="N", help="default 9464")
+    parser.set_defaults(run=_run_metrics)
+
+
 def _state_help(default: Path) -> str:
     # argparse reads % in a help text as a format.
     shown = str(default).replace("%", "%%")
@@ -133,7 +175,7 @@ def _state_help(default: Path) -> str:
 
 def _add_address(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--host", metavar="ADDRESS", help="default 127.0.0.1, the only one where access is open"
+        "--host", metavar="ADDRESS", help="default 127.0.0.1; where access is open that or ::1"
     )
     parser.add_argument(
         "--port", type=int, metavar="N", help="default 8000; 0 takes a free one and prints it"
@@ -148,6 +190,24 @@ def _run_demo(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def _run_serve(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     from qserver.commands.serve import run
+
+    return run(args, runtime)
+
+
+def _run_backup(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    from qserver.commands.backup import run_backup
+
+    return run_backup(args, runtime)
+
+
+def _run_restore(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    from qserver.commands.backup import run_restore
+
+    return run_restore(args, runtime)
+
+
+def _run_metrics(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    from qserver.commands.metrics import run
 
     return run(args, runtime)
 

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from qserver.client_errors import NotDoneError, ServerProblemError
 from qserver.commands.conditions import WHERE_HELP, question_document
 from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
 from qserver.commands.runtime import ExitCode, Runtime
-from qserver.errors import NotDoneError, ServerProblemError
 from qserver.http_client import HttpClient, Reply, problem_of
 
 _FIRST_POLL_S = 0.1
@@ -22,7 +22,7 @@ Ask how many records meet the conditions, as an interval of at most --length at 
 answer costs budget only where the answers released before cannot give it.
 """
 _EXPLAIN = "Show what an answer would cost and what is known for nothing. Spends nothing."
-_SOURCES = {
+SOURCES = {
     "history": "from answers released before",
     "measured": "measured now",
     "refined": "released before, refined now",
@@ -42,12 +42,13 @@ def register(
             epilog=WHERE_HELP,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        _add_question_options(parser)
+        add_question_options(parser)
         add_server_options(parser, runtime)
         parser.set_defaults(run=run)
 
 
-def _add_question_options(parser: argparse.ArgumentParser) -> None:
+def add_question_options(parser: argparse.ArgumentParser) -> None:
+    """The dataset, the conditions, `--length` and `--confidence`."""
     parser.add_argument("dataset", metavar="DATASET")
     parser.add_argument(
         "--where", action="append", default=[], metavar="CONDITION", help="see below"
@@ -56,10 +57,10 @@ def _add_question_options(parser: argparse.ArgumentParser) -> None:
         "--json-query", metavar="FILE|JSON", help="the structured form of the question; - reads it"
     )
     parser.add_argument(
-        "--length", type=_number, required=True, metavar="L", help="longest interval, in records"
+        "--length", type=number, required=True, metavar="L", help="longest interval, in records"
     )
     parser.add_argument(
-        "--confidence", type=_number, default=0.95, metavar="C", help="default: %(default)s"
+        "--confidence", type=number, default=0.95, metavar="C", help="default: %(default)s"
     )
 
 
@@ -72,7 +73,7 @@ def add_server_options(parser: argparse.ArgumentParser, runtime: Runtime) -> Non
     )
     parser.add_argument(
         "--timeout",
-        type=_number,
+        type=number,
         default=60.0,
         metavar="S",
         help="how long to wait, in seconds (default: %(default)g)",
@@ -82,18 +83,30 @@ def add_server_options(parser: argparse.ArgumentParser, runtime: Runtime) -> Non
 
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, wait for the job if there is one, and show the answer."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    request = _request(args)
-    deadline = runtime.clock() + args.timeout
-    with runtime.console.progress("Waiting for the answer"):
-        reply = client.post("v1", "datasets", args.dataset, "query", document=request)
-        if "state" in reply.document:
-            reply = _await_job(client, reply.document, runtime, deadline)
+    reply = ask(args, runtime, "query", document=_request(args))
     if args.json:
         runtime.console.line(reply.text.rstrip("\n"))
     else:
-        _show_answer(runtime.console, reply.document)
+        show_answer(runtime.console, reply.document)
     return ExitCode.OK
+
+
+def ask(
+    args: argparse.Namespace, runtime: Runtime, *route: str, document: Mapping[str, Any]
+) -> Reply:
+    """The answer of a route that asks, waited for where it is a job.
+
+    Raises:
+        NotDoneError: the time is over.
+        ServerProblemError: the server refused, or the job failed.
+    """
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    deadline = runtime.clock() + args.timeout
+    with runtime.console.progress("Waiting for the answer"):
+        reply = client.post("v1", "datasets", args.dataset, *route, document=document)
+        if "state" in reply.document:
+            reply = _await_job(client, reply.document, runtime, deadline)
+    return reply
 
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -137,12 +150,13 @@ def _await_job(
     return Reply(text=json.dumps(result), document=result)
 
 
-def _show_answer(console: Console, answer: Mapping[str, Any]) -> None:
+def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
+    """An answer with its interval, its cost and what remains."""
     low, high = answer["interval"]
     text = interval_text(estimate=answer["estimate"], low=low, high=high)
     percent = percent_text(answer["confidence"])
     console.line(f"between {text.low} and {text.high} with {percent} percent confidence")
-    console.line(f"estimate: {text.estimate} ({_SOURCES.get(answer['source'], answer['source'])})")
+    console.line(f"estimate: {text.estimate} ({SOURCES.get(answer['source'], answer['source'])})")
     console.line(f"cost: {epsilon_text(answer['epsilon_charged'])} epsilon")
     console.line(f"remaining: {epsilon_text(answer['epsilon_remaining'])} epsilon")
 
@@ -154,7 +168,7 @@ def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
     console.line(f"remaining: {epsilon_text(remaining)} epsilon")
     own = explanation.get("own")
     if own is not None:
-        console.line(_own_text(own))
+        console.line(own_text(own))
     console.line(offer_text(explanation.get("free")))
     points = [p for p in explanation["curve"] if p[1] is not None]
     if points:
@@ -162,7 +176,7 @@ def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
         console.table(("length", "price"), [(f"{p[0]:g}", epsilon_text(p[1])) for p in points])
 
 
-def _own_text(own: Mapping[str, Any]) -> str:
+def own_text(own: Mapping[str, Any]) -> str:
     """What the asker's own allowance says, in one line."""
     parts = [f"your allowance: it costs {epsilon_text(own['price'])} epsilon of it"]
     for spent, bound, when in (("spent", "limit", "in all"), ("spent_today", "per_day", "today")):
@@ -186,12 +200,21 @@ def offer_text(offer: Mapping[str, Any] | None) -> str:
 
 
 def show_problem(console: Console, problem: ServerProblemError) -> None:
-    """A refusal for budget's facts: what is known for nothing instead."""
-    if problem.code in ("budget_exhausted", "disclosure_guard"):
-        console.note(offer_text(problem.facts.get("free")))
+    """A refusal's facts: where in a text, or what is known for nothing, per question if many."""
+    if "excerpt" in problem.facts:
+        console.point(str(problem.facts["excerpt"]))
+    if problem.code not in ("budget_exhausted", "disclosure_guard"):
+        return
+    free = problem.facts.get("free")
+    if not isinstance(free, list):
+        console.note(offer_text(free))
+        return
+    for i, offer in enumerate(free):
+        console.note(f"question {i + 1}, {offer_text(offer)}")
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """A finite number; ValueError otherwise."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)

@@ -84,8 +84,12 @@ class Runtime:
 
         A token is no option of the command line: others could read it there.
         """
-        token = self.environ.get("QSERVER_TOKEN", "").strip()
-        return HttpClient(url, timeout_s=timeout_s, token=token)
+        return HttpClient(url, timeout_s=timeout_s, token=self.token)
+
+    @property
+    def token(self) -> str:
+        """QSERVER_TOKEN, or '' for none."""
+        return self.environ.get("QSERVER_TOKEN", "").strip()
 
     @property
     def default_state_dir(self) -> Path:

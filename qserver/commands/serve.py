@@ -10,9 +10,10 @@ from pathlib import Path
 from shlex import quote
 
 from qserver.children import http_spec, listen
+from qserver.client_errors import ServerProblemError, ServerUnreachableError
 from qserver.commands.runtime import ExitCode, Runtime
-from qserver.config import LOOPBACK, Settings
-from qserver.errors import ChildFailedError, ServerProblemError, ServerUnreachableError
+from qserver.config import LOOPBACKS, Settings, url_of
+from qserver.errors import ChildFailedError
 from qserver.http_client import HttpClient
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import public_address
@@ -70,7 +71,7 @@ def settings_for(
     open_access: bool | None,
 ) -> Settings:
     """The environment's settings with the address, store and folder of this run."""
-    host, port = listener.getsockname()
+    host, port = listener.getsockname()[:2]
     return Settings.from_environment(
         runtime.environ,
         host=host,
@@ -88,8 +89,7 @@ def supervise(store: EmbeddedServer | None, runtime: Runtime) -> Supervisor:
 
 def address_of(listener: socket.socket) -> str:
     """The URL at which a listening socket can be reached."""
-    host, port = listener.getsockname()
-    return f"http://{host}:{port}"
+    return url_of(*listener.getsockname()[:2])
 
 
 def await_http(
@@ -145,7 +145,7 @@ def _access_lines(settings: Settings) -> list[str]:
     if settings.open_access:
         return [OPEN_NOTE]
     lines = ["Every request needs a token."]
-    if settings.host != LOOPBACK:
+    if settings.host not in LOOPBACKS:
         lines.append("Tokens travel as they are: put a proxy with TLS in front.")
     if not AccountBook.open(settings, role="web").accounts():
         where = f"--redis-url {quote(public_address(settings.redis_url))}"

@@ -93,6 +93,18 @@ class InferenceEngine(LiveRows):
         self._combinations.clear()
         self._estimates.clear()
 
+    def keep(self, estimator: Estimator) -> None:
+        """Try these weights whenever their row is asked, before the history says so too."""
+        self._keep(estimator)
+        self._estimates.clear()
+
+    def has_kept(self, estimator: Estimator) -> bool:
+        """Whether these weights are tried whenever their row is asked."""
+        if not estimator.weights:
+            return estimator.at in self.tables.kept_at(estimator.key)
+        stores = self._stored if estimator.at is None else self._stored_beside
+        return estimator in stores.get(estimator.key, ())
+
     def estimable(self, primitive: Primitive) -> bool:
         """Whether history gives an unbiased estimate of the row."""
         stores = (self._direct, self._stored, self._stored_beside)
@@ -221,6 +233,28 @@ class InferenceEngine(LiveRows):
     def _weighted(self, weights: Weights) -> list[WeightedRow]:
         return [WeightedRow(self.measurement(i), w) for i, w in weights]
 
+    def estimate_after(
+        self, primitive: Primitive, planned: Estimator, *, confidence: float
+    ) -> RowEstimate | None:
+        """The row by weights that were planned: on rows, or the shortest after `planned.at` events.
+
+        None where they are on tables that had no part in the row then.
+        """
+        if planned.at is None:
+            return self._foreseen(planned, confidence)
+        if planned.weights:
+            rows, at = self._weighted(planned.weights), planned.at
+            return self.tables.estimate_beside(primitive, rows, confidence=confidence, at=at)
+        own = self.own_after(primitive, planned.at)
+        return self.tables.estimate_after(primitive, own, at=planned.at, confidence=confidence)
+
+    def own_after(self, primitive: Primitive, at: int) -> Measurement | None:
+        """Of this very row the measurement that had least noise after `at` events, or None."""
+        own = [m for m in self._own_rows(primitive) if m is not None]
+        alphas = {m.id: self.tables.alpha_nano_at(m, at) for m in own}
+        best = max(alphas, key=lambda i: (alphas[i], -i), default=None)
+        return None if best is None or not alphas[best] else self.measurement(best)
+
     def refined_row(
         self, primitive: Primitive, *, half_width: float, confidence: float
     ) -> Refined | None:
@@ -272,6 +306,8 @@ class InferenceEngine(LiveRows):
             self._space.refine(measurement)
 
     def _keep(self, estimator: Estimator) -> None:
+        if self.has_kept(estimator):
+            return
         if estimator.weights:
             stores = self._stored if estimator.at is None else self._stored_beside
             stores.setdefault(estimator.key, []).append(estimator)

@@ -31,6 +31,8 @@ class RowEstimate:
         at: for `blocks`, after how many releases and refinements its weights were those of least
             variance; None elsewhere.
         is_kept: for `blocks`, whether these weights are tried whatever comes after.
+        unforeseen: the part of the allowance beyond what the weights alone told of, in records: 0
+            but for answers so large that floats hold them badly.
     """
 
     weights: tuple[tuple[int, float], ...]
@@ -44,6 +46,7 @@ class RowEstimate:
     beside: tuple[tuple[int, float], ...] = ()
     at: int | None = None
     is_kept: bool = False
+    unforeseen: float = 0.0
 
     @property
     def ids(self) -> tuple[int, ...]:

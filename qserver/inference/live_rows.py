@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from qserver.charge import NANO
 from qserver.errors import InputError
-from qserver.history import AnyMeasurement, Measurement
+from qserver.history import AnyMeasurement, Estimator, Measurement
 from qserver.inference.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.classes import FloatArray
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.posterior import Posterior, weighted_sum
 from qserver.inference.refined import Refined, WaterFill, Weights
+from qserver.inference.shared_noise import SharedError, error_of_rows
 from qserver.inference.tail import safe_half_width
 from qserver.primitive import Primitive
 
@@ -109,6 +111,11 @@ class LiveRows:
         ]
         return [f for f in found if f is not None]
 
+    def error_of(self, planned: Estimator) -> SharedError:
+        """The error of given weights on rows, by its noises."""
+        rows = {i: self.measurement(i) for i, _ in planned.weights}
+        return error_of_rows(planned, rows)
+
     def _only(self, known: RowEstimate) -> Combinations:
         rows = [self.measurement(i) for i in known.ids]
         return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
@@ -130,6 +137,12 @@ class LiveRows:
         posterior = Posterior(total.value, scales, lattice + total.error + float_error)
         half_width = posterior.half_width(confidence)
         return RowEstimate(weights, posterior, confidence, half_width, method, float_error)
+
+    def _foreseen(self, planned: Estimator, confidence: float) -> RowEstimate:
+        """What given weights on rows make of the answer, and what floats add unforeseen."""
+        found = self._evaluate(planned.weights, planned.float_error, confidence, "planned")
+        foreseen = self.error_of(planned).allowance
+        return replace(found, unforeseen=max(0.0, found.posterior.allowance - foreseen))
 
     def _ratio(self, primitive: Primitive, measurement_id: int) -> float:
         """The row as a multiple of a measured one of the same key: 1 unless S is a mere bound."""

@@ -145,6 +145,7 @@ class Choice:
             beside=beside,
             at=self.place.at,
             is_kept=self.place.is_kept,
+            unforeseen=allowance - self.allowance,
         )
 
 

@@ -14,27 +14,34 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
 from qserver.charge import NANO
 from qserver.history import Measurement, TableMeasurement
 from qserver.inference.estimate import RowEstimate
-from qserver.inference.generation import TOTAL, Generation, State
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.lattice.beside import FLOAT_ROOM, Known, known_of, rest_of, whole_of
+from qserver.inference.generation import TOTAL, Generation
+from qserver.inference.lattice.beside import Beside, Known, beside_of
 from qserver.inference.lattice.blocks import Blocks
+from qserver.inference.lattice.nested import lattice_through
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.lattice.placement import DefaultChains
-from qserver.inference.left_by_rows import is_cell, left_by
 from qserver.inference.modular import Entropy
-from qserver.inference.table_answer import Choice, OwnSource, Place, WeightedRow
+from qserver.inference.table_answer import Choice, Place, WeightedRow
+from qserver.inference.table_choices import (
+    Moment,
+    cells_alone,
+    choice_after,
+    choice_beside,
+    choices_at,
+    may_be_within,
+    sources_of,
+)
 from qserver.primitive import Primitive
 from qserver.product_partition import ProductPartition
 
-_MARGIN = 1e-9
 _WORTH = 1.0 - 1e-6
+_MAX_VIEWS = 4
 
 
 class MeasuredTables:
@@ -44,7 +51,9 @@ class MeasuredTables:
         sizes: number of values per attribute.
         entropy: source of secret randomness; the test of what tables reach rests on its secrecy.
         lattice: whose blocks tables may be; by default chains of about equal factors over single
-            values, each built at its first use.
+            values, each built at its first use, until a table comes that is no block of them:
+            then chains through the partitions of what was measured. So the lattice after so many
+            events follows from those events.
     """
 
     def __init__(
@@ -52,12 +61,14 @@ class MeasuredTables:
     ) -> None:
         self._sizes, self._entropy = tuple(sizes), entropy
         first = Lattice(DefaultChains(self._sizes)) if lattice is None else lattice
+        self._regular = first.chains if lattice is None else None
         self._generations = [Generation(self._sizes, first, entropy)]
         self._live: dict[int, TableMeasurement] = {}
         self._row_alphas: dict[int, list[tuple[int, int]]] = {}
         self._kept: dict[str, list[int]] = {}
         self._n_events = 0
         self._blocks: Blocks | None = None
+        self._views: list[MeasuredTables] = []
 
     def extend(self, events: Iterable[TableMeasurement | Measurement]) -> None:
         """Take in what was measured, new or raised, in history order.
@@ -67,6 +78,8 @@ class MeasuredTables:
         """
         for event in events:
             self._n_events += 1
+            for view in self._views:
+                view.extend([event])
             if isinstance(event, TableMeasurement):
                 self._add(event)
             elif event.is_public:
@@ -91,6 +104,37 @@ class MeasuredTables:
         del new.states[:-1]
         self._generations.append(new)
         self._blocks = None
+
+    def lattice_with(self, partitions: Iterable[ProductPartition]) -> Lattice:
+        """The lattice worked on once tables of these partitions are measured as well.
+
+        The very object where nothing changes. Tables that do not nest with later ones answer by
+        themselves, on the lattice before.
+        """
+        new = list(partitions)
+        if self._regular is None or all(self.block_of(p) is not None for p in new):
+            return self.lattice
+        live = [self._live[i].partition for i in sorted(self._live, reverse=True)]
+        return lattice_through(self.lattice, self._regular, live, new)
+
+    def seen_on(self, lattice: Lattice) -> MeasuredTables:
+        """The same tables as blocks of another lattice: for plans; answers are not known to it."""
+        if lattice is self.lattice:
+            return self
+        for view in self._views:
+            if view.lattice is lattice:
+                return view
+        found = MeasuredTables(self._sizes, self._entropy, lattice=lattice)
+        public = self._present.public
+        found.extend([*self._live.values(), *([] if public is None else [public])])
+        self._views = [*self._views[1 - _MAX_VIEWS :], found]
+        return found
+
+    @property
+    def partitions(self) -> list[ProductPartition]:
+        """Those of the tables that the lattice has, in the order of their first measurement."""
+        live = [self._live[i].partition for i in sorted(self._live)]
+        return [p for p in live if self.block_of(p) is not None]
 
     @property
     def lattice(self) -> Lattice:
@@ -176,13 +220,28 @@ class MeasuredTables:
             row_alpha_nano: of the own row afterwards; by default that of `own`.
             step: lattice step, in records, of new blocks and of a new own row.
         """
-        new_step = 0.0 if step is None else float(step)
         blocks = self.blocks if not alphas_nano else self.blocks_with(alphas_nano)
-        steps = self.steps_with(alphas_nano or {}, new_step)
+        return self.beside(
+            query, own, blocks=blocks, row_alpha_nano=row_alpha_nano, step=step
+        ).known
+
+    def beside(
+        self,
+        query: Primitive,
+        own: Measurement | None = None,
+        *,
+        blocks: Blocks,
+        row_alpha_nano: int | None = None,
+        step: Fraction | None = None,
+    ) -> Beside:
+        """The query on these blocks and on its own row, with alphas as for `known`."""
+        new_step = 0.0 if step is None else float(step)
+        new = dict.fromkeys(blocks.alphas.keys() - self.public_blocks, new_step)
         alpha = row_alpha_nano or (0 if own is None else own.alpha_nano)
         row_step = new_step if own is None else own.lattice_allowance
         pattern = self.pattern(query) if blocks.alphas else None
-        return known_of(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
+        steps = {**new, **self._present.steps}
+        return beside_of(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
 
     def estimate(
         self,
@@ -208,7 +267,7 @@ class MeasuredTables:
         for choice in self._choices(query, own):
             # Not worth a search where hardly shorter, unless that is just enough.
             wanted = max(enough, shortest * _WORTH)
-            if not _may_be_within(choice, wanted, confidence):
+            if not may_be_within(choice, wanted, confidence):
                 continue
             found = choice.answer(confidence)
             if found.half_width < shortest:
@@ -239,17 +298,41 @@ class MeasuredTables:
         state = None if found is None else found.state_at(moment)
         if found is None or state is None:
             return None
-        left = left_by(query, rows)
-        if left.multiplier != 1 or any(is_cell(found, state, r.row) for r in rows):
-            return None
-        pattern, blocks = found.pattern(left), Blocks(found.lattice, state.alphas)
-        rest = None if pattern is None else whole_of(blocks, pattern)
-        if pattern is None or rest is None:
-            return None
-        known = Known(rest.scales(found.alphas), 0.0, rest.allowance(found.steps), 0.0)
         place = Place(moment, is_kept=at is not None)
-        choice = Choice(found, pattern, blocks, rest, None, known, 0.0, place, tuple(rows))
-        return choice.answer(confidence)
+        choice = choice_beside(found, state, query, rows, place)
+        return None if choice is None else choice.answer(confidence)
+
+    def estimate_after(
+        self, query: Primitive, own: Measurement | None = None, *, at: int, confidence: float
+    ) -> RowEstimate | None:
+        """The row by the weights that were shortest after `at` events, on the noise of now.
+
+        None where no table had a part in the row then.
+        """
+        generation = next(g for g in reversed(self._generations) if g.since <= at)
+        moment, pattern = self._moment(generation, own, at), generation.pattern(query)
+        if moment is None or pattern is None:
+            return None
+        place = Place(at, at in self._kept.get(query.key, []))
+        choice = choice_after(generation, pattern, moment, own, confidence, place)
+        return None if choice is None else choice.answer(confidence)
+
+    def blocks_after(self, at: int) -> Blocks | None:
+        """The blocks of the lattice of now as they were after so many events; None before it."""
+        state = self._present.state_at(at)
+        return None if state is None else Blocks(self.lattice, state.alphas)
+
+    def kept_at(self, key: str) -> tuple[int, ...]:
+        """After how many events the weights of the row with this key were kept, as kept."""
+        return tuple(self._kept.get(key, ()))
+
+    def alpha_nano_at(self, own: Measurement | None, at: int) -> int:
+        """Alpha that a row had after so many events; 0 where it was not measured yet."""
+        if own is None:
+            return 0
+        known = self._row_alphas.get(own.id, [(0, own.alpha_nano)])
+        place = bisect_right(known, at, key=lambda k: k[0])
+        return known[place - 1][1] if place else 0
 
     @property
     def _present(self) -> Generation:
@@ -259,6 +342,11 @@ class MeasuredTables:
         self._live[table.id] = table
         for generation in self._generations[:-1]:
             generation.refresh(table)
+        lattice = self.lattice_with([table.partition])
+        if lattice is not self.lattice:
+            self._present.refresh(table)
+            self.rebase(lattice)
+            return
         self._present.add(table, n_events=self._n_events)
         self._blocks = None
 
@@ -281,108 +369,31 @@ class MeasuredTables:
             kept.append(at)
 
     def _choices(self, query: Primitive, own: Measurement | None) -> Iterator[Choice]:
-        """Weights for the query: those of now first, then those that it was kept with."""
+        """Weights for the query: the latest on each lattice, and those that it was kept with."""
         kept = self._kept.get(query.key, [])
-        for generation in reversed(self._generations):
-            moments = [self._n_events] if generation is self._present else []
-            moments += [at for at in reversed(kept) if at not in moments]
-            if not moments or not self._reaches(generation, query):
+        ends = [*(g.since - 1 for g in self._generations[1:]), self._n_events]
+        for generation, end in reversed(list(zip(self._generations, ends, strict=True))):
+            moments = [end, *(at for at in reversed(kept) if at != end)]
+            if not self._reaches(generation, query):
                 continue
             pattern = generation.pattern(query)
             if pattern is None:
                 continue
-            sources = list(self._sources(generation, pattern, own))
-            yield from _cells_alone(generation, pattern, sources)
+            sources = list(sources_of(generation, pattern, own))
+            yield from cells_alone(generation, pattern, sources)
             states = {at: self._moment(generation, own, at) for at in (*moments, *kept)}
             settled = {states[at] for at in kept}
-            first_at: dict[_Moment | None, int] = {}
+            first_at: dict[Moment | None, int] = {}
             for at in moments:
                 first_at.setdefault(states[at], at)
             for moment, at in first_at.items():
                 if moment is not None:
                     place = Place(at, moment in settled)
-                    yield from _choices_at(generation, pattern, moment, sources, place)
+                    yield from choices_at(generation, pattern, moment, sources, place)
 
-    def _moment(self, generation: Generation, own: Measurement | None, at: int) -> _Moment | None:
+    def _moment(self, generation: Generation, own: Measurement | None, at: int) -> Moment | None:
         """What was known after so many events; None where the generation had no blocks yet."""
         state = generation.state_at(at)
         if state is None or not state.alphas:
             return None
-        return _Moment(state, self._alpha_at(own, at) / NANO)
-
-    def _alpha_at(self, own: Measurement | None, at: int) -> int:
-        """Alpha that a row had after so many events; 0 where it was not measured yet."""
-        if own is None:
-            return 0
-        known = self._row_alphas.get(own.id, [(0, own.alpha_nano)])
-        place = bisect_right(known, at, key=lambda k: k[0])
-        return known[place - 1][1] if place else 0
-
-    def _sources(
-        self, generation: Generation, pattern: Pattern, own: Measurement | None
-    ) -> Iterator[OwnSource]:
-        """What measured this very row: itself, or a cell; the one of less noise first."""
-        found = []
-        if own is not None:
-            found.append(OwnSource(own.alpha_nano / NANO, own.lattice_allowance, row=own))
-        block = pattern.cell_of
-        if block is not None and block in generation.tables:
-            table, parts = generation.tables[block], pattern.cell_parts
-            cell = (block, tuple(parts[axis] for axis, _ in block))
-            found.append(OwnSource(table.alpha_nano / NANO, float(table.step), cell=cell))
-        yield from sorted(found, key=lambda s: (-s.alpha, s.step))
-
-
-@dataclass(frozen=True)
-class _Moment:
-    """Alphas of the blocks, and of a query's own row in epsilon, at one time."""
-
-    state: State
-    row_alpha: float
-
-
-def _cells_alone(
-    generation: Generation, pattern: Pattern, sources: Iterable[OwnSource]
-) -> Iterator[Choice]:
-    """The cell of a block that is the query itself."""
-    blocks = Blocks(generation.lattice, generation.alphas)
-    for source in sources:
-        if source.cell is not None:
-            known = Known(None, source.alpha, 0.0, FLOAT_ROOM * source.step)
-            yield Choice(
-                generation, pattern, blocks, None, source, known, 1.0, Place(None, is_kept=True)
-            )
-
-
-def _choices_at(
-    generation: Generation,
-    pattern: Pattern,
-    moment: _Moment,
-    sources: Iterable[OwnSource],
-    place: Place,
-) -> Iterator[Choice]:
-    """What the weights of a moment make of the query on the noise of now."""
-    blocks = Blocks(generation.lattice, moment.state.alphas)
-    rest = rest_of(blocks, pattern)
-    if rest is None:
-        return
-    scales, allowance = rest.scales(generation.alphas), rest.allowance(generation.steps)
-    alone = Known(scales, 0.0, allowance, 0.0)
-    yield Choice(generation, pattern, blocks, rest, None, alone, 0.0, place)
-    cell = 0.0 if pattern.cell_of is None else blocks.alphas.get(pattern.cell_of, 0.0)
-    own_alpha = max(moment.row_alpha, cell)
-    if own_alpha > 0.0:
-        weight = Known(rest.scales(blocks.alphas)).weight_at(own_alpha)
-        for source in sources:
-            known = Known(scales, source.alpha, allowance, FLOAT_ROOM * source.step)
-            yield Choice(generation, pattern, blocks, rest, source, known, weight, place)
-
-
-def _may_be_within(choice: Choice, half_width: float, confidence: float) -> bool:
-    """Whether a choice may have this half-width or less; cheaper than to find its own."""
-    room = half_width - choice.allowance
-    if room < 0.0:
-        return False
-    if room == float("inf"):
-        return True
-    return LaplaceSum(choice.scales).within(room) > confidence - _MARGIN * (1.0 - confidence)
+        return Moment(state, self.alpha_nano_at(own, at) / NANO)

@@ -22,6 +22,14 @@ Blocks are all cells of a product of partitions, measured at one scale; each is 
 rent_or_buy  when to buy blocks, and which
 demand       what was asked and paid for: all that the rule goes by
 wanted, recombined      requirements seen, and what they suggest for later
+learner      levels that end where questions do, or regular ones: whichever are cheaper
+learnt       those levels; confirmed: what was planned on them, where it is answered
+effort       the work that a plan may take, counted in place of time
 star, base   the best blocks for those requirements, from several starts
-workload     many questions planned as one
+workload     many questions planned as one: own rows, whole blocks, a base, or
+one_by_one   what each would buy by itself
+scaling      how much of a purchase of blocks meets them all
+together     workloads whose intervals must all hold at once
+shared       their answers on the noises that they share, and the bound on all of them
+question     a question of a workload
 """

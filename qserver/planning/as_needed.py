@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from qserver.inference.refined import Weights
 from qserver.inference.tail import safe_half_width
 from qserver.plan import PlannedRow
 from qserver.planning.allocation import alpha_nano_up
-from qserver.planning.base import never
 from qserver.planning.bought import Bought, RowStart
+from qserver.planning.effort import EVALUATION, count, never
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.rounded import Rounded, roundings
 from qserver.planning.star import Star, useful_blocks
@@ -78,12 +78,14 @@ class Need:
         query: the row.
         want: its requirement.
         out_of_time: once it says so, searches end.
+        left_nano: raises of blocks that cost more by themselves are not searched further.
     """
 
     bought: Bought
     query: Primitive
     want: Want
     out_of_time: Callable[[], bool] = never
+    left_nano: float = inf
     _starts: dict[str, RowStart] = field(default_factory=dict)
 
     @cached_property
@@ -199,15 +201,25 @@ class Need:
 
         low, high = 0.0, 1.0
         while not meets(raises(high)):
+            count(self.out_of_time, EVALUATION)
             low, high = high, high * 1.25
-            if high > _LARGEST_PART or self.out_of_time():
+            if high > _LARGEST_PART or self._is_too_dear(raises(low)) or self.out_of_time():
                 return None
         for _ in range(n_steps):
             if self.out_of_time():
                 break
             middle = 0.5 * (low + high)
             low, high = (low, middle) if meets(raises(middle)) else (middle, high)
+            count(self.out_of_time, EVALUATION)
+            if self._is_too_dear(raises(low)):
+                return None
         return raises(high)
+
+    def _is_too_dear(self, raises: Raises) -> bool:
+        """Whether these raises cost too much by themselves: what their sources save is left out."""
+        before = self.bought.engine.tables.alpha_nano
+        rises = ((b, after - before.get(b, 0)) for b, after in raises.items())
+        return sum(self.bought.cost_of(b) * rise for b, rise in rises) > self.left_nano
 
     def _offer(self, purchase: Purchase) -> Offer:
         return Offer(self.bought.priced(purchase))

@@ -23,6 +23,7 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.pattern import BlockKey, Lattice
+from qserver.planning.effort import count, never, work_of_steps
 
 _STEPS = 240
 _BLOCK_POWER = 0.35
@@ -106,6 +107,14 @@ class BaseProblem:
         inverse = np.square(self._inverse(alphas))
         pull = np.square(alphas) * (self.reach @ (inverse * self.energies[0]))
         return np.asarray(pull / max(float(pull.sum()), _TINY))
+
+    @property
+    def work(self) -> float:
+        """What one solution takes."""
+        targets, components = self.energies.shape
+        return work_of_steps(
+            _STEPS, blocks=len(self.blocks), components=components, targets=targets
+        )
 
     def price(self, alphas: FloatArray) -> float:
         """Total cost of these alphas."""
@@ -198,11 +207,6 @@ def _levels(keys: Sequence[BlockKey], axes: Sequence[int]) -> FloatArray:
     return levels
 
 
-def never() -> bool:
-    """No: there is all the time in the world."""
-    return False
-
-
 def best_base(
     problem: BaseProblem,
     starts: Sequence[FloatArray],
@@ -218,16 +222,19 @@ def best_base(
     """
     unit = np.ones(len(problem.blocks))
     found = [problem.solve(problem.scaled(unit), annealed=True)]
+    count(out_of_time, problem.work)
     for start in (problem.scaled(unit), *starts):
         if out_of_time():
             break
         found.append(problem.solve(start))
+        count(out_of_time, problem.work)
     generator = np.random.default_rng(len(unit))
     for _ in range(_MORE_STARTS):
         if out_of_time():
             break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
         found.append(problem.solve(problem.scaled(spread), steps=_STEPS // 2))
+        count(out_of_time, problem.work / 2.0)
     best = min(found, key=problem.price)
     if out_of_time():
         return best

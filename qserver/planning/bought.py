@@ -9,21 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 
 from qserver.charge import NANO
-from qserver.history import Measurement
+from qserver.errors import CapacityError
+from qserver.history import Measurement, TableMeasurement
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.lattice.beside import Known
+from qserver.inference.lattice.beside import Beside, Known
+from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
 from qserver.lattice import lattice_step
 from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from qserver.planning.allocation import alpha_nano_up
+from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.primitive import Primitive
-from qserver.product_partition import MAX_TABLE_CELLS
+from qserver.product_partition import MAX_TABLE_CELLS, ProductPartition
 from qserver.requirement import Requirement
 
 MAX_SOURCES = 256
@@ -35,6 +37,7 @@ _UNNUMBERED = -1
 _ROOM = 1e-9
 _LEAST = 1e-9
 _EVALUATION = 1.0 + 1e-8
+_ROOMY_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,19 @@ class Bought:
             query, self.own(query), alphas_nano=raises, step=self.table_step
         )
 
+    def beside(
+        self,
+        query: Primitive,
+        blocks: Blocks,
+        *,
+        own: Measurement | None,
+        row_alpha_nano: int | None = None,
+    ) -> Beside:
+        """The query on given blocks and its own row, which may have another alpha."""
+        return self.engine.tables.beside(
+            query, own, blocks=blocks, row_alpha_nano=row_alpha_nano, step=self.table_step
+        )
+
     def start(self, query: Primitive) -> RowStart:
         """Where the query's own row begins, if it is measured or raised now."""
         own = self.own(query)
@@ -178,6 +194,20 @@ class Bought:
                 return row
         return None
 
+    def own_row_alone(self, query: Primitive, requirement: Requirement) -> PlannedRow | None:
+        """The raise of the query's own row that meets the requirement by itself, found at once.
+
+        None where its lattice is too coarse.
+        """
+        start = self.start(query)
+        try:
+            alpha = fresh_alpha_nano(
+                requirement, multiplier=query.multiplier, step=_ROOMY_STEPS * start.row.step
+            )
+        except CapacityError:
+            return None
+        return start.raised(ceil(alpha * Fraction(_EVALUATION)))
+
     def raises(
         self,
         alphas: Mapping[BlockKey, float],
@@ -201,10 +231,31 @@ class Bought:
         Args:
             beside: rows that are taken as measured before, as planned: for prices alone.
         """
+        known = self.engine.tables
+        olds = {block: known.table(block) for block in raises}
+        return self.raised(
+            [
+                (known.partition_of(b) if old is None else old.partition, old, raises[b])
+                for b, old in olds.items()
+            ],
+            beside=beside,
+        )
+
+    def raised(
+        self,
+        raises: Iterable[tuple[ProductPartition, TableMeasurement | None, int]],
+        *,
+        beside: Iterable[PlannedRow] = (),
+    ) -> tuple[PlannedTable, ...]:
+        """Tables to measure or refine: per table its partition, its measurement, its alpha.
+
+        Args:
+            beside: rows that are taken as measured before, as planned: for prices alone.
+        """
         rows, taken = tuple(beside), set[int]()
         found = []
-        for block, alpha in raises.items():
-            table = self._table(block, alpha, rows, taken)
+        for partition, old, alpha in raises:
+            table = self._table(partition, old, alpha, rows, taken)
             # A row is paired with the first table only that has it as a cell.
             taken.update(s.row for s in table.sources)
             found.append(table)
@@ -225,10 +276,13 @@ class Bought:
         return prod(int(chains[a].is_real[level].sum()) for a, level in block)
 
     def _table(
-        self, block: BlockKey, alpha_nano: int, beside: tuple[PlannedRow, ...], taken: set[int]
+        self,
+        partition: ProductPartition,
+        old: TableMeasurement | None,
+        alpha_nano: int,
+        beside: tuple[PlannedRow, ...],
+        taken: set[int],
     ) -> PlannedTable:
-        old = self.engine.tables.table(block)
-        partition = self.engine.tables.partition_of(block) if old is None else old.partition
         table = PlannedTable(partition, alpha_nano, self.table_step)
         if old is not None:
             table = PlannedTable(

@@ -66,7 +66,8 @@ class Demand:
         _remember(self.wanted, self.seen, want)
         for fitted in paid.bases:
             star = Star.of_base(bought, fitted.base)
-            if star is not None:
+            # On another lattice what was coarse may be blocks of finer levels.
+            if star is not None and star.depth <= fitted.depth:
                 self.stars[fitted.octave, fitted.depth] = star
                 if fitted.depth == depth_of(bought):
                     calibrate(bought, star, self.wanted.up_to(fitted.octave))

@@ -15,9 +15,9 @@ from qserver.inference.refined import Weights
 from qserver.paid import FittedBase, PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.as_needed import Offer
-from qserver.planning.base import never
 from qserver.planning.bought import Bought, roomy_half_width, row_half_width
 from qserver.planning.candidates import Candidate, Question, kind_of_rows, row_step
+from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced
@@ -68,7 +68,7 @@ def plan_answer(
     limit_nano: int,
     rule: RentOrBuy | None = None,
     allowed_nano: int | None = None,
-    out_of_time: Callable[[], bool] = never,
+    out_of_time: Callable[[], bool] | None = None,
 ) -> Plan:
     """The plan for an answer to `query` within the requirement.
 
@@ -82,7 +82,8 @@ def plan_answer(
         limit_nano: the population's limit, which fixes the lattice of new rows and tables.
         rule: when to buy blocks; None never does.
         allowed_nano: what the snapshot may have spent in all; `limit_nano` by default.
-        out_of_time: once it says so, the best plan that was found so far is taken.
+        out_of_time: once it says so, the best plan that was found so far is taken; by default
+            after a fixed amount of work.
 
     Raises:
         CapacityError: the requirement is finer than the lattice.
@@ -105,7 +106,7 @@ def plan_answer(
             requirement,
             direct=direct,
             allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
-            out_of_time=out_of_time,
+            out_of_time=out_of_time or Effort(PLANNING_WORK),
         )
         bases = choice.bases
         if choice.offer is not None:

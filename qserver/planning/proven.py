@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
 
+P = TypeVar("P", bound=Plan)
 
-def proven(plan: Plan, *, ledger: CellLedger, allowed_nano: int) -> Plan:
+
+def proven(plan: P, *, ledger: CellLedger, allowed_nano: int) -> P:
     """The plan, with a lower price where only that fits into what is allowed and it is proven.
 
     Args:

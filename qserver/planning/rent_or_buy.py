@@ -9,8 +9,8 @@ it is bought anyhow: of it only what the query needs. Whatever is bought can be 
 the difference. A row that is a cell of a block is not lost when the block is bought, and does not
 count as waste.
 
-A base that would take much of what may be spent at all counts for a quarter of that: else rent
-would use up the limit before blocks seemed worth their price.
+Once anything is spent, a base that would take much of what may be spent at all counts for a quarter
+of that: else rent would use up the limit before blocks seemed worth their price.
 
 Every decision is a function of public facts: paid questions in their order, live measurements, the
 ledger.
@@ -24,11 +24,13 @@ from math import inf, isinf
 
 from qserver.charge import NANO
 from qserver.inference.lattice.pattern import Lattice
-from qserver.paid import FittedBase, PaidQuestion
+from qserver.paid import DEFAULT_PHI, FittedBase, PaidQuestion
 from qserver.planning.as_needed import Need, Offer
-from qserver.planning.base import never
 from qserver.planning.bought import Bought, roomy_half_width
+from qserver.planning.confirmed import confirmed
 from qserver.planning.demand import Demand, depth_of, want_of
+from qserver.planning.effort import never
+from qserver.planning.learner import Learner
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.star import Star, fit_star, fitting, uses
@@ -36,7 +38,6 @@ from qserver.planning.wanted import Want, Wanted
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 
-DEFAULT_PHI = 0.4
 DEFAULT_RATIO = 1.82
 _COARSE_SHARE = 0.65
 _LIMIT_PART = 0.25
@@ -64,12 +65,14 @@ class RentOrBuy:
         phi: least waste, as a part of a base's price, at which its blocks are bought, > 0;
             infinite for never buying.
         ratio: most that may be spent to buy blocks early, over what own rows alone would cost.
+        learner: of levels that end where questions do; None for regular levels alone.
     """
 
     phi: float = DEFAULT_PHI
     ratio: float = DEFAULT_RATIO
     cells: OwnCells = field(default_factory=OwnCells)
     demand: Demand = field(default_factory=Demand)
+    learner: Learner | None = field(default_factory=Learner)
     _paid: list[PaidQuestion] = field(default_factory=list)
     _n_known: int = 0
     _lattice: Lattice | None = None
@@ -98,14 +101,19 @@ class RentOrBuy:
         """
         if isinf(self.phi):
             return Choice()
+        answered = bought
+        if self.learner is not None:
+            bought = self.learner.view(bought, self._paid)
         self._follow(bought)
         target = roomy_half_width(query, requirement)
         want = want_of(bought, query.row, half_width=target, confidence=requirement.confidence)
         is_beyond = direct.spent_after_nano > allowed_nano and not self.demand.stars
         if want is None or is_beyond or direct.price_nano == 0 or out_of_time():
             return Choice()
-        need = Need(bought, query, want, out_of_time)
-        return _Proposal(self, need, direct, allowed_nano).choice()
+        fits = direct.spent_after_nano <= allowed_nano
+        left = inf if fits else allowed_nano - bought.ledger.spent_nano
+        need = Need(bought, query, want, out_of_time, left_nano=left)
+        return _Proposal(self, need, direct, allowed_nano, answered).choice()
 
     def _follow(self, bought: Bought) -> None:
         """Bring the demand up to date, from the beginning on another lattice."""
@@ -119,9 +127,11 @@ class RentOrBuy:
 class _Proposal:
     """One question weighed: the state of the rule, what the question needs, the direct plan."""
 
-    def __init__(self, rule: RentOrBuy, need: Need, direct: Priced, allowed_nano: int) -> None:
+    def __init__(
+        self, rule: RentOrBuy, need: Need, direct: Priced, allowed_nano: int, answered: Bought
+    ) -> None:
         self._rule, self._need, self._allowed_nano = rule, need, allowed_nano
-        self._direct, self._bought = direct, need.bought
+        self._direct, self._bought, self._answered = direct, need.bought, answered
         self._wanted: Wanted = rule.demand.with_want(need.want)
         self._stars = dict(rule.demand.stars)
         self._fitted: dict[tuple[int, int], FittedBase] = {}
@@ -130,7 +140,7 @@ class _Proposal:
     def choice(self) -> Choice:
         """The cheapest row, or what a base offers in its place."""
         row = Offer(self._direct)
-        beside = self._need.row({})
+        beside = self._confirmed(self._need.row({}))
         if beside is not None and beside.priced.price_nano < row.priced.price_nano:
             row = beside
         found = self._bought_instead(row.priced) or row
@@ -145,6 +155,8 @@ class _Proposal:
                 break
             offer = self._base(depth, row)
             # Where there are blocks enough it offers a row, and that was weighed before.
+            if offer is not None and offer.priced.purchase.tables:
+                offer = self._confirmed(offer)
             if offer is None or not offer.priced.purchase.tables:
                 continue
             if offer.priced.spent_after_nano > self._allowed_nano:
@@ -154,6 +166,12 @@ class _Proposal:
             if offer.priced.price_nano <= max(room, row.price_nano):
                 return offer
         return None
+
+    def _confirmed(self, offer: Offer | None) -> Offer | None:
+        """The offer so that it holds on the lattice that answers are given on."""
+        if offer is None or self._answered is self._bought:
+            return offer
+        return confirmed(self._answered, self._need.query, self._need.want, offer)
 
     def _room_nano(self, row: Priced) -> float:
         """What may be spent on blocks now."""
@@ -175,7 +193,12 @@ class _Proposal:
         return alone_nano >= self._worth_nano(self._star(octave, self._depth))
 
     def _worth_nano(self, star: Star) -> float:
-        return min(star.price * NANO, _LIMIT_PART * self._allowed_nano)
+        price = star.price * NANO
+        # Before anything is spent no rent has used up any of the limit: a first question that is
+        # dear by itself is no reason to buy for others that may never come.
+        if not self._bought.ledger.spent_nano:
+            return price
+        return min(price, _LIMIT_PART * self._allowed_nano)
 
     def _base(self, depth: int, row: Priced) -> Offer | None:
         """What the question needs of the best base of blocks no finer than this.
@@ -188,7 +211,10 @@ class _Proposal:
         least = 0.0 if old is None else self._rule.phi * self._worth_nano(old)
         if fits and row.spent_after_nano <= least:
             return None
-        star = self._star(octave, depth)
+        if not fits and old is None:
+            return None
+        # Where a row is too dear already no base is fitted: what there is either serves or not.
+        star = self._star(octave, depth) if fits or old is None else old
         if fits and not self._is_wasteful(star, row):
             return None
         if depth == self._depth:

@@ -11,13 +11,15 @@ from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.paid import Base
-from qserver.planning.base import BaseProblem, best_base, never
+from qserver.planning.base import BaseProblem, best_base
 from qserver.planning.bought import Bought
+from qserver.planning.effort import EVALUATION, count, never
 from qserver.planning.wanted import Want
 
 MAX_COMPONENTS = 512
 """Blocks and components that a base is fitted over, at most: the work grows with their product."""
 _CALIBRATIONS = 3
+_ROUGH = 80
 _CALIBRATED = 12
 _BINDING = 0.6
 _REACHED = 1e30
@@ -48,6 +50,11 @@ class Star:
             key = tuple((a, found.index(n)) for (a, n), found in zip(parts, levels, strict=True))
             alphas[key] = alpha
         return cls(alphas, sum(bought.cost_of(b) * a for b, a in alphas.items()))
+
+    @property
+    def depth(self) -> int:
+        """The finest level of its blocks."""
+        return max((level for block in self.alphas for _, level in block), default=0)
 
     def to_base(self, bought: Bought) -> Base:
         """The star by numbers of parts, which outlast a finer lattice."""
@@ -84,8 +91,18 @@ def fit_star(
             break
         problem = _problem(bought, wants, blocks)
         alphas = problem.solve(problem.revived(alphas))
+        count(out_of_time, problem.work + _CALIBRATED * EVALUATION)
     found = {b: float(a) for b, a in zip(blocks, alphas, strict=True) if a > 0.0}
     return Star(found, problem.price(alphas))
+
+
+def price_left(bought: Bought, wants: Sequence[Want]) -> float:
+    """About what a base for these requirements costs beyond what is bought: from one start."""
+    wants = fitting(bought, wants)
+    blocks = _candidates(bought, wants)
+    problem = _problem(bought, wants, blocks)
+    alphas = problem.solve(problem.scaled(np.ones(len(blocks))), steps=_ROUGH, annealed=True)
+    return problem.price(alphas) - problem.price(problem.floors)
 
 
 def calibrate(bought: Bought, star: Star, wants: Sequence[Want]) -> None:

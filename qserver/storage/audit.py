@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qserver.audit import digest_of, linked
-from qserver.errors import StoreError
-from qserver.storage.connection import StoreClient
+from qserver.errors import StoreBehindError, StoreError
+from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.records import reply_code
 
@@ -51,6 +52,39 @@ class AuditLog:
 
     def __init__(self, client: StoreClient) -> None:
         self._client = client
+        self._scripts = Scripts(client)
+        self._logged: frozenset[str] = frozenset()
+
+    def put_back(self, entries: Sequence[str]) -> int:
+        """Append what a restored store forgot of its own log; how many entries that were.
+
+        From then on a change that the log has is made without another entry.
+
+        Args:
+            entries: of one log, each after those it follows; some may be there.
+
+        Raises:
+            StoreBehindError: the store's log went on by itself since the backup.
+        """
+        had = self.changes()
+        known, last = set(map(digest_of, had)), digest_of(had[-1] if had else None)
+        missing = []
+        for text in entries:
+            if digest_of(text) in known:
+                continue
+            if json.loads(text)["prev"] != last:
+                raise StoreBehindError(
+                    "The store's audit log went on by itself since the backup. Restore the backup "
+                    "again, and change nothing before it is brought up to the journal."
+                )
+            missing.append(text)
+            last = digest_of(text)
+            known.add(last)
+        reply = self._scripts.run("relog", keys=[AUDIT], args=[len(had), *missing])
+        if reply_code(reply) != 1:
+            raise StoreBehindError("The audit log is being written. Stop that, and restore again.")
+        self._logged = frozenset(map(_change_of, map(json.loads, [*had, *missing])))
+        return len(missing)
 
     def changes(self, *, after: int = -1, limit: int | None = None) -> list[str]:
         """Entries of the list of changes with a place above `after`, oldest first, as JSON."""
@@ -107,7 +141,9 @@ class AuditLog:
             n_before: Any = self._client.llen(AUDIT)
             # The list only grows: the entry before the next one stays what it is.
             last: Any = self._client.lindex(AUDIT, n_before - 1) if n_before else None
-            code = reply_code(write(n_before, linked(facts, prev=digest_of(last))))
+            is_logged = _change_of(facts) in self._logged
+            entry = "" if is_logged else linked(facts, prev=digest_of(last))
+            code = reply_code(write(n_before, entry))
             if code != _MOVED:
                 return code
         raise StoreError("The audit log is being written by others. Try again.")
@@ -116,3 +152,9 @@ class AuditLog:
         last = -1 if limit is None else after + limit
         found: Any = self._client.lrange(key, after + 1, last) if limit != 0 else []
         return list(found)
+
+
+def _change_of(facts: Mapping[str, Any]) -> str:
+    """What an entry changed, whenever that was and whatever came before."""
+    rest = {k: v for k, v in facts.items() if k not in ("at", "prev", "before")}
+    return json.dumps(rest, sort_keys=True)

@@ -279,8 +279,19 @@ def _translate(error: redis.RedisError, where: str) -> StoreError | None:
         return StoreNotDurableError(f"Redis at {where} is a replica. Connect to the primary.")
     if isinstance(error, redis.exceptions.NoPermissionError):
         return StoreError(f"Redis at {where} does not let this user do that: {text}.")
-    if isinstance(error, redis.ResponseError) and text.startswith("MISCONF"):
-        return StoreNotDurableError(f"Redis at {where} cannot write to its disk.")
+    return _translate_reply(text, where) if isinstance(error, redis.ResponseError) else None
+
+
+def _translate_reply(text: str, where: str) -> StoreError | None:
+    """The error of a reply that redis-py has no class for, known by its first word."""
+    match text.partition(" ")[0]:
+        case "MISCONF":
+            return StoreNotDurableError(f"Redis at {where} cannot write to its disk.")
+        case "NOREPLICAS":
+            return StoreNotDurableError(f"Redis at {where} has too few replicas.")
+        # A script runs too long; a replica lost its primary; a primary became a replica.
+        case "BUSY" | "MASTERDOWN" | "UNBLOCKED":
+            return StoreUnavailableError(f"Redis at {where} cannot serve now.")
     return None
 
 

@@ -44,7 +44,7 @@ class Keys:
 
     @property
     def alive(self) -> str:
-        """String that expires when no worker lives."""
+        """Set of the workers that live; it expires when the last of them is silent."""
         return self._key("alive")
 
     @property
@@ -63,9 +63,13 @@ class Keys:
         return self._key("burnt")
 
     @property
-    def jobs(self) -> str:
-        """Stream of open jobs."""
-        return self._key("jobs")
+    def queues(self) -> str:
+        """Set: datasets that have a stream of jobs."""
+        return self._key("queues")
+
+    def jobs(self, dataset: str) -> str:
+        """Stream of a dataset's open jobs."""
+        return self._key("jobs", dataset)
 
     @property
     def asked(self) -> str:
@@ -92,6 +96,10 @@ class Keys:
     def history(self, snapshot: str) -> str:
         """List of released rows and tables."""
         return self._key("history", snapshot)
+
+    def models(self, snapshot: str) -> str:
+        """Hash: model -> what it is made from."""
+        return self._key("models", snapshot)
 
     def paid(self, snapshot: str) -> str:
         """List of the questions that budget was spent on, append-only."""

@@ -19,10 +19,10 @@ from qserver.storage.records import DatasetMeta
 class OwnerOperations:
     """The owner's changes of a store; on the connection of the spending side."""
 
-    def __init__(self, client: StoreClient) -> None:
+    def __init__(self, client: StoreClient, log: AuditLog) -> None:
         self._client = client
         self._scripts = Scripts(client)
-        self._log = AuditLog(client)
+        self._log = log
 
     def rotate(
         self,

@@ -1,70 +1,212 @@
-"""The worker's side of the job queue: a stream with a consumer group per population."""
+"""The worker's side of the job queues: a stream with a consumer group per dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
-from qserver.errors import StoreError
-from qserver.storage.connection import StoreClient
-from qserver.storage.keys import GROUP, Keys
+from qserver.errors import StoreError, StoreUnavailableError
+from qserver.storage.connection import Scripts, StoreClient
+from qserver.storage.keys import DATASETS, GROUP, Keys
+
+_LIST_S = 0.25
+_LOST = "The store has lost its job queues."
 
 
 @dataclass(frozen=True)
 class Taken:
-    """An open job that this worker took from the queue: its id and its stream entry."""
+    """An open job that this worker took from the queue: its id and its stream entry.
+
+    Args:
+        entry: its entry in the stream of `dataset`; '' for a job that was taken from no queue.
+        n_taken: how often it was taken in all; more than once where workers died over it.
+    """
 
     population: str
     job: str
     entry: str
+    dataset: str
+    n_taken: int = 1
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """The queue of one dataset."""
+
+    population: str
+    dataset: str
+
+    @property
+    def stream(self) -> str:
+        return Keys(self.population).jobs(self.dataset)
 
 
 class JobQueue:
-    """Jobs as a worker takes them; shares the spending side's connection."""
+    """Jobs as a worker takes them; shares the spending side's connection.
 
-    def __init__(self, client: StoreClient) -> None:
+    Each dataset has a queue of its own, and those of one population take turns: a flood of
+    questions on one dataset keeps a question on another waiting for one job at most.
+    """
+
+    def __init__(self, client: StoreClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
+        self._scripts = Scripts(client)
+        # A read of several streams may bring a job of each; those not asked for yet wait here.
+        self._brought: dict[_Queue, Taken] = {}
+        self._known: set[_Queue] = set()
+        # The queues of a population, and when they are looked for again.
+        self._listed: dict[str, tuple[_Queue, ...]] = {}
+        self._list_again: dict[str, float] = {}
+        # The dataset whose job was taken last, by population.
+        self._last: dict[str, str] = {}
 
     def make_queue(self, population: str) -> None:
-        """Make the population's consumer group, if there is none yet."""
+        """Make the queues of the population's datasets, where there are none yet."""
+        attached: dict[Any, Any] = self._client.hgetall(DATASETS)
+        names = [str(name) for name, found in attached.items() if found == population]
+        if names:
+            self._client.sadd(Keys(population).queues, *names)
+        self._list(population)
+
+    def take(self, populations: Sequence[str], *, consumer: str, block_ms: int) -> Taken | None:
+        """The next open job of the first of these populations that has one.
+
+        None if none came within `block_ms` milliseconds.
+
+        Raises:
+            StoreUnavailableError: the store has lost queues that it had.
+        """
+        queues = [queue for population in populations for queue in self._in_turn(population)]
+        if len(queues) > 1:
+            for queue in queues:
+                self._read([queue], consumer=consumer, block_ms=None)
+                if queue in self._brought:
+                    break
+        if not self._brought.keys() & set(queues):
+            self._read(queues, consumer=consumer, block_ms=block_ms)
+        first = next((queue for queue in queues if queue in self._brought), None)
+        if first is None:
+            return None
+        self._last[first.population] = first.dataset
+        return self._brought.pop(first)
+
+    def _queues(self, population: str) -> tuple[_Queue, ...]:
+        """The population's queues by dataset, as of a moment ago: a new one may wait so long."""
+        known = self._listed.get(population)
+        if not known or self._clock() >= self._list_again[population]:
+            self._list(population)
+        return self._listed[population]
+
+    def _list(self, population: str) -> None:
+        """Look for the population's queues, and make their consumer groups."""
+        members: Any = self._client.smembers(Keys(population).queues)
+        found = [_Queue(population, str(name)) for name in sorted(members)]
+        if not {q for q in self._known if q.population == population} <= set(found):
+            raise StoreUnavailableError(_LOST)
+        for queue in found:
+            if queue not in self._known:
+                self._make_group(queue)
+        self._listed[population] = tuple(found)
+        self._list_again[population] = self._clock() + _LIST_S
+
+    def _make_group(self, queue: _Queue) -> None:
         try:
-            self._client.xgroup_create(Keys(population).jobs, GROUP, id="0", mkstream=True)
+            self._client.xgroup_create(queue.stream, GROUP, id="0", mkstream=True)
         except redis.ResponseError as exc:
             if "BUSYGROUP" not in str(exc):
                 raise StoreError("The job queue cannot be made.") from exc
+        self._known.add(queue)
 
-    def take(self, populations: Sequence[str], *, consumer: str, block_ms: int) -> Taken | None:
-        """The next open job of these populations, or None after `block_ms` milliseconds."""
-        by_stream = {Keys(p).jobs: p for p in populations}
+    def _in_turn(self, population: str) -> list[_Queue]:
+        """The population's queues, the one served last at the end."""
+        found, last = self._queues(population), self._last.get(population, "")
+        later = [queue for queue in found if queue.dataset > last]
+        return [*later, *(queue for queue in found if queue.dataset <= last)]
+
+    def _read(self, queues: Sequence[_Queue], *, consumer: str, block_ms: int | None) -> None:
+        by_stream = {queue.stream: queue for queue in queues if queue not in self._brought}
+        if not by_stream:
+            return
         streams: dict[Any, Any] = dict.fromkeys(by_stream, ">")
-        reply: Any = self._client.xreadgroup(GROUP, consumer, streams, count=1, block=block_ms)
+        try:
+            reply: Any = self._client.xreadgroup(GROUP, consumer, streams, count=1, block=block_ms)
+        except redis.ResponseError as exc:
+            if "NOGROUP" in str(exc):
+                raise StoreUnavailableError(_LOST) from exc
+            raise
         for stream, entries in _pairs(reply):
             for entry, fields in entries:
-                return Taken(by_stream[stream], str(fields["job"]), str(entry))
-        return None
+                self._brought[by_stream[stream]] = _taken(by_stream[stream], entry, fields)
 
     def take_over(self, population: str, *, consumer: str, idle_ms: int) -> Taken | None:
         """A job whose worker has been silent for `idle_ms` milliseconds, or None."""
-        reply: Any = self._client.xautoclaim(
-            Keys(population).jobs, GROUP, consumer, min_idle_time=idle_ms, count=1
-        )
+        for queue in self._in_turn(population):
+            found = self._take_over(queue, consumer=consumer, idle_ms=idle_ms)
+            if found is not None:
+                return found
+        return None
+
+    def _take_over(self, queue: _Queue, *, consumer: str, idle_ms: int) -> Taken | None:
+        try:
+            reply: Any = self._client.xautoclaim(
+                queue.stream, GROUP, consumer, min_idle_time=idle_ms, count=1
+            )
+        except redis.ResponseError as exc:
+            if "NOGROUP" in str(exc):
+                raise StoreUnavailableError(_LOST) from exc
+            raise
         for entry, fields in reply[1]:
             if fields:
-                return Taken(population, str(fields["job"]), str(entry))
+                found: Any = self._client.xpending_range(queue.stream, GROUP, entry, entry, 1)
+                n_taken = int(found[0]["times_delivered"]) if found else 1
+                return _taken(queue, entry, fields, n_taken=n_taken)
         return None
 
     def waiting(self, population: str) -> list[Taken]:
-        """Every open job, taken by a worker or not, oldest first."""
-        entries: Any = self._client.xrange(Keys(population).jobs)
-        return [Taken(population, str(fields["job"]), str(entry)) for entry, fields in entries]
+        """Every open job, taken by a worker or not; those of one dataset oldest first."""
+        found: list[Taken] = []
+        self._list(population)
+        for queue in self._queues(population):
+            entries: Any = self._client.xrange(queue.stream)
+            found += [_taken(queue, entry, fields) for entry, fields in entries]
+        return found
 
-    def beat(self, populations: Sequence[str], *, ttl_ms: int) -> None:
-        """Say that a worker of these populations lives, for `ttl_ms` milliseconds."""
+    def hand_back(self, taken: Taken, *, consumer: str, idle_ms: int) -> None:
+        """Let others take a job over at once, who do so after `idle_ms` milliseconds of silence."""
+        self._client.xclaim(
+            Keys(taken.population).jobs(taken.dataset),
+            GROUP,
+            consumer,
+            min_idle_time=0,
+            message_ids=[taken.entry],
+            idle=idle_ms,
+            justid=True,
+        )
+
+    def hand_back_brought(self, *, consumer: str, idle_ms: int) -> None:
+        """Let others take over at once what was read and never taken."""
+        while self._brought:
+            _, taken = self._brought.popitem()
+            self.hand_back(taken, consumer=consumer, idle_ms=idle_ms)
+
+    def beat(self, populations: Sequence[str], *, worker: str, ttl_ms: int) -> None:
+        """Say that this worker of these populations lives, for `ttl_ms` milliseconds."""
         for population in populations:
-            self._client.set(Keys(population).alive, "1", px=ttl_ms)
+            self._scripts.run("beat", keys=[Keys(population).alive], args=[worker, ttl_ms])
+
+    def leave(self, populations: Sequence[str], *, worker: str) -> None:
+        """Say that this worker stops; the populations have one still if another said so."""
+        for population in populations:
+            self._client.srem(Keys(population).alive, worker)
+
+
+def _taken(queue: _Queue, entry: Any, fields: Mapping[str, Any], *, n_taken: int = 1) -> Taken:
+    return Taken(queue.population, str(fields["job"]), str(entry), queue.dataset, n_taken)
 
 
 def _pairs(reply: Any) -> list[tuple[str, list[tuple[str, dict[str, str]]]]]:

@@ -1,28 +1,25 @@
-"""What the store holds, as frozen data, and its JSON forms."""
+"""What the store holds of datasets, their history and their ledger, and its JSON forms."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from qserver.answer import Answer, Source
 from qserver.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.disclosure import guard_nano
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import StoreError
 from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
+from qserver.paid import DEFAULT_PHI
 from qserver.plan import Planned, PlannedRow, PlannedTable
 from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery, query_from_document
-from qserver.requirement import Requirement
-from qserver.standing import People, Standing
-
-DEFAULT_PHI = 0.4
+from qserver.standing import People
 
 
 @dataclass(frozen=True)
@@ -101,156 +98,6 @@ _META_FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class Request:
-    """A question as it waits for a worker: `query` = what was asked, in exact terms.
-
-    Args:
-        by: account that asked first and pays; '' where there are no accounts.
-    """
-
-    dataset: str
-    snapshot: str
-    query: LinearQuery
-    requirement: Requirement
-    by: str = ""
-
-    def to_json(self) -> str:
-        """The request as JSON text."""
-        return json.dumps(
-            {
-                "dataset": self.dataset,
-                "snapshot": self.snapshot,
-                "sizes": list(self.query.sizes),
-                "terms": self.query.to_document(),
-                "length": self.requirement.length,
-                "confidence": self.requirement.confidence,
-                "by": self.by,
-            }
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Request:
-        """The request that `to_json` wrote; also what a hostile web process may have written.
-
-        Raises:
-            InputError: the query or the requirement is out of range.
-        """
-        plain = json.loads(text)
-        return cls(
-            dataset=plain["dataset"],
-            snapshot=plain["snapshot"],
-            query=query_from_document(plain["sizes"], plain["terms"]),
-            requirement=Requirement(plain["length"], plain["confidence"]),
-            by=str(plain.get("by", "")),
-        )
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """What a job will measure, fixed when its charges were reserved.
-
-    Args:
-        before, after: the snapshot's standing without and with this spend.
-        n_history: events in the history that it was planned on.
-        weights: pairs of a measurement's id and its weight in the asked row that meet the
-            requirement once the rows are released; empty where nobody wrote them down.
-        tables_give_rest: whether the weights leave something of the row to the tables.
-        tables: tables to be measured or refined; new ones have the ids after those of new rows.
-        paid: the paid questions that it adds, as JSON texts.
-    """
-
-    job: str
-    request: Request
-    rows: tuple[PlannedRow, ...]
-    before: Standing
-    after: Standing
-    n_history: int
-    weights: tuple[tuple[int, float], ...] = ()
-    tables: tuple[PlannedTable, ...] = ()
-    paid: tuple[str, ...] = ()
-    tables_give_rest: bool = False
-
-    @property
-    def planned(self) -> tuple[Planned, ...]:
-        """What is measured, in the order of its answers and of new ids: rows, then tables."""
-        return (*self.rows, *self.tables)
-
-    @property
-    def price_nano(self) -> int:
-        """What the people of the snapshot lose more, in nano-epsilon."""
-        return self.after.lost_nano - self.before.lost_nano
-
-    @property
-    def source(self) -> Source:
-        """Where the answer comes from: `refined` if anything is a refinement, else `measured`."""
-        refines = any(p.old_alpha_nano > 0 for p in self.planned)
-        return "refined" if refines else "measured"
-
-    def to_json(self) -> str:
-        """The reservation as JSON text."""
-        return json.dumps(
-            {
-                "job": self.job,
-                "request": self.request.to_json(),
-                "rows": [row.to_plain() for row in self.rows],
-                "before": asdict(self.before),
-                "after": asdict(self.after),
-                "n_history": self.n_history,
-                "weights": [list(w) for w in self.weights],
-                "tables": [table.to_plain() for table in self.tables],
-                "paid": list(self.paid),
-                "tables_give_rest": self.tables_give_rest,
-            }
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Reservation:
-        """The reservation that `to_json` wrote."""
-        plain = json.loads(text)
-        request = Request.from_json(plain["request"])
-        sizes = request.query.sizes
-        rows = tuple(PlannedRow.from_plain(r, sizes) for r in plain["rows"])
-        tables = tuple(PlannedTable.from_plain(t, sizes) for t in plain.get("tables", ()))
-        return cls(
-            job=plain["job"],
-            request=request,
-            rows=rows,
-            before=Standing(**plain["before"]),
-            after=Standing(**plain["after"]),
-            n_history=plain["n_history"],
-            weights=tuple((int(i), float(w)) for i, w in plain.get("weights", ())),
-            tables=tables,
-            paid=tuple(plain.get("paid", ())),
-            tables_give_rest=bool(plain.get("tables_give_rest", False)),
-        )
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why a job failed: a stable code, a public text, public facts."""
-
-    code: str
-    message: str
-    facts: Mapping[str, Any]
-
-    def to_json(self) -> str:
-        """The problem as JSON text."""
-        return json.dumps({"code": self.code, "message": self.message, "facts": dict(self.facts)})
-
-
-@dataclass(frozen=True)
-class JobRecord:
-    """A job as the store has it."""
-
-    id: str
-    state: Literal["queued", "running", "done", "failed"]
-    dataset: str
-    request: str
-    result: str | None
-    problem: str | None
-
-
 def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:
     """JSON text of what was released of a row or table: the next id's, or of what it `refines`.
 
@@ -296,18 +143,27 @@ def _measurement(number: int, plain: Mapping[str, Any], sizes: Sequence[int]) ->
     return Measurement(number, row.row, row.key, row.alpha_nano, row.step, *indices)
 
 
-def estimator_json(estimator: Estimator) -> str:
-    """JSON text of certified weights; floats survive exactly."""
+def estimator_plain(estimator: Estimator) -> dict[str, Any]:
+    """Certified weights as plain JSON values; floats survive exactly."""
     weights = [list(w) for w in estimator.weights]
     plain = {"key": estimator.key, "weights": weights, "error": estimator.float_error}
-    return json.dumps(plain if estimator.at is None else {**plain, "at": estimator.at})
+    return plain if estimator.at is None else {**plain, "at": estimator.at}
+
+
+def estimator_from_plain(plain: Mapping[str, Any]) -> Estimator:
+    """The weights that `estimator_plain` wrote."""
+    weights = tuple((int(i), float(w)) for i, w in plain["weights"])
+    return Estimator(plain["key"], weights, float(plain.get("error", 0.0)), plain.get("at"))
+
+
+def estimator_json(estimator: Estimator) -> str:
+    """JSON text of certified weights."""
+    return json.dumps(estimator_plain(estimator))
 
 
 def estimator_from_json(text: str) -> Estimator:
     """The weights that `estimator_json` wrote."""
-    plain = json.loads(text)
-    weights = tuple((int(i), float(w)) for i, w in plain["weights"])
-    return Estimator(plain["key"], weights, float(plain.get("error", 0.0)), plain.get("at"))
+    return estimator_from_plain(json.loads(text))
 
 
 def charge_json(charge: AnyCharge, *, snapshot: str, at: int) -> str:
@@ -341,17 +197,6 @@ def charge_from_json(text: str, *, snapshot: str, sizes: Sequence[int]) -> AnyCh
         paid = tuple((int(cell), int(nano)) for cell, nano in plain["paid"])
         return TableCharge(partition, plain["alpha"], paid, job)
     return Charge(query_from_document(sizes, plain["row"]), plain["alpha"], job)
-
-
-def answer_json(answer: Answer) -> str:
-    """JSON text of an answer."""
-    return json.dumps(asdict(answer))
-
-
-def answer_from_json(text: str) -> Answer:
-    """The answer that `answer_json` wrote."""
-    plain = json.loads(text)
-    return Answer(**{**plain, "evidence": tuple(plain["evidence"])})
 
 
 def reply_code(reply: object) -> int:

@@ -23,21 +23,22 @@ from qserver.errors import (
     StoreBehindError,
     StoreError,
 )
-from qserver.history import Estimator
 from qserver.standing import People
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import await_durable, check_durable
-from qserver.storage.keys import AUDIT, DATASETS, GROUP, Keys
+from qserver.storage.endings import Endings, Outcome
+from qserver.storage.keys import AUDIT, DATASETS, Keys
+from qserver.storage.memory import StoreMemory
+from qserver.storage.model_records import ModelStore
 from qserver.storage.owner import OwnerOperations
-from qserver.storage.queue import JobQueue
+from qserver.storage.queue import JobQueue, Taken
 from qserver.storage.records import (
     DatasetMeta,
-    Reservation,
-    estimator_json,
     measurement_json,
     reply_code,
 )
+from qserver.storage.requests import Reservation
 from qserver.storage.store import check_schema
 
 ReserveOutcome = Literal["reserved", "reserved before"]
@@ -53,25 +54,6 @@ class Lease:
     fence: int
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a job ends.
-
-    Args:
-        state: `done` with an answer's JSON, or `failed` with a problem's JSON.
-        keep_s: seconds to keep the job, 0 for as long as the store lives.
-        estimator: certified weights of the answered key, or None.
-        n_show: events of the snapshot's history to show from now on.
-    """
-
-    state: Literal["done", "failed"]
-    text: str
-    snapshot: str
-    n_show: int
-    keep_s: int
-    estimator: Estimator | None = None
-
-
 class SpendingStore:
     """The store as the worker sees it; one connection, so for one thread."""
 
@@ -79,9 +61,12 @@ class SpendingStore:
         self._client = client
         self._settings = settings
         self._scripts = Scripts(client)
-        self._log = AuditLog(client)
+        self.audit = AuditLog(client)
+        self.models = ModelStore(client)
         self.queue = JobQueue(client)
-        self.owner = OwnerOperations(client)
+        self.endings = Endings(client)
+        self.owner = OwnerOperations(client, self.audit)
+        self.memory = StoreMemory(client)
 
     @classmethod
     def open(cls, settings: Settings) -> SpendingStore:
@@ -137,7 +122,7 @@ class SpendingStore:
             meta.people.lineage,
             "" if meta.guard_nano is None else meta.guard_nano,
         ]
-        code = self._log.append(
+        code = self.audit.append(
             {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}
             | {"meta": json.loads(meta.to_json())},
             lambda n, entry: self._scripts.run("attach", keys=names, args=[*args, n, entry]),
@@ -158,7 +143,7 @@ class SpendingStore:
         keys = Keys(meta.population)
         names = [DATASETS, keys.ledger, keys.dataset(meta.name), AUDIT]
         facts = {"kind": "dataset detached", "at": int(time.time()), "dataset": meta.name}
-        code = self._log.append(
+        code = self.audit.append(
             facts | {"population": meta.population, "snapshot": meta.snapshot},
             lambda n, entry: self._scripts.run("detach", keys=names, args=[meta.name, n, entry]),
         )
@@ -360,30 +345,15 @@ class SpendingStore:
         )
         _refuse_fenced(reply_code(reply))
 
-    def acknowledge(self, population: str, job: str, outcome: Outcome, *, entry: str = "") -> None:
-        """End a job and show its rows. Comes after `await_durable`; idempotent."""
-        keys = Keys(population)
-        self._scripts.run(
-            "acknowledge",
-            keys=[
-                keys.job(job),
-                keys.asked,
-                keys.jobs,
-                keys.ledger,
-                keys.estimators(outcome.snapshot),
-            ],
-            args=[
-                job,
-                GROUP,
-                entry,
-                outcome.state,
-                outcome.text,
-                outcome.snapshot,
-                outcome.n_show,
-                estimator_json(outcome.estimator) if outcome.estimator else "",
-                outcome.keep_s,
-            ],
-        )
+    def acknowledge(self, taken: Taken, outcome: Outcome) -> None:
+        """End a job and show its rows; an outcome that was written down before stands.
+
+        Raises:
+            StoreNotDurableError: the outcome is not durable in time; nobody was shown it.
+        """
+        ending = self.endings.conclude(taken, outcome)
+        self.await_durable(own_writes=ending.is_new)
+        self.endings.show(taken, ending.outcome)
 
 
 def _refuse_fenced(code: int) -> None:

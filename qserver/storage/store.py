@@ -22,16 +22,17 @@ from qserver.standing import Standing
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import check_durable
+from qserver.storage.jobs import JobRecord
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
+from qserver.storage.model_records import ModelStore
 from qserver.storage.records import (
     DatasetMeta,
-    JobRecord,
-    Request,
     estimator_from_json,
     estimator_json,
     measurements_from_json,
     reply_code,
 )
+from qserver.storage.requests import Request
 from qserver.storage.snapshots import FrozenSnapshots
 
 SCHEMA_VERSION = 1
@@ -134,6 +135,7 @@ class Store:
         self._scripts = Scripts(client)
         self.audit = AuditLog(client)
         self.frozen = FrozenSnapshots(client)
+        self.models = ModelStore(client)
 
     @classmethod
     def open(cls, settings: Settings, *, role: str = "web") -> Store:
@@ -227,7 +229,7 @@ class Store:
 
         Raises:
             NoWorkerError: `need_worker`, and none is alive.
-            BusyError: the queue is full.
+            BusyError: the dataset's queue is full.
         """
         keys = Keys(population)
         job = job_id(population, secrets.token_hex(12))
@@ -240,7 +242,9 @@ class Store:
             int(need_worker),
         ]
         reply = self._scripts.run(
-            "submit", keys=[keys.asked, keys.jobs, keys.job(job), keys.alive], args=args
+            "submit",
+            keys=[keys.asked, keys.jobs(request.dataset), keys.job(job), keys.alive, keys.queues],
+            args=args,
         )
         code = reply_code(reply)
         if code == 0:

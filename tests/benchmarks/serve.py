@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from statistics import median
 
+from qserver.asked import Question
 from qserver.charge import Charge
 from qserver.config import Settings
 from qserver.domain import Attribute, Domain
@@ -25,8 +26,11 @@ from qserver.query import LinearQuery, total_query
 from qserver.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.embedded import EmbeddedServer
-from qserver.storage.records import DatasetMeta, Request, Reservation, charge_json
-from qserver.storage.spending import Outcome, SpendingStore
+from qserver.storage.endings import Outcome
+from qserver.storage.queue import Taken
+from qserver.storage.records import DatasetMeta, charge_json
+from qserver.storage.requests import Request, Reservation
+from qserver.storage.spending import SpendingStore
 
 from .blue import connected, ends_of
 from .load import Plan, generate, repeated
@@ -166,7 +170,7 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
         raise RuntimeError("The lease of a new store must be free.")
     measured = measurements_of(queries, seed=SEED)
     ledger = CellLedger(_DOMAIN.sizes)
-    request = Request(_META.name, _META.snapshot, total_query(_DOMAIN.sizes), REQUIREMENT)
+    request = Request(_META.name, _META.snapshot, Question(total_query(_DOMAIN.sizes), REQUIREMENT))
     for version, start in enumerate(range(0, len(measured), _JOB_ROWS)):
         part = measured[start : start + _JOB_ROWS]
         job = f"{_META.population}~{version}"
@@ -187,7 +191,7 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
             raise RuntimeError("A reservation that was made must be found.")
         store.publish(lease, reservation, [(m.index,) for m in part], n_history=start)
         shown = Outcome("done", "", _META.snapshot, start + len(part), 0)
-        store.acknowledge(_META.population, job, shown)
+        store.acknowledge(Taken(_META.population, job, "", _META.name), shown)
     store.release(lease)
 
 

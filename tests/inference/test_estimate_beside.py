@@ -52,7 +52,7 @@ def dense_answer(query: LinearQuery, measured: list[TableMeasurement]) -> tuple[
     weights = np.concatenate(
         [np.full(len(t.indices), (t.alpha_nano / NANO) ** 2 / 2.0) for t in measured]
     )
-    inverse = np.linalg.pinv(rows.T @ (weights[:, None] * rows))
+    inverse = np.linalg.pinv(rows.T @ (weights[:, None] * rows), rcond=1e-10)
     target = dense(query)
     return float(target @ inverse @ rows.T @ (weights * values)), float(target @ inverse @ target)
 

@@ -60,7 +60,11 @@ def test_the_estimate_is_that_of_dense_least_squares(seed):
     y = np.concatenate(answers)
     alphas = np.repeat([e.alpha_nano / NANO for e in events], [len(a) for a in answers])
     precision = alphas**2 / 2
-    x = np.linalg.pinv(matrix.T @ (precision[:, None] * matrix)) @ matrix.T @ (precision * y)
+    x = (
+        np.linalg.pinv(matrix.T @ (precision[:, None] * matrix), rcond=1e-10)
+        @ matrix.T
+        @ (precision * y)
+    )
     query = asked(random_query(generator, (12, 4), 2))
     found = tables.estimate(query, confidence=0.9)
     assert found is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import pytest
 from benchmarks.synthetic_noise import Snapshot
@@ -10,9 +12,11 @@ from numpy.testing import assert_allclose
 
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.planning.bought import Bought
-from qserver.planning.planner import Plan
+from qserver.planning.one_by_one import Single, one_by_one
 from qserver.planning.purchase import Purchase
-from qserver.planning.workload import Question, each_alone, plan_workload, simultaneous
+from qserver.planning.question import Question
+from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.planning.workload import WorkloadPlan, each_alone, plan_workload, simultaneous
 from qserver.primitive import Primitive, primitive
 from qserver.query import linear_query
 from qserver.requirement import Requirement
@@ -30,9 +34,12 @@ def _range(low: int, high: int) -> Primitive:
     return primitive(linear_query(SIZES, [(1, {0: interval(30, low, high)})]))
 
 
-def plan_of(snapshot: Snapshot, questions: Sequence[Question]) -> Plan:
+def plan_of(
+    snapshot: Snapshot, questions: Sequence[Question], *, single: Single | None = None
+) -> WorkloadPlan:
     return plan_workload(
         questions,
+        single=single,
         engine=snapshot.engine,
         ledger=snapshot.ledger,
         limit_nano=snapshot.limit_nano,
@@ -117,3 +124,102 @@ def test_simultaneous_confidence_divides_delta_by_the_number_of_questions() -> N
     found = simultaneous(bins_and_prefixes())
     for q in found:
         assert_allclose(1 - q.requirement.confidence, 0.05 / 60, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_workload_costs_at_most_what_its_questions_cost_apart(seed: int) -> None:
+    """On a uniform loss the rise of a maximum of sums is at most the sum of the rises.
+
+    History is the total, and tables of every other seed; a nano-epsilon per question is rounding.
+    """
+    generator = random.Random(seed)
+    sizes = (6, 4)
+    snapshot = Snapshot(sizes, rule=None)
+    snapshot.ask(primitive(linear_query(sizes, [(1, {})])), Requirement(20.0, 0.95))
+    if seed % 2:
+        cells = [{0: interval(6, i, i + 1)} for i in range(6)]
+        asked = [Question(primitive(linear_query(sizes, [(1, c)])), LOOSE) for c in cells]
+        snapshot.carry_out(plan_of(snapshot, asked))
+    questions = [_box(sizes, generator) for _ in range(generator.randint(1, 5))]
+    apart = [snapshot.plan(q.query, q.requirement).price_nano for q in questions]
+    plan = plan_of(snapshot, questions)
+    assert plan.price_nano <= sum(apart) + len(apart)
+    snapshot.carry_out(plan)
+    for q, estimator in zip(questions, plan.estimators, strict=True):
+        if estimator is not None:
+            snapshot.engine.keep(estimator)
+        assert snapshot.bought.is_met(q.query, q.requirement)
+
+
+BY_THE_RULE = {3: "tables and row", 14: "tables; tables and row", 18: "tables; row", 23: "tables"}
+
+
+@pytest.mark.parametrize("seed", BY_THE_RULE)
+def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(seed: int) -> None:
+    """The rule buys tables, or tables and a row of what they leave, or a row.
+
+    Against it stands the price of all charges of the single plans, on whatever loss there is.
+    """
+    generator = random.Random(seed)
+    snapshot = Snapshot((60,), rule=RentOrBuy())
+    for _ in range(14):
+        q = _range_of(60, generator, shortest=20.0, spread=2.0)
+        snapshot.ask(q.query, q.requirement)
+    asked = [_range_of(60, generator, shortest=6.0, spread=8.0) for _ in range(_few(generator))]
+    asked = [q for q in asked if not snapshot.bought.is_met(q.query, q.requirement)]
+    plans = [snapshot.plan(q.query, q.requirement) for q in asked]
+    ways = {" and ".join(["tables"] * bool(p.tables) + ["row"] * bool(p.rows)) for p in plans}
+    assert ways == set(BY_THE_RULE[seed].split("; "))
+    charges = [c for p in plans for c in Purchase(p.rows, p.tables).charges]
+    apart = snapshot.ledger.spent_after(charges) - snapshot.ledger.spent_nano
+    found = one_by_one(snapshot.bought, asked, below_nano=inf, single=snapshot.plan)
+    assert found is not None
+    assert found.priced.price_nano <= apart + len(plans)
+    assert plan_of(snapshot, asked, single=snapshot.plan).price_nano <= found.priced.price_nano
+    snapshot.buy(found.priced.purchase)
+    for q, estimator in zip(asked, found.estimators, strict=True):
+        if estimator is not None:
+            snapshot.engine.keep(estimator)
+        assert snapshot.bought.is_met(q.query, q.requirement)
+
+
+def _few(generator: random.Random) -> int:
+    return generator.randint(2, 4)
+
+
+def _range_of(size: int, generator: random.Random, *, shortest: float, spread: float) -> Question:
+    low, high = sorted(generator.sample(range(size + 1), 2))
+    query = primitive(linear_query((size,), [(1, {0: interval(size, low, high)})]))
+    return Question(query, Requirement(shortest * spread ** generator.random(), 0.95))
+
+
+LOOSE = Requirement(50.0, 0.95)
+
+
+def _box(sizes: tuple[int, ...], generator: random.Random) -> Question:
+    axes = {
+        axis: interval(size, *sorted(generator.sample(range(size + 1), 2)))
+        for axis, size in enumerate(sizes)
+        if generator.random() < 0.8
+    }
+    length = 10.0 * 4.0 ** generator.random()
+    confidence = generator.choice((0.9, 0.99))
+    return Question(primitive(linear_query(sizes, [(1, axes)])), Requirement(length, confidence))
+
+
+def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
+    """No time at all: the own rows, each raised by itself, are still a plan."""
+    snapshot = Snapshot((200, 50))
+    generator = random.Random(5)
+    questions = [_box((200, 50), generator) for _ in range(300)]
+    plan = plan_workload(
+        questions,
+        engine=snapshot.engine,
+        ledger=snapshot.ledger,
+        limit_nano=snapshot.limit_nano,
+        out_of_time=lambda: True,
+    )
+    assert plan.kind == "fresh"
+    assert len(plan.rows) == len({q.query.key for q in questions})
+    snapshot.carry_out(plan)
+    assert all(snapshot.bought.is_met(q.query, q.requirement) for q in questions)

@@ -134,11 +134,11 @@ def audit(site: Site, name: str, *, n_runs: int, seed: int, fault: str = "none")
 
 
 @contextlib.contextmanager
-def too_little_noise() -> Iterator[None]:
-    """Draw noise whose scale is `TOO_SMALL` times what is charged for."""
+def noise_of_scale(times: Fraction) -> Iterator[None]:
+    """Draw noise whose scale is `times` what is charged for, refined noise too."""
 
     def raised(alpha_nano: int) -> int:
-        return round(alpha_nano / TOO_SMALL)
+        return round(alpha_nano / times)
 
     def scaled(truth: Any, *, alpha_nano: int, **rest: Any) -> int:
         return release(truth, alpha_nano=raised(alpha_nano), **rest)
@@ -248,6 +248,6 @@ SCENARIOS: Mapping[str, Scenario] = {
 RULES = {"all answers": guess, "newest answers": guess_from_newest}
 FAULTS: Mapping[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "none": contextlib.nullcontext,
-    "too little noise": too_little_noise,
+    "too little noise": lambda: noise_of_scale(TOO_SMALL),
     "refined afresh": refined_afresh,
 }

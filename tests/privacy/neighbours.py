@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 
 from qserver.answer import Answer
+from qserver.asked import Question
 from qserver.charge import NANO, Relation
 from qserver.config import Settings
 from qserver.domain import Attribute, Domain
@@ -33,7 +34,9 @@ from qserver.primitive import primitive
 from qserver.query import LinearQuery
 from qserver.replica import Replica
 from qserver.requirement import Requirement
-from qserver.storage.records import DatasetMeta, Request, answer_from_json
+from qserver.storage.jobs import answer_from_json
+from qserver.storage.records import DatasetMeta
+from qserver.storage.requests import Request
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Changes, Cursor, Store
 from tests.worker.by_hand import charges_by_hand
@@ -42,7 +45,7 @@ from worker.journal_records import Attached
 from worker.randomness import Entropy
 from worker.registry import Registry
 from worker.spend import Spender, Trusted
-from worker.tables import table_from_columns
+from worker.tables import Tables, table_from_columns
 
 CONFIDENCE = 0.95
 DOMAIN = Domain(
@@ -92,18 +95,24 @@ class Site:
         return cls(settings, reader, writer, Registry(folder))
 
     def town(
-        self, table: Counted, *, limit_nano: int, relation: Relation, entropy: Entropy
+        self,
+        table: Tables,
+        *,
+        limit_nano: int,
+        relation: Relation,
+        entropy: Entropy,
+        domain: Domain = DOMAIN,
     ) -> Town:
         """A fresh deployment of `table`."""
         name = f"town{next(_numbers)}"
         meta = DatasetMeta(
-            name, name, f"{name}s", DOMAIN, relation, 1, records_verified=False, phi=MAX_PHI
+            name, name, f"{name}s", domain, relation, 1, records_verified=False, phi=MAX_PHI
         )
         journal = self.registry.journal(name, create=True)
         with journal.exclusive():
             journal.append(Attached(name, meta.snapshot, limit_nano, relation, "00"))
-        self.writer.queue.make_queue(name)
         self.writer.attach(meta, limit_nano=limit_nano)
+        self.writer.queue.make_queue(name)
         spender = Spender(
             reader=self.reader,
             writer=self.writer,
@@ -139,7 +148,7 @@ class Town:
 
     def _answer(self, query: LinearQuery, length: float) -> Answer | None:
         requirement = Requirement(length, CONFIDENCE)
-        request = Request(self.meta.name, self.meta.snapshot, query, requirement)
+        request = Request(self.meta.name, self.meta.snapshot, Question(query, requirement))
         population, site = self.meta.population, self.site
         job = site.reader.submit(
             request, population=population, digest=str(length), max_queue=10, need_worker=False
@@ -156,7 +165,9 @@ class Town:
             assert record.problem is not None
             assert "budget_exhausted" in record.problem
             return None
-        return answer_from_json(record.result)
+        answer = answer_from_json(record.result)
+        assert isinstance(answer, Answer)
+        return answer
 
     def carry_out(
         self,

@@ -29,7 +29,8 @@ from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
 from worker import measuring, mechanism
 from worker.cli import _log
-from worker.loop import Loop, load
+from worker.loading import load
+from worker.loop import Loop
 from worker.registry import Registry
 
 SECRETS = "QSERVER_TEST_SECRETS"
@@ -107,7 +108,7 @@ def main() -> None:
     """Work until the process is ended."""
     settings = Settings.from_environment()
     registry = Registry(settings.state_dir)
-    log: logging.Logger = _log(registry)
+    log: logging.Logger = _log(registry, settings)
     with Path(os.environ[SECRETS]).open("w", encoding="utf-8") as file:
         record(file)
         buy_tables()

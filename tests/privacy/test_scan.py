@@ -6,9 +6,12 @@ noise sample in a private file, and what was noted is looked for wherever anythi
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import io
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from qserver.charge import NANO
 from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
+from qserver.cli import main
+from qserver.config import Settings
+from qserver.exporter import metrics_registry
+from qserver.storage.backup import make_backup
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.embedded import EmbeddedServer
 from tests.deployment import Deployment
@@ -32,6 +40,7 @@ from tests.privacy.scan import (
     noted_secrets,
     text_secret,
 )
+from worker.doctor import examine
 
 ROOT = Path(__file__).parents[2]
 N_MEN, N_UNKNOWN, N_WOMEN = 104_729, 71_993, 83_003
@@ -53,6 +62,7 @@ class Recorded:
     client: StoreClient
     folder: Path
     port: int
+    settings: Settings
     replies: list[bytes] = field(default_factory=list)
     statuses: set[int] = field(default_factory=set)
 
@@ -73,13 +83,43 @@ class Recorded:
         return self.call("POST", "/v1/datasets/people/query", document)
 
     def places(self) -> dict[str, bytes]:
-        """The store's keys, its files and its log, the processes' logs, the replies."""
+        """Whatever leaves the worker's memory, but for its private folder.
+
+        The store's keys, its files and its log, the processes' logs, replies, metrics, doctors.
+        """
         return {
             **keys_and_values(self.client),
             **files_under(self.folder / "state" / "redis"),
             **files_under(self.folder / "logs"),
             "replies": b"\n".join(self.replies),
+            "metrics": self.metrics(),
+            "doctor": self.doctor(),
+            "worker's doctor": self.workers_doctor(),
         }
+
+    def metrics(self) -> bytes:
+        """What a scrape is told."""
+        folder = Path(self.settings.metrics_dir)
+        return bytes(generate_latest(metrics_registry(self.settings, folder)))
+
+    def doctor(self) -> bytes:
+        """What `qserver doctor` prints."""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            state, url = str(self.folder / "state"), f"http://127.0.0.1:{self.port}"
+            main(["doctor", "--state", state, "--url", url, "--json"], environ={})
+        return printed.getvalue().encode()
+
+    def workers_doctor(self) -> bytes:
+        """What `qserver-worker doctor` prints; for the owner, but it may stand on a screen."""
+        findings = examine(self.town.registry, self.settings)
+        return "\n".join(f"{f.check}: {f.text}" for f in findings).encode()
+
+    def backup(self) -> dict[str, bytes]:
+        """The files of a backup that is made now."""
+        target = Path(tempfile.mkdtemp(dir=self.folder)) / "backup"
+        make_backup(self.folder / "state", target)
+        return {f"backup {name}": text for name, text in files_under(target).items()}
 
     def secrets(self) -> list[Secret]:
         entry = self.town.registry.entry("people")
@@ -107,7 +147,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedServer.start(folder / "state"))
         town = Deployment.make(folder / "state", server.url, limit=str(LIMIT), rows=ROWS)
-        settings = replace(town.settings, wait_s=30, slot_ms=5, http_workers=1)
+        settings = replace(
+            town.settings,
+            wait_s=30,
+            slot_ms=5,
+            http_workers=2,
+            metrics_dir=str(folder / "metrics"),
+            log_format="json",
+            log_requests=True,
+        )
         listener = stack.enter_context(listen("127.0.0.1", 0))
         environment = {
             **child_environment(settings, os.environ),
@@ -125,7 +173,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
             stack.callback(Child(spec).stop)
         client = connect(server.url, role="test")
         stack.callback(client.close)
-        found = Recorded(town, client, folder, listener.getsockname()[1])
+        found = Recorded(town, client, folder, listener.getsockname()[1], settings)
         use_everything(found)
         yield found
 
@@ -149,6 +197,8 @@ def use_everything(run: Recorded) -> None:
     between = {"query": {"where": {"age": 20}}, "between": [0, 10]}
     run.call("POST", f"{path}/probability", between)
     run.call("POST", f"{path}/query", "{")
+    run.call("POST", f"{path}/query", json.dumps({"x": LABEL[:5] * 300_000}))
+    run.call("PUT", f"{path}/query")
     run.ask({"age": LABEL[:3]}, 10)
     for end in ("", "/history", "/history/0", "/ledger", "/nothing"):
         run.call("GET", path + end)
@@ -161,7 +211,7 @@ def test_the_run_went_everywhere(recorded: Recorded) -> None:
     history = recorded.call("GET", "/v1/datasets/people/history").get("rows")
     tables = [row for row in history if "n_cells" in row]
     assert [t["alpha"] for t in tables] == [2 * TABLE_ALPHA / NANO]
-    assert {200, 404, 409, 422} <= recorded.statuses
+    assert {200, 404, 405, 409, 413, 422} <= recorded.statuses
     noted = list(notes(recorded.folder / "noted"))
     released = [n for n in noted if n.get("truth")]
     assert len(released) > 10
@@ -169,10 +219,17 @@ def test_the_run_went_everywhere(recorded: Recorded) -> None:
     last = text_secret("released", str(released[-1]["released"]))
     assert len(exposures([last], places)) >= 2
     assert len(recorded.secrets()) > 40
+    assert b"qserver_http_requests_total" in places["metrics"]
+    assert b"worker of town" in places["doctor"]
+    assert b"journal of town" in places["worker's doctor"]
+    lines = [json.loads(line) for line in places["file web.log"].splitlines()]
+    assert sum("request_id" in line and "route" in line for line in lines) > 20
 
 
 def test_no_secret_is_found_anywhere(recorded: Recorded) -> None:
-    assert exposures(recorded.secrets(), recorded.places()) == []
+    places = {**recorded.places(), **recorded.backup()}
+    assert len([name for name in places if name.startswith("backup ")]) >= 3
+    assert exposures(recorded.secrets(), places) == []
 
 
 def test_a_secret_that_does_get_out_is_found_wherever_it_is(
@@ -198,6 +255,8 @@ def test_a_secret_that_does_get_out_is_found_wherever_it_is(
             assert {f"key planted:{kind}" for kind in kinds} <= found
             assert "file planted.log" in found
             assert any(place.endswith(".incr.aof") for place in found)
+            if value == LABEL:
+                assert exposures(secrets, recorded.backup())
         finally:
             log.unlink()
             client.delete(*client.keys("planted:*"))

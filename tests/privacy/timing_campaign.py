@@ -93,7 +93,11 @@ def timings(folder: Path, *, slot_ms: int, n: int, seed: int) -> list[Timed]:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(EmbeddedServer.start(folder / "state"))
         settings = Settings(
-            redis_url=server.url, state_dir=folder / "state", slot_ms=slot_ms, http_workers=1
+            redis_url=server.url,
+            state_dir=folder / "state",
+            slot_ms=slot_ms,
+            http_workers=1,
+            open_access=True,
         )
         present = [_attach(settings, folder, f"d{i}", chance) for i in range(n_datasets)]
         worker = Child(

@@ -10,7 +10,20 @@ from typing import Any
 
 QUERY = {"where": {"age": {"between": [2, 4]}, "sex": "Female"}}
 QUESTION = {"query": QUERY, "length": 100, "confidence": 0.95}
+SQL = {"sql": "SELECT COUNT(*) FROM adult WHERE sex = 'Female' WITHIN 50 CONFIDENCE 0.95"}
+WORKLOAD = {
+    "questions": [{"query": QUERY}, {"query": {"where": {"sex": "Male"}}, "length": 50}],
+    "length": 100,
+    "confidence": 0.95,
+}
+MODEL = {"kind": "network", "network": {"edges": [["sex", "age"]]}, "epsilon": 0.5}
+MODEL_QUESTION = {"count": QUERY, "check": {"length": 100, "confidence": 0.95}}
 ASK = "/v1/datasets/adult/query"
+AUDIT = {
+    "network": {"edges": [["sex", "income"]], "variables": ["age"]},
+    "records": 500,
+    "gate": {"fpr": 0.05, "max_power": 0.1},
+}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,26 +12,36 @@ from qserver.answer import (
     CurvePoint,
     DatasetStatus,
     Explanation,
+    FactorPoint,
     Guard,
     HistoryPage,
     HistoryRow,
     HistoryTable,
     JobStatus,
     LedgerReport,
+    ModelAnswer,
     Offer,
     OwnPrice,
     PlanRow,
     PlanTable,
     Probability,
+    Simultaneous,
+    WorkloadAnswer,
+    WorkloadExplanation,
 )
 from qserver.api.access import Credentials
+from qserver.asked import Workload
 from qserver.conditions import parse_query
+from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.model_service import ModelStatus
+from qserver.modelling.kind import Answered
 from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
 from qserver.service import Idempotency
+from qserver.sql.queries import query_of
 
 DOMAIN = domain_from_document(
     {
@@ -65,6 +75,14 @@ FREE = Answer(
     method="contour",
     version=7,
 )
+MANY = WorkloadAnswer(
+    answers=(FREE, replace(FREE, source="measured", charged_nano=60_000_001)),
+    charged_nano=60_000_001,
+    remaining_nano=1_234_567,
+    simultaneous=Simultaneous(0.951, "sampled"),
+    version=7,
+)
+LEARNT = ModelAnswer("m1", "network", 400_000_001, 1_234_567, (0, 4), 7)
 MEASURED = replace(FREE, source="measured", charged_nano=60_000_001)
 
 
@@ -82,19 +100,30 @@ class FakeService:
 
     Args:
         failures: the error that a method raises, by the method's name.
-        outcome: what `ask` returns.
+        outcome: what `ask` returns; many: what `ask_workload` returns.
+        offer: what `known` returns.
+        outcome: what `ask` returns; many: what `ask_workload` returns; learnt:
+            what learning a model returns.
         stamp: what `version` returns.
         calls: the arguments of each call, by the method's name.
     """
 
     failures: dict[str, Exception] = field(default_factory=dict)
     outcome: Answer | JobStatus = FREE
+    many: WorkloadAnswer | JobStatus = MANY
+    offer: Offer | None = None
+    learnt: ModelAnswer | JobStatus = LEARNT
     stamp: int = 7
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     jobs: dict[str, JobStatus] = field(default_factory=dict)
     keys: dict[tuple[str, str], str] = field(default_factory=dict)
     names: tuple[str, ...] = ("adult", "wide")
     role: Role = "owner"
+
+    @property
+    def models(self) -> FakeModels:
+        """Its models."""
+        return FakeModels(self)
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
         """The arguments of each call of one method."""
@@ -112,9 +141,17 @@ class FakeService:
         self._enter("version", name)
         return self.stamp
 
+    def domain(self, name: str) -> Domain:
+        self._enter("domain", name)
+        return DOMAIN
+
+    def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
+        self._enter("known", name, query=query, confidence=confidence)
+        return self.offer
+
     def parse(self, name: str, document: object) -> LinearQuery:
         self._enter("parse", name)
-        return parse_query(document, DOMAIN)
+        return query_of(document, DOMAIN, dataset=name)
 
     def ask(
         self,
@@ -134,6 +171,36 @@ class FakeService:
             if bound != idempotency.body_digest:
                 raise IdempotencyError("The key came with another body before.")
         return self.outcome
+
+    def ask_workload(
+        self,
+        name: str,
+        workload: Workload,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+        by: str = "",
+    ) -> WorkloadAnswer | JobStatus:
+        self._enter("ask_workload", name, workload=workload, wait_s=wait_s, key=idempotency, by=by)
+        return self.many
+
+    def explain_workload(
+        self, name: str, workload: Workload, *, by: str = ""
+    ) -> WorkloadExplanation:
+        self._enter("explain_workload", name, workload=workload, by=by)
+        return WorkloadExplanation(
+            kind="blocks",
+            price_nano=60_000_001,
+            price_apart_nano=120_000_002,
+            remaining_nano=1_234_567,
+            affordable=False,
+            rows=(),
+            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            free=(Offer(-3.5, 300.25, 0.95), None),
+            curve=(FactorPoint(0.5, None), FactorPoint(1.0, 60_000_001)),
+            simultaneous=None,
+            version=7,
+        )
 
     def explain(
         self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
@@ -224,6 +291,10 @@ class FakeService:
         """Let a method raise from now on."""
         self.failures[method] = error
 
+    def enter(self, method: str, name: str | None = None, **arguments: Any) -> None:
+        """Record a call of a part of the service, and fail where a test says so."""
+        self._enter(method, name, **arguments)
+
     def _enter(self, method: str, name: str | None = None, **arguments: Any) -> None:
         self.calls.append((method, {"name": name, **arguments}))
         if method in self.failures:
@@ -252,6 +323,62 @@ class FakeService:
         )
 
 
+@dataclass(frozen=True)
+class FakeModels:
+    """The models of a fake service: one network, `m1`, over sex and age."""
+
+    service: FakeService
+
+    def learn(
+        self, name: str, kind: str, document: Mapping[str, Any], epsilon_nano: int, **others: Any
+    ) -> ModelAnswer | JobStatus:
+        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, **others}
+        self.service.enter("learn_model", name, **arguments)
+        return self.service.learnt
+
+    def all(self, name: str) -> list[ModelStatus]:
+        self.service.enter("all_models", name)
+        return [ModelStatus(LEARNT, {"edges": [["sex", "age"]]})]
+
+    def one(self, name: str, number: str) -> ModelStatus:
+        self._enter("one_model", name, number)
+        return ModelStatus(LEARNT, {"edges": [["sex", "age"]]}, {"n_records": 500.5})
+
+    def learnt(self, name: str, number: str) -> ModelAnswer:
+        self._enter("learnt_model", name, number)
+        return LEARNT
+
+    def ask(self, name: str, number: str, question: Mapping[str, Any]) -> Answered:
+        self._enter("ask_model", name, number, question=question)
+        labels = [["Female", "Male", "other"]]
+        return Answered(
+            {"variables": ["sex"], "labels": labels, "probabilities": [0.5, 0.25, 0.25]}
+        )
+
+    def count(self, name: str, number: str, query: LinearQuery) -> float:
+        self._enter("count_of_model", name, number, query=query)
+        return 123.25
+
+    def columns(self, name: str, number: str) -> tuple[str, ...]:
+        self._enter("columns_of_model", name, number)
+        return ("age", "sex")
+
+    def records(
+        self, name: str, number: str, n: int, *, seed: int | None
+    ) -> Iterator[tuple[str, ...]]:
+        self._enter("records_of_model", name, number, n=n, seed=seed)
+        return iter([("3", "Female, or so")] * n)
+
+    def export(self, name: str, number: str) -> str:
+        self._enter("export_model", name, number)
+        return "network x {\n}\n"
+
+    def _enter(self, method: str, name: str, number: str, **arguments: Any) -> None:
+        self.service.enter(method, name, number=number, **arguments)
+        if number != LEARNT.id:
+            raise NotFoundError("model", number)
+
+
 def _audit_page(after: int, limit: int) -> AuditPage:
     """A page of a log of three entries."""
     places = range(after + 1, min(after + 1 + limit, 3))
@@ -262,6 +389,8 @@ def _audit_page(after: int, limit: int) -> AuditPage:
 @dataclass(frozen=True)
 class FakeAccess:
     """Admits `tester` in the service's role, unless the service is told to fail at `admit`."""
+
+    is_open = True
 
     service: FakeService
 

@@ -204,7 +204,7 @@ def test_every_path_but_the_public_ones_needs_a_token(served: Served) -> None:
     document = openapi_document(served.app)
     for route in routes_of(served.app):
         path = route.path.replace("{dataset}", "adult").replace("{job_id}", "j")
-        path = path.replace("{measurement}", "0")
+        path = path.replace("{measurement}", "0").replace("{model}", "m1")
         assert "{" not in path
         reply = served.caller.call(route.method, path)
         is_public = route.path in PUBLIC_PATHS
@@ -280,3 +280,21 @@ def test_nobody_gets_in_while_accounts_cannot_be_read(served: Served) -> None:
     problem = assert_problem(reply, 500, "internal")
     assert "private" not in str(problem)
     assert problem["request_id"] == reply.headers["X-Request-Id"]
+
+
+def test_readiness_names_no_dataset_to_who_has_no_token(served: Served) -> None:
+    """An open server names them (`test_http_answers.py`)."""
+    ready = {"status": "ready", "workers": "some", "worker_alive": {}}
+    assert served.caller.get("/readyz").document == ready
+
+
+def test_an_ipv4_address_is_the_same_on_a_socket_for_both_kinds(site: Site) -> None:
+    """Else all of them would share the one rate of `::/64`."""
+    access = site.access()
+    for address in ("::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2"):
+        access.admit(sent(f"Bearer {TOKENS['ann'].text}", address))
+    counted = {whose: n for (whose, _), n in site.passed.items() if whose.startswith("address:")}
+    assert counted == {"address:192.0.2.1": 2, "address:192.0.2.2": 1}
+    assert OpenAccess().admit(sent("", "::ffff:127.0.0.1")).role == "owner"
+    with pytest.raises(AccessError):
+        OpenAccess().admit(sent("", "::ffff:192.0.2.1"))

@@ -123,5 +123,5 @@ def test_any_host_but_loopback_is_refused_before_anything_is_started(tmp_path: P
         command(*arguments(state), "--host", "0.0.0.0"), capture_output=True, text=True, check=False
     )
     assert refused.returncode == ExitCode.USAGE
-    assert "`host` must be 127.0.0.1 where access is open" in refused.stderr
+    assert "`host` must be 127.0.0.1 or ::1 where access is open" in refused.stderr
     assert not state.exists()

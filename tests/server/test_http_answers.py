@@ -316,6 +316,7 @@ def test_health_asks_nothing_of_the_store(caller: Caller, service: FakeService) 
 def test_readiness_reports_which_datasets_have_a_worker(caller: Caller) -> None:
     assert caller.get("/readyz").document == {
         "status": "ready",
+        "workers": "some",
         "worker_alive": {"adult": True, "wide": False},
     }
 

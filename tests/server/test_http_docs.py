@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import QUERY, QUESTION, Caller, Reply
-from fake_service import MEASURED, FakeService
+from calls import AUDIT, MODEL, MODEL_QUESTION, QUERY, QUESTION, WORKLOAD, Caller, Reply
+from fake_service import LEARNT, MANY, MEASURED, FakeService
 from flask import Flask
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -24,6 +24,12 @@ from qserver.problems import problem_from_error
 REFERENCE = Path(__file__).parents[2] / "docs" / "http.md"
 EXAMPLE = re.compile(r"^```json (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 D = "/v1/datasets/adult"
+TEXTS = (
+    "SELECT COUNT(*) FROM adult WITHIN 50",
+    "EXPLAIN SELECT COUNT(*) FROM adult WITHIN 50",
+    "SELECT AVG(income) FROM adult WITHIN 1 ASSUMING 100",
+    "EXPLAIN SELECT AVG(income) FROM adult WITHIN 1 ASSUMING 100",
+)
 
 
 def _examples() -> list[tuple[str, Any]]:
@@ -46,6 +52,8 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
     service.jobs = {
         "open": JobStatus("open", "running", "adult"),
         "done": JobStatus("done", "done", "adult", result=MEASURED),
+        "many": JobStatus("many", "done", "adult", result=MANY),
+        "model": JobStatus("model", "done", "adult", result=LEARNT),
         "bad": JobStatus("bad", "failed", "adult", problem=failure),
     }
     bound = {"query": QUERY, "between": [1, 2]}
@@ -66,6 +74,32 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
         ("/v1/datasets/{dataset}/probability", "post", "200"): [
             caller.post(f"{D}/probability", bound)
         ],
+        ("/v1/datasets/{dataset}/workload", "post", "200"): [
+            caller.post(f"{D}/workload", WORKLOAD)
+        ],
+        ("/v1/datasets/{dataset}/workload/explain", "post", "200"): [
+            caller.post(f"{D}/workload/explain", WORKLOAD)
+        ],
+        ("/v1/datasets/{dataset}/models/audit", "post", "200"): [
+            caller.post(f"{D}/models/audit", AUDIT | {"epsilon": 1, "reference_records": 9}),
+            caller.post(f"{D}/models/audit", AUDIT),
+        ],
+        ("/v1/datasets/{dataset}/sql", "post", "200"): [
+            caller.post(f"{D}/sql", {"sql": text}) for text in TEXTS
+        ],
+        ("/v1/datasets/{dataset}/models", "post", "200"): [caller.post(f"{D}/models", MODEL)],
+        ("/v1/datasets/{dataset}/models", "get", "200"): [caller.get(f"{D}/models")],
+        ("/v1/datasets/{dataset}/models/{model}", "get", "200"): [caller.get(f"{D}/models/m1")],
+        ("/v1/datasets/{dataset}/models/{model}/query", "post", "200"): [
+            caller.post(f"{D}/models/m1/query", MODEL_QUESTION),
+            caller.post(f"{D}/models/m1/query", {"marginal": ["sex"]}),
+        ],
+        ("/v1/datasets/{dataset}/models/{model}/sample", "get", "200"): [
+            caller.get(f"{D}/models/m1/sample?n=3&seed=4")
+        ],
+        ("/v1/datasets/{dataset}/models/{model}/export", "get", "200"): [
+            caller.get(f"{D}/models/m1/export")
+        ],
         ("/v1/jobs/{job_id}", "get", "200"): [caller.get(f"/v1/jobs/{i}") for i in service.jobs],
         ("/v1/audit", "get", "200"): [caller.get("/v1/audit?limit=1"), caller.get("/v1/audit")],
         ("/v1/datasets/{dataset}/audit", "get", "200"): [caller.get(f"{D}/audit?after=0")],
@@ -77,6 +111,18 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
     }
     service.outcome, service.stamp = service.jobs["open"], service.stamp + 1
     found["/v1/datasets/{dataset}/query", "post", "202"] = [caller.post(f"{D}/query", QUESTION)]
+    found["/v1/datasets/{dataset}/models/{model}/query", "post", "202"] = [
+        caller.post(f"{D}/models/m1/query", MODEL_QUESTION)
+    ]
+    service.learnt = service.jobs["open"]
+    found["/v1/datasets/{dataset}/models", "post", "202"] = [caller.post(f"{D}/models", MODEL)]
+    service.many = service.jobs["open"]
+    found["/v1/datasets/{dataset}/sql", "post", "202"] = [
+        caller.post(f"{D}/sql", {"sql": TEXTS[0]})
+    ]
+    found["/v1/datasets/{dataset}/workload", "post", "202"] = [
+        caller.post(f"{D}/workload", WORKLOAD)
+    ]
     return found
 
 

@@ -17,7 +17,16 @@ _SETTINGS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-PATHS = [f"/v1/datasets/adult/{kind}" for kind in ("query", "explain", "probability")]
+KINDS = (
+    "query",
+    "explain",
+    "probability",
+    "workload",
+    "workload/explain",
+    "models",
+    "models/m1/query",
+)
+PATHS = [f"/v1/datasets/adult/{kind}" for kind in KINDS]
 NUMBER = st.one_of(
     st.integers(-5, 12),
     st.integers(),
@@ -47,7 +56,13 @@ QUERY = st.one_of(
     st.fixed_dictionaries({"terms": st.lists(TERM, max_size=3)}),
     CONDITION,
 )
-BODY = st.fixed_dictionaries(
+REQUIREMENT = {"length": st.just(100) | LEAF, "confidence": st.just(0.95) | LEAF}
+ITEM = st.fixed_dictionaries({"query": QUERY}, optional={**REQUIREMENT, "extra": LEAF})
+WORKLOAD = st.fixed_dictionaries(
+    {"questions": st.lists(ITEM | LEAF, max_size=3) | LEAF},
+    optional={**REQUIREMENT, "simultaneous": st.booleans() | LEAF},
+)
+BODY = WORKLOAD | st.fixed_dictionaries(
     {"query": QUERY},
     optional={
         "length": st.just(100) | LEAF,

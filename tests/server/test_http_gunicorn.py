@@ -121,7 +121,8 @@ def test_the_real_app_serves_an_empty_store_and_writes_nothing_beside_it(
 ) -> None:
     environ = Settings(redis_url=store_url, http_workers=1, open_access=True).to_environment()
     with _gunicorn("qserver.api.wsgi:app", environ, tmp_path) as server:
-        assert server.caller.get("/readyz").document == {"status": "ready", "worker_alive": {}}
+        ready = {"status": "ready", "workers": "none", "worker_alive": {}}
+        assert server.caller.get("/readyz").document == ready
         assert server.caller.get("/v1/datasets").document["datasets"] == []
         assert_problem(server.caller.post(ASK, QUESTION), 404, "not_found")
         assert_problem(server.caller.get("/v1/jobs/nobody"), 404, "not_found")

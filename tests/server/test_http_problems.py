@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import inspect
-import json
-import socket
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from calls import ASK, QUERY, QUESTION, Caller, Reply, assert_problem, chunk
+from calls import (
+    ASK,
+    AUDIT,
+    MODEL,
+    MODEL_QUESTION,
+    QUERY,
+    QUESTION,
+    SQL,
+    WORKLOAD,
+    Caller,
+    Reply,
+    assert_problem,
+)
 from conftest import MAX_BODY_BYTES
 from fake_service import BrokenTestError, FakeService
 from flask import Flask
@@ -37,6 +48,16 @@ ENTRY = {
     ("POST", "/v1/datasets/{dataset}/query"): "ask",
     ("POST", "/v1/datasets/{dataset}/explain"): "explain",
     ("POST", "/v1/datasets/{dataset}/probability"): "probability",
+    ("POST", "/v1/datasets/{dataset}/workload"): "ask_workload",
+    ("POST", "/v1/datasets/{dataset}/workload/explain"): "explain_workload",
+    ("POST", "/v1/datasets/{dataset}/models/audit"): "dataset",
+    ("POST", "/v1/datasets/{dataset}/sql"): "ask",
+    ("POST", "/v1/datasets/{dataset}/models"): "learn_model",
+    ("GET", "/v1/datasets/{dataset}/models"): "all_models",
+    ("GET", "/v1/datasets/{dataset}/models/{model}"): "one_model",
+    ("POST", "/v1/datasets/{dataset}/models/{model}/query"): "learnt_model",
+    ("GET", "/v1/datasets/{dataset}/models/{model}/sample"): "columns_of_model",
+    ("GET", "/v1/datasets/{dataset}/models/{model}/export"): "export_model",
     ("GET", "/v1/jobs/{job_id}"): "job",
     ("GET", "/v1/audit"): "audit",
     ("GET", "/v1/datasets/{dataset}/audit"): "audit_charges",
@@ -48,7 +69,7 @@ Provoke = Callable[[Caller, FakeService], Reply]
 
 def _real(path: str) -> str:
     """The path with names that are there."""
-    names = {"{dataset}": "adult", "{job_id}": "j1", "{measurement}": "0"}
+    names = {"{dataset}": "adult", "{job_id}": "j1", "{measurement}": "0", "{model}": "m1"}
     for variable, name in names.items():
         path = path.replace(variable, name)
     return path
@@ -61,6 +82,14 @@ def _exhausted() -> errors.BudgetExhaustedError:
 
 
 def _body(path: str) -> dict[str, Any]:
+    if "workload" in path:
+        return dict(WORKLOAD)
+    if path.endswith("/models/audit"):
+        return dict(AUDIT)
+    if path.endswith("/sql"):
+        return dict(SQL)
+    if "models" in path:
+        return dict(MODEL if path.endswith("/models") else MODEL_QUESTION)
     return {"query": QUERY, "at_least": 3} if path.endswith("probability") else dict(QUESTION)
 
 
@@ -106,7 +135,7 @@ def _common(method: str, path: str) -> dict[tuple[int, str], Provoke]:
         else:
             found[422, "invalid_input"] = _post(path, {"surprise": 1})
     if "{dataset}" in path:
-        missing = path.replace("{dataset}", "nobody").replace("{measurement}", "0")
+        missing = _real(path.replace("{dataset}", "nobody"))
         found[404, "not_found"] = lambda caller, _: _call(caller, method, missing)
     return found
 
@@ -119,15 +148,55 @@ def _guarded() -> errors.DisclosureGuardError:
     return error
 
 
+def _wrong(path: str, query: object) -> dict[str, Any]:
+    if path.endswith("{model}/query"):
+        return {"count": query}
+    wrong = {"query": query}
+    return {"questions": [wrong]} if "workload" in path else wrong
+
+
 def _posted(path: str) -> dict[tuple[int, str], Provoke]:
     real = _real(path)
     return {
+        **_questioned(path),
         (400, "malformed_json"): lambda caller, _: caller.send(real, b"{"),
         (400, "bad_request"): lambda caller, _: caller.send_chunks(real, b"no size\r\n"),
         (413, "body_too_large"): lambda caller, _: caller.send(real, b" " * (MAX_BODY_BYTES + 1)),
         (415, "unsupported_media_type"): _post(path, {}, {"Content-Type": "text/plain"}),
-        (422, "invalid_query"): _post(path, {"query": {"where": {"height": 1}}}),
+    }
+
+
+def _questioned(path: str) -> dict[tuple[int, str], Provoke]:
+    if path.endswith("/models/audit"):
+        return _audited(path)
+    if path.endswith("/models"):
+        return {
+            (422, "too_large"): _raised(errors.CapacityError("No."), "POST", path, "learn_model")
+        }
+    return _wrong_texts(path) if path.endswith("/sql") else _wrong_queries(path)
+
+
+def _wrong_queries(path: str) -> dict[tuple[int, str], Provoke]:
+    return {
+        (422, "invalid_query"): _post(path, _wrong(path, {"where": {"height": 1}})),
+        (422, "invalid_sql"): _post(path, _wrong(path, "SELECT MAX(age) FROM adult")),
         (422, "too_large"): _raised(errors.CapacityError("Too large."), "POST", path, "parse"),
+    }
+
+
+def _audited(path: str) -> dict[tuple[int, str], Provoke]:
+    return {
+        (422, "invalid_network"): _post(path, {"network": {"edges": [["sex", "height"]]}}),
+        (422, "too_large"): _raised(errors.CapacityError("Too large."), "POST", path, "dataset"),
+    }
+
+
+def _wrong_texts(path: str) -> dict[tuple[int, str], Provoke]:
+    far = "SELECT COUNT(*) FROM adult WITHIN 1e6 PERCENT OF 1e12"
+    return {
+        (422, "invalid_sql"): _post(path, {"sql": "SELECT MAX(age) FROM adult"}),
+        (422, "invalid_requirement"): _post(path, {"sql": far}),
+        (422, "too_large"): _post(path, {"sql": f"SELECT {'(' * 40}"}),
     }
 
 
@@ -147,7 +216,8 @@ def _asked(path: str) -> dict[tuple[int, str], Provoke]:
         (503, "no_worker"): errors.NoWorkerError("on host secret"),
         (503, "busy"): errors.BusyError("on host secret"),
     }
-    return {key: _raised(error, "POST", path, "ask") for key, error in raised.items()}
+    entry = ENTRY["POST", path]
+    return {key: _raised(error, "POST", path, entry) for key, error in raised.items()}
 
 
 def scenarios(method: str, path: str) -> dict[tuple[int, str], Provoke]:
@@ -155,10 +225,17 @@ def scenarios(method: str, path: str) -> dict[tuple[int, str], Provoke]:
     found = _common(method, path)
     if method == "POST":
         found |= _posted(path)
-    if path.endswith(("/query", "/explain")):
+    if path.endswith("{model}/query"):
+        check = {"length": -1, "confidence": 0.95}
+        found[422, "invalid_requirement"] = _post(path, {"check": check})
+    elif path.endswith(("/query", "/explain", "/workload")):
         found[422, "invalid_requirement"] = _post(path, {"length": -1})
-    if path.endswith("/query"):
+    learns = method == "POST" and path.endswith("/models")
+    if learns or path.endswith(("/query", "/workload", "/sql")):
         found |= _asked(path)
+    if learns or path.endswith("{model}/query"):
+        network = errors.NetworkError("edges", "have no cycle", "a -> b -> a")
+        found[422, "invalid_network"] = _raised(network, method, path, ENTRY[method, path])
     if path.endswith("/probability"):
         error = errors.NotEstimableError()
         found[409, "not_estimable"] = _raised(error, "POST", path, "probability")
@@ -213,10 +290,13 @@ def test_each_problem_that_a_route_can_give_is_documented(api_app: Flask) -> Non
 
 def test_every_route_of_the_app_is_documented(api_app: Flask) -> None:
     paths = openapi_document(api_app)["paths"]
+    found: dict[str, set[str]] = {}
     for rule in api_app.url_map.iter_rules():
-        path = rule.rule.replace("<", "{").replace(">", "}")
-        methods = {m.lower() for m in rule.methods or ()} - {"head"}
-        assert methods == set(paths[path]), rule
+        path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
+        found.setdefault(path, set()).update(m.lower() for m in rule.methods or ())
+    assert {path: methods - {"head"} for path, methods in found.items()} == {
+        path: set(item) for path, item in paths.items()
+    }
 
 
 def test_every_error_of_the_tree_has_a_status_or_is_the_servers_own_fault() -> None:
@@ -310,63 +390,3 @@ def test_a_missing_worker_says_when_to_come_back(caller: Caller, service: FakeSe
     reply = caller.post(ASK, QUESTION)
     assert_problem(reply, 503, "no_worker")
     assert int(reply.headers["Retry-After"]) > 0
-
-
-def test_a_wrong_method_says_which_are_right(caller: Caller) -> None:
-    for method in ("GET", "PUT", "OPTIONS"):
-        reply = caller.call(method, ASK)
-        assert reply.headers["Allow"] == "POST"
-        if method != "HEAD":
-            assert_problem(reply, 405, "method_not_allowed")
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/nowhere", "/v1/datasets/", "/v1//datasets", "/v1/datasets/a/b/c", "/%00", "/%ff"],
-)
-def test_a_path_that_is_not_there_is_a_problem_without_a_redirect(
-    caller: Caller, path: str
-) -> None:
-    assert assert_problem(caller.get(path), 404, "not_found")["kind"] == "page"
-
-
-@pytest.mark.parametrize("name", ["nobody", "%20", "%ff%fe", "..", "%E2%80%A8", "x" * 3000])
-def test_a_dataset_of_any_name_that_is_not_there_is_not_found(caller: Caller, name: str) -> None:
-    assert assert_problem(caller.get(f"/v1/datasets/{name}"), 404, "not_found")["kind"] == "dataset"
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Content-Type": "text/plain"},
-        {"Content-Type": ""},
-        {"Content-Type": "application/json; charset=latin-1"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
-        {"Content-Encoding": "gzip"},
-    ],
-)
-def test_a_body_that_is_not_plain_json_is_refused_by_its_type(
-    caller: Caller, headers: dict[str, str]
-) -> None:
-    assert_problem(caller.post(ASK, QUESTION, headers), 415, "unsupported_media_type")
-
-
-def test_a_body_of_just_the_limit_is_taken(caller: Caller) -> None:
-    body = b'{"query": {"where": {}}, "length": 100, "confidence": 0.95}'
-    assert caller.send(ASK, body.ljust(MAX_BODY_BYTES)).status == 200
-
-
-def test_a_body_in_chunks_is_taken_up_to_just_the_limit(caller: Caller) -> None:
-    body = json.dumps(QUESTION).encode()
-    assert caller.send_chunks(ASK, chunk(body.ljust(MAX_BODY_BYTES))).status == 200
-    reply = caller.send_chunks(ASK, chunk(body.ljust(MAX_BODY_BYTES + 1)))
-    assert_problem(reply, 413, "body_too_large")
-
-
-def test_a_client_that_names_no_sane_host_gets_no_failure(caller: Caller) -> None:
-    for host in ("", "a b", "[::", "a:99999", "\xff", "<>"):
-        with socket.create_connection((caller.host, caller.port), timeout=20) as raw:
-            head = f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-            raw.sendall(head.encode("latin-1"))
-            status = int(raw.makefile("rb").readline().split()[1])
-        assert status < 500

@@ -18,6 +18,7 @@ from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, connect
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
+from qserver.storage.powers import forbidden_powers
 from qserver.storage.rates import RateLimiter
 from tests.deployment import Deployment
 from worker.attach import MAX_PHI, MIN_PHI
@@ -111,7 +112,7 @@ def test_each_user_can_do_its_work_where_tables_are_bought(
     town: Town, phi: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine the time for planning may end before tables are found.
-    monkeypatch.setattr(Replica, "_deadline", lambda _replica: lambda: False)
+    monkeypatch.setattr(Replica, "_deadline", lambda _replica, _seconds: lambda: False)
     town.book.create("ann", "analyst")
     ask(town, length=60, by="ann")
     found = town.web.submit({"sex": "Male"}, length=60, by="ann")
@@ -139,15 +140,15 @@ def _forbidden(snapshot: str) -> list[tuple[str, ...]]:
         ("SET", "elsewhere", "1"),
         ("GET", "elsewhere"),
         ("DEL", KEYS.job("j")),
-        ("XDEL", KEYS.jobs, "0-1"),
+        ("XDEL", KEYS.jobs("people"), "0-1"),
         ("FLUSHALL",),
         ("CONFIG", "SET", "appendonly", "no"),
         ("CONFIG", "GET", "requirepass"),
         ("ACL", "SETUSER", "web", "allkeys"),
         ("SCRIPT", "FLUSH"),
         ("KEYS", "*"),
-        ("RENAME", KEYS.jobs, KEYS.charges),
-        ("COPY", KEYS.jobs, KEYS.charges),
+        ("RENAME", KEYS.jobs("people"), KEYS.charges),
+        ("COPY", KEYS.jobs("people"), KEYS.charges),
     ]
 
 
@@ -193,6 +194,21 @@ def test_the_worker_makes_no_accounts_and_the_owner_spends_nothing(town: Town) -
     ):
         with pytest.raises(StoreError, match="does not let this user do that"):
             client.execute_command(*command)
+
+
+def test_the_doctor_tells_a_user_of_the_file_from_one_that_may_do_everything(
+    town: Town, redis_client: StoreClient
+) -> None:
+    """It finds out without changing anything."""
+    before = {k: redis_client.dump(k) for k in sorted(redis_client.keys())}
+    worker = connect(town.worker.settings.redis_url, role="worker")
+    assert forbidden_powers(town.web_client, role="web") == []
+    assert forbidden_powers(worker, role="worker") == []
+    assert "write the ledger" in forbidden_powers(worker, role="web")
+    everything = forbidden_powers(redis_client, role="web")
+    assert len(everything) == 8
+    assert set(forbidden_powers(redis_client, role="worker")) < set(everything)
+    assert {k: redis_client.dump(k) for k in sorted(redis_client.keys())} == before
 
 
 def test_the_file_names_every_user_with_a_password_to_be_replaced() -> None:

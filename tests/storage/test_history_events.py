@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from qserver.asked import Question
 from qserver.config import Settings
 from qserver.domain import Attribute, Domain
 from qserver.errors import InputError, StoreError
@@ -24,11 +25,10 @@ from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.records import (
     DatasetMeta,
-    Request,
-    Reservation,
     measurement_json,
     measurements_from_json,
 )
+from qserver.storage.requests import Request, Reservation
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Cursor, Store
 
@@ -66,7 +66,7 @@ def test_a_refinement_has_the_id_of_its_target_and_takes_no_new_one() -> None:
 
 
 def test_a_reservation_with_refinements_and_weights_survives_its_json() -> None:
-    request = Request("people", "s1", TOTAL, Requirement(10, 0.95))
+    request = Request("people", "s1", Question(TOTAL, Requirement(10, 0.95)))
     reserved = Reservation(
         "town~1", request, (REFINED, NEW), BEFORE, AFTER, 3, ((1, 0.1), (2, 0.9))
     )
@@ -79,7 +79,7 @@ def test_a_reservation_with_refinements_and_weights_survives_its_json() -> None:
 
 
 def test_a_reservation_with_tables_cells_and_paid_questions_survives_its_json() -> None:
-    request = Request("people", "s1", TOTAL, Requirement(10, 0.95))
+    request = Request("people", "s1", Question(TOTAL, Requirement(10, 0.95)))
     continued = PlannedRow(SEXES.row(1), "k", 500, Fraction(1, 4), 3, 300, TableCell(2, 1))
     paid = PaidQuestion(TOTAL, 0.1 + 0.2, 0.95, "blocks", 200)
     reserved = Reservation(

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 
 import pytest
 
 from qserver.charge import Charge
 from qserver.config import Settings
-from qserver.domain import Attribute, Domain
 from qserver.errors import (
     BudgetExhaustedError,
-    BusyError,
     ConfigError,
     FencedError,
-    IdempotencyError,
     NotFoundError,
-    NoWorkerError,
     StaleVersionError,
     StoreBehindError,
     StoreError,
@@ -29,89 +23,22 @@ from qserver.errors import (
 )
 from qserver.history import Estimator
 from qserver.paid import PaidQuestion
-from qserver.plan import PlannedRow
-from qserver.primitive import primitive
-from qserver.query import total_query
-from qserver.requirement import Requirement
-from qserver.standing import Standing
 from qserver.storage.connection import StoreClient
+from qserver.storage.endings import Outcome
 from qserver.storage.keys import SCHEMA, Keys
-from qserver.storage.queue import Taken
-from qserver.storage.records import DatasetMeta, Request, Reservation, charge_json
-from qserver.storage.spending import Lease, Outcome, SpendingStore
+from qserver.storage.records import DatasetMeta, charge_json
+from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Cursor, Store
-
-DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))
-META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)
-TOTAL = total_query(DOMAIN.sizes)
-KEY = primitive(TOTAL).key
-LIMIT = 1000
-
-
-@pytest.fixture
-def settings(store_url: str) -> Settings:
-    return Settings(redis_url=store_url, lease_ms=5000)
-
-
-@pytest.fixture
-def writer(settings: Settings) -> SpendingStore:
-    store = SpendingStore.open(settings)
-    store.attach(META, limit_nano=LIMIT)
-    store.queue.make_queue("town")
-    return store
-
-
-@pytest.fixture
-def reader(settings: Settings, writer: SpendingStore) -> Store:
-    return Store.open(settings)
-
-
-@pytest.fixture
-def lease(writer: SpendingStore) -> Iterator[Lease]:
-    held = writer.acquire("town")
-    assert held is not None
-    yield held
-    writer.release(held)
-
-
-def a_request() -> Request:
-    return Request("people", "s1", TOTAL, Requirement(10, 0.95))
-
-
-def a_reservation(job: str, *, before: int = 0, after: int = 300) -> Reservation:
-    row = PlannedRow(TOTAL, KEY, after - before, Fraction(1, 4))
-    return Reservation(job, a_request(), (row,), alone(before), alone(after), n_history=0)
-
-
-def alone(spent: int) -> Standing:
-    """The standing of a snapshot that is the only one of its population."""
-    return Standing.alone(limit_nano=LIMIT, spent_nano=spent)
-
-
-def reserve(
-    writer: SpendingStore,
-    lease: Lease,
-    job: str = "town~1",
-    *,
-    version: int = 0,
-    before: int = 0,
-    after: int = 300,
-) -> int:
-    charge = Charge(TOTAL, max(after - before, 1), job)
-    return writer.reserve(
-        lease,
-        a_reservation(job, before=before, after=after),
-        ledger_version=version,
-        charges=[charge_json(charge, snapshot="s1", at=0)],
-        people=META.people,
-    )
-
-
-def submit(reader: Store, digest: str = "d", *, need_worker: bool = False, queue: int = 10) -> str:
-    found = reader.submit(
-        a_request(), population="town", digest=digest, max_queue=queue, need_worker=need_worker
-    )
-    return found.job
+from tests.storage.one_dataset import (
+    DOMAIN,
+    KEY,
+    LIMIT,
+    META,
+    TOTAL,
+    a_reservation,
+    reserve,
+    submit,
+)
 
 
 def test_attach_registers_the_dataset_and_the_limit(reader: Store) -> None:
@@ -244,9 +171,9 @@ def test_a_published_row_is_not_shown_before_it_is_acknowledged(
     taken = writer.queue.take(["town"], consumer="c", block_ms=10)
     assert taken is not None
     kept = Estimator(KEY, ((0, 1.0),))
-    outcome = Outcome("done", '"result"', "s1", n_show=1, keep_s=0, estimator=kept)
-    writer.acknowledge("town", job, outcome, entry=taken.entry)
-    writer.acknowledge("town", job, outcome, entry=taken.entry)
+    outcome = Outcome("done", '"result"', "s1", n_show=1, keep_s=0, estimators=(kept,))
+    writer.acknowledge(taken, outcome)
+    writer.acknowledge(taken, outcome)
     changes = reader.changes(META, Cursor(), shown_only=True)
     assert len(changes.measurements) == 1
     assert changes.estimators == (kept,)
@@ -295,58 +222,11 @@ def test_paid_questions_are_kept_with_the_charge_and_only_then(
     assert later.paid == tuple(questions[2:])
 
 
-def test_identical_questions_share_one_open_job(reader: Store) -> None:
-    first = submit(reader)
-    assert submit(reader) == first
-    assert submit(reader, "other") != first
-
-
-def test_a_question_without_a_worker_is_refused_when_it_needs_one(
-    writer: SpendingStore, reader: Store
-) -> None:
-    with pytest.raises(NoWorkerError):
-        submit(reader, need_worker=True)
-    writer.queue.beat(["town"], ttl_ms=60_000)
-    assert reader.worker_alive("town")
-    assert submit(reader, need_worker=True)
-
-
-def test_a_full_queue_is_refused(reader: Store) -> None:
-    submit(reader, "1", queue=1)
-    with pytest.raises(BusyError, match="Too many"):
-        submit(reader, "2", queue=1)
-
-
-def test_a_silent_worker_s_job_is_taken_over(writer: SpendingStore, reader: Store) -> None:
-    job = submit(reader)
-    taken = writer.queue.take(["town"], consumer="dead", block_ms=10)
-    assert taken == Taken("town", job, taken.entry if taken else "")
-    assert writer.queue.take(["town"], consumer="next", block_ms=1) is None
-    found = writer.queue.take_over("town", consumer="next", idle_ms=0)
-    assert found is not None
-    assert found.job == job
-
-
-def test_an_idempotency_key_is_bound_to_one_body(reader: Store) -> None:
-    assert reader.bind(META, key="k", body_digest="a").outcome == ""
-    assert reader.bind(META, key="k", body_digest="a", outcome="first").outcome == "first"
-    assert reader.bind(META, key="k", body_digest="a", outcome="second").outcome == "first"
-    with pytest.raises(IdempotencyError):
-        reader.bind(META, key="k", body_digest="b")
-
-
 def test_remembered_weights_are_bounded_per_key(reader: Store) -> None:
     for i in range(10):
         reader.remember(META, Estimator("key", ((i, 0.1 + i),)))
     found = reader.changes(META, Cursor(), shown_only=True).estimators
     assert [e.weights for e in found] == [((i, 0.1 + i),) for i in range(4)]
-
-
-def test_jobs_are_found_by_id_alone(reader: Store) -> None:
-    for unknown in ("nope", "town~none", "a{b}~c", "~", ""):
-        with pytest.raises(NotFoundError):
-            reader.job(unknown)
-    assert reader.job(submit(reader)).state == "queued"
 
 
 def test_a_store_of_another_schema_is_refused(
@@ -395,11 +275,3 @@ def test_hundreds_of_racing_reservations_charge_the_exact_total(
     changes = reader.changes(META, Cursor(), shown_only=True)
     assert sum(won) == changes.stamp.budget.spent_nano == LIMIT // price * price
     assert len(changes.charges) == LIMIT // price
-
-
-def test_a_job_runs_from_the_moment_its_lease_is_taken(
-    writer: SpendingStore, reader: Store
-) -> None:
-    job = submit(reader)
-    assert writer.acquire("town", job=job) is not None
-    assert reader.job(job).state == "running"

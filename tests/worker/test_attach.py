@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import ConfigError, NotFoundError
-from qserver.storage.records import DEFAULT_PHI
+from qserver.paid import DEFAULT_PHI
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
-from tests.deployment import PEOPLE, Deployment
-from worker.attach import AttachRequest, attach, detach, parse_limit
+from tests.deployment import LOG, PEOPLE, Deployment
+from worker.attach import AttachRequest, attach, parse_limit
+from worker.detach import detach
 from worker.registry import Registry
 
 
@@ -120,9 +121,9 @@ def test_an_attach_that_died_half_way_is_done_again(
 
 def test_detach_keeps_the_spent_budget_for_the_next_attach(town: Deployment) -> None:
     charged = town.ask({"age": 20}).charged_nano
-    detach("people", settings=town.settings, registry=town.registry)
+    detach("people", settings=town.settings, registry=town.registry, log=LOG)
     with pytest.raises(NotFoundError):
-        detach("people", settings=town.settings, registry=town.registry)
+        detach("people", settings=town.settings, registry=town.registry, log=LOG)
     assert town.service().datasets() == []
     attach(a_request(town), settings=town.settings, registry=town.registry, progress=quiet)
     status = town.service().dataset("people")

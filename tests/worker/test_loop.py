@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from qserver.answer import JobStatus
 from qserver.errors import StoreBehindError, StoreNotDurableError
+from qserver.requirement import Requirement
 from qserver.storage.connection import StoreClient
+from qserver.storage.endings import Outcome
 from qserver.storage.keys import Keys
+from qserver.storage.queue import Taken
 from qserver.storage.spending import SpendingStore
-from tests.deployment import LOG, Deployment
-from worker.loop import Loop, load
+from tests.deployment import LOG, PEOPLE, Deployment
+from worker.attach import MAX_PHI, AttachRequest, attach
+from worker.loading import load
+from worker.loop import Loop
 from worker.registry import Registry
 
 
@@ -99,3 +105,133 @@ def test_data_that_cannot_be_read_are_refused_and_named(town: Deployment) -> Non
     loaded = load(Registry(town.settings.state_dir), log=LOG)
     assert loaded.refused == ("people",)
     assert loaded.trusted.tables == {}
+
+
+def attach_others(town: Deployment, *, population: str = "village") -> None:
+    """Attach a second dataset, of other people unless the population is `town`."""
+    request = AttachRequest(
+        name="others",
+        data=town.data,
+        domain=PEOPLE,
+        limit=Fraction(1),
+        relation="add-remove",
+        population=population,
+        records_per_person=1,
+        phi=MAX_PHI,
+    )
+    attach(request, settings=town.settings, registry=town.registry, progress=lambda _text: None)
+    town.writer().queue.beat([population], worker="test", ttl_ms=600_000)
+
+
+def submit_to(town: Deployment, dataset: str, age: int = 20) -> str:
+    service = town.service()
+    query = service.parse(dataset, {"where": {"age": age}})
+    found = service.ask(dataset, query, Requirement(40, 0.95), wait_s=0)
+    assert isinstance(found, JobStatus)
+    return found.id
+
+
+def test_a_population_that_another_worker_holds_keeps_no_other_waiting(town: Deployment) -> None:
+    attach_others(town)
+    loop = a_loop(town)
+    lease = town.writer().acquire("town")
+    assert lease is not None
+    held, free = submit_to(town, "people"), submit_to(town, "others")
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    service = town.service()
+    while service.job(free).state != "done":
+        assert town.writer().renew(lease)
+        thread.join(timeout=0.01)
+    assert service.job(held).state == "queued"
+    town.writer().release(lease)
+    while service.job(held).state != "done":
+        thread.join(timeout=0.01)
+    loop.stop()
+    thread.join(timeout=20)
+
+
+@pytest.mark.parametrize(("loud", "quiet"), [("people", "others"), ("others", "people")])
+@pytest.mark.parametrize("population", ["village", "town"])
+def test_datasets_take_turns_however_many_questions_one_of_them_has(
+    town: Deployment, population: str, loud: str, quiet: str
+) -> None:
+    """Ten questions wait for one dataset when one comes for another: it is second or first.
+
+    So between populations and, as one population is worked by one worker at a time, within one.
+    """
+    attach_others(town, population=population)
+    ended: list[str] = []
+    loop = a_loop(town)
+    many = [submit_to(town, loud, 20 + i) for i in range(10)]
+    one = submit_to(town, quiet)
+    original = SpendingStore.acknowledge
+
+    def acknowledging(self: SpendingStore, taken: Taken, outcome: Outcome) -> None:
+        original(self, taken, outcome)
+        ended.append(taken.job)
+        if len(ended) == len(many) + 1:
+            loop.stop()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SpendingStore, "acknowledge", acknowledging)
+        loop.run()
+    assert one in ended[:2]
+    assert sorted(ended) == sorted([*many, one])
+
+
+def test_a_job_that_worker_after_worker_died_over_fails(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    job = submit_to(town, "people")
+    writer = town.writer()
+    for i in range(12):
+        taken = writer.queue.take(["town"], consumer="dies", block_ms=1) or (
+            writer.queue.take_over("town", consumer=f"dies{i}", idle_ms=0)
+        )
+        assert taken is not None
+    town.work_off()
+    status = town.service().job(job)
+    assert (status.state, (status.problem or {}).get("code")) == ("failed", "measurement_failed")
+    assert redis_client.llen(Keys("town").charges) == 0
+
+
+def test_a_stopped_worker_hands_its_held_jobs_back_at_once(town: Deployment) -> None:
+    loop = a_loop(town)
+    lease = town.writer().acquire("town")
+    assert lease is not None
+    submit_to(town, "people")
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    while not loop._held:
+        thread.join(timeout=0.01)
+    loop.stop()
+    thread.join(timeout=20)
+    idle_ms = town.settings.lease_ms
+    assert town.writer().queue.take_over("town", consumer="next", idle_ms=idle_ms) is not None
+
+
+def test_a_stopped_worker_hands_back_what_it_read_and_never_took(town: Deployment) -> None:
+    """A read of two empty queues brings a job of each, should both come at once."""
+    attach_others(town, population="town")
+    jobs = {submit_to(town, "people"), submit_to(town, "others")}
+    queue = town.writer().queue
+    queue._read(queue._queues("town"), consumer="stops", block_ms=None)
+    assert {taken.job for taken in queue._brought.values()} == jobs
+    queue.hand_back_brought(consumer="stops", idle_ms=5000)
+    found = [town.writer().queue.take_over("town", consumer=c, idle_ms=5000) for c in "ab"]
+    assert {taken.job for taken in found if taken} == jobs
+
+
+def test_a_worker_that_stops_is_not_said_to_live_and_one_that_stays_is(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    alive = Keys("town").alive
+    for others in (["stays"], []):
+        redis_client.delete(alive)
+        for other in others:
+            town.writer().queue.beat(["town"], worker=other, ttl_ms=600_000)
+        found = town.submit({"age": 20 + len(others)})
+        assert isinstance(found, JobStatus)
+        assert run_until_ended(a_loop(town), town, found.id) == "done"
+        assert redis_client.smembers(alive) == set(others)

@@ -16,8 +16,9 @@ from qserver.query import total_query
 from qserver.requirement import Requirement
 from qserver.storage.records import DatasetMeta
 from qserver.storage.store import Store
-from tests.deployment import PEOPLE, ROWS, Deployment
-from worker.attach import AttachRequest, attach, detach
+from tests.deployment import LOG, PEOPLE, ROWS, Deployment
+from worker.attach import AttachRequest, attach
+from worker.detach import detach
 
 YOUNG = {"age": {"below": 25}}
 
@@ -99,7 +100,7 @@ def test_people_are_other_people_within_one_population_only(town: Deployment) ->
 def test_a_detached_partition_leaves_what_its_people_lost(town: Deployment) -> None:
     join(town, "may", disjoint_from="people")
     cost = ask(town, "may", 20).charged_nano
-    detach("may", settings=town.settings, registry=town.registry)
+    detach("may", settings=town.settings, registry=town.registry, log=LOG)
     assert (spent(town), remaining(town, "people")) == (cost, 10**9)
     assert ask(town, "people", 40).charged_nano > 0
     assert spent(town) == cost

@@ -11,12 +11,17 @@ import pytest
 from qserver.answer import JobStatus
 from qserver.audit import digest_of, linked
 from qserver.audit_check import AuditExport, check_export
+from qserver.charge import Charge
 from qserver.errors import ConfigError, StoreBehindError, StoreError
+from qserver.own_ledger import ChargeEntry
+from qserver.query import total_query
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.store import Store
-from tests.deployment import Deployment
+from tests.deployment import LOG, PEOPLE, Deployment
+from worker.detach import detach
 from worker.journal_records import ChargeLine, Reserved, read_line, write_line
+from worker.trail import Payment, Trail
 
 CHARGES = Keys("town").charges
 Tamper = Callable[[StoreClient], object]
@@ -124,9 +129,8 @@ def test_a_log_is_the_same_from_its_file(town: Deployment) -> None:
 
 
 def test_the_log_of_a_detached_dataset_still_adds_up(town: Deployment) -> None:
-    from worker.attach import detach
 
-    detach("people", settings=town.settings, registry=town.registry)
+    detach("people", settings=town.settings, registry=town.registry, log=LOG)
     checks = check_export(export(town))
     assert all(check.ok for check in checks)
     assert any("3 charges of 3 jobs" in check.text for check in checks)
@@ -147,3 +151,12 @@ def test_a_journal_line_without_a_digest_is_what_it_was_before() -> None:
     new = Reserved("j", 1, 5, (ChargeLine("k", 5),), "ab" * 32)
     line = write_line(new, sequence=1, previous=b"")
     assert read_line(line.text, sequence=1, previous=b"").record == new
+
+
+def test_a_proven_figure_of_the_own_ledger_is_in_the_charge_and_read_again() -> None:
+    charge = Charge(total_query(PEOPLE.sizes), 5, "town~1")
+    payment = Payment("ann", "s1", [charge], at=0)
+    trail = Trail("town")
+    proven, plain = (trail.entries(payment, own_nano=own).texts[0] for own in (7, None))
+    assert ChargeEntry.of(proven).own_nano == 7
+    assert ChargeEntry.of(plain).own_nano is None

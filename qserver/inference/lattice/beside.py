@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qserver.inference.bounds import Verdict
 from qserver.inference.classes import FloatArray
+from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.cell_weights import CellWeights
 from qserver.inference.lattice.pattern import BlockKey, Pattern
@@ -22,6 +24,9 @@ from qserver.inference.tail import safe_half_width
 _STEPS = 40
 _CLOSE = 1e-6
 _ALONE = 1e-6
+_CLEAR = 1e-6
+"""A tail this much off delta, as a part of it, means a half-width further off than
+`safe_half_width` errs."""
 FLOAT_ROOM = 2.0
 """The lattices' allowance times this leaves room for floats too: so given weights have the same
 half-width whatever was released."""
@@ -71,13 +76,38 @@ class Known:
         found = [self.at(w, confidence, row_alpha=alpha) for w in weights]
         return min(found, key=lambda m: m.half_width, default=Mixed(math.inf, 1.0))
 
+    def is_within(
+        self, half_width: float, confidence: float, *, row_alpha: float | None = None
+    ) -> bool:
+        """Whether `half_width` gives no more than this; cheaper than to find it."""
+        alpha = self.row_alpha if row_alpha is None else row_alpha
+        weights = [1.0] if alpha > 0.0 else []
+        if self.block_scales is not None:
+            weights = [*weights, 0.0] + ([self.weight_at(alpha)] if weights else [])
+        return any(self._is_within(w, alpha, half_width, confidence) for w in weights)
+
+    def _is_within(
+        self, row_weight: float, row_alpha: float, half_width: float, confidence: float
+    ) -> bool:
+        room = half_width - self._allowance(row_weight)
+        if not room > 0.0:
+            return False
+        law = LaplaceSum(self.scales(row_weight, row_alpha))
+        if law.certainly_within(room, confidence=confidence) is Verdict.NO:
+            return False
+        over = law.log_tail(room) - math.log1p(-confidence)
+        if abs(over) > _CLEAR:
+            return over < 0.0
+        return self.at(row_weight, confidence, row_alpha=row_alpha).half_width <= half_width
+
+    def _allowance(self, row_weight: float) -> float:
+        own = row_weight * self.row_allowance
+        return own if row_weight == 1.0 else own + (1.0 - row_weight) * self.block_allowance
+
     def at(self, row_weight: float, confidence: float, *, row_alpha: float) -> Mixed:
         """The half-width with this weight of the row."""
-        allowance = row_weight * self.row_allowance
-        if row_weight < 1.0:
-            allowance += (1.0 - row_weight) * self.block_allowance
         noise = safe_half_width(self.scales(row_weight, row_alpha), confidence)
-        return Mixed(noise + allowance, row_weight)
+        return Mixed(noise + self._allowance(row_weight), row_weight)
 
     def scales(self, row_weight: float, row_alpha: float) -> FloatArray:
         """Scales of the error with this weight of the row, shape (n,)."""
@@ -103,7 +133,7 @@ class Known:
             if high - low <= _CLOSE * high:
                 break
             middle = 0.5 * (low + high)
-            if self.half_width(confidence, row_alpha=middle) <= half_width:
+            if self.is_within(half_width, confidence, row_alpha=middle):
                 high = middle
             else:
                 low = middle
@@ -165,15 +195,30 @@ def rest_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
     )
 
 
-def known_of(
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The query on the blocks without its own cell, and its own source beside them.
+
+    Args:
+        rest: None where the blocks do not give the query without its own cell.
+        own_cell: whether the own source is the cell of a block, not the row measured by itself.
+        known: what the two say.
+    """
+
+    rest: Rest | None
+    own_cell: bool
+    known: Known
+
+
+def beside_of(
     blocks: Blocks,
     pattern: Pattern | None,
     row_alpha: float,
     *,
     steps: Mapping[BlockKey, float] | None = None,
     row_step: float = 0.0,
-) -> Known:
-    """What blocks and the query's own row say of it.
+) -> Beside:
+    """The query on blocks and its own row; of row and own cell the one with less noise.
 
     Args:
         row_alpha: 1 / b of the row measured by itself; 0 without one.
@@ -182,11 +227,24 @@ def known_of(
     """
     steps = steps or {}
     cell = None if pattern is None else pattern.cell_of
-    own, own_step = row_alpha, row_step
+    own, own_step, own_cell = row_alpha, row_step, False
     if cell is not None and cell in blocks.alphas and blocks.alphas[cell] > row_alpha:
-        own, own_step = blocks.alphas[cell], steps.get(cell, 0.0)
+        own, own_step, own_cell = blocks.alphas[cell], steps.get(cell, 0.0), True
     rest = None if pattern is None else rest_of(blocks, pattern)
+    room = FLOAT_ROOM * own_step
     if rest is None:
-        return Known(None, own, 0.0, FLOAT_ROOM * own_step)
+        return Beside(None, own_cell, Known(None, own, 0.0, room))
     scales = rest.scales(blocks.alphas)
-    return Known(scales, own, rest.allowance(steps), FLOAT_ROOM * own_step)
+    return Beside(rest, own_cell, Known(scales, own, rest.allowance(steps), room))
+
+
+def known_of(
+    blocks: Blocks,
+    pattern: Pattern | None,
+    row_alpha: float,
+    *,
+    steps: Mapping[BlockKey, float] | None = None,
+    row_step: float = 0.0,
+) -> Known:
+    """What `beside_of` knows."""
+    return beside_of(blocks, pattern, row_alpha, steps=steps, row_step=row_step).known

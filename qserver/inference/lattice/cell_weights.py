@@ -105,6 +105,8 @@ class CellWeights:
             real = (group >= 0).reshape([-1 if k == i else 1 for k in range(total.ndim)])
             total = total.take(np.maximum(group, 0), axis=i) * real
         if self.left_out is not None:
+            # The total has no axes, and its only cell is a number.
+            total = np.array(total)
             total[self.left_out] = 0.0
         return np.asarray(total)
 

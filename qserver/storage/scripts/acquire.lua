@@ -5,7 +5,13 @@
 -- ARGV[1] nonce  ARGV[2] milliseconds
 -- returns {code, fence}: 1 taken, 0 held by another, 2 there is no such ledger
 if redis.call('EXISTS', KEYS[2]) == 0 then return {2, 0} end
-if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {0, 0} end
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  -- A clock that was set back leaves a dead holder more time than any lease: cut it to a whole one.
+  if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  end
+  return {0, 0}
+end
 if redis.call('HGET', KEYS[3], 'state') == 'queued' then
   redis.call('HSET', KEYS[3], 'state', 'running')
 end

@@ -7,7 +7,7 @@
 -- ARGV[1] dataset  ARGV[2] population  ARGV[3] limit (nano)  ARGV[4] relation  ARGV[5] snapshot
 -- ARGV[6] meta (JSON)  ARGV[7] public row (JSON) or ''  ARGV[8] cohort  ARGV[9] lineage
 -- ARGV[10] most that a cell may lose (nano) or ''
--- ARGV[11] entries in the audit log before  ARGV[12] entry (JSON)
+-- ARGV[11] entries in the audit log before  ARGV[12] entry (JSON), '' = the log has it
 -- returns {code}: 1 attached, 0 name taken, 2 the population has another limit, 3 another relation,
 --   9 the audit log has another length
 if redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[11]) then return {9} end
@@ -19,7 +19,7 @@ else
   redis.call('HSET', KEYS[2], 'limit', ARGV[3], 'spent', '0', 'version', '0', 'fence', '0',
     'relation', ARGV[4])
 end
-redis.call('RPUSH', KEYS[5], ARGV[12])
+if ARGV[12] ~= '' then redis.call('RPUSH', KEYS[5], ARGV[12]) end
 local shown = '0'
 if ARGV[7] ~= '' then
   redis.call('RPUSH', KEYS[4], ARGV[7])

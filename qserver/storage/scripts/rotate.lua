@@ -10,7 +10,7 @@
 -- ARGV[1] nonce  ARGV[2] fence  ARGV[3] dataset  ARGV[4] old snapshot  ARGV[5] new snapshot
 -- ARGV[6] new meta (JSON)  ARGV[7] public row (JSON) or ''  ARGV[8] cohort  ARGV[9] lineage
 -- ARGV[10] most that a cell may lose (nano) or ''
--- ARGV[11] entries in the audit log before  ARGV[12] entry (JSON)
+-- ARGV[11] entries in the audit log before  ARGV[12] entry (JSON), '' = the log has it
 -- returns {code}: 1 replaced, 2 replaced before, 0 the dataset has another snapshot,
 --   3 a reservation is open, 4 fenced off, 9 the audit log has another length
 if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('HGET', KEYS[2], 'fence') ~= ARGV[2] then
@@ -22,7 +22,7 @@ local meta = redis.call('HGET', KEYS[4], 'meta')
 if now ~= ARGV[4] or not meta then return {0} end
 if redis.call('HLEN', KEYS[3]) > 0 then return {3} end
 if redis.call('LLEN', KEYS[8]) ~= tonumber(ARGV[11]) then return {9} end
-redis.call('RPUSH', KEYS[8], ARGV[12])
+if ARGV[12] ~= '' then redis.call('RPUSH', KEYS[8], ARGV[12]) end
 redis.call('HSET', KEYS[6], ARGV[4], meta)
 redis.call('RPUSH', KEYS[5], ARGV[4])
 local shown = '0'

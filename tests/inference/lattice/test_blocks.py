@@ -76,7 +76,7 @@ def dense_variance(blocks: Blocks, query: LinearQuery) -> float:
     rows = [(dense_rows(blocks.lattice, b), a) for b, a in blocks.alphas.items()]
     information = sum(a * a / 2 * h.T @ h for h, a in rows)
     vector = dense(query)
-    return float(vector @ np.linalg.pinv(information) @ vector)
+    return float(vector @ np.linalg.pinv(information, rcond=1e-10) @ vector)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,0 +1,51 @@
+"""The audit of a model by its structure: public, without any cost."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from qserver.api.json_reader import parse_object, read_body
+from qserver.api.model_audit_schemas import ModelAuditBody, ModelAuditRequest
+from qserver.api.operation import operation
+from qserver.api.parameters import read_parameters
+from qserver.api.port import QuestionService
+from qserver.api.replies import json_reply
+from qserver.domain_file import domain_from_document
+from qserver.models.domain_structure import structure_of_document
+from qserver.models.tracing_cap import relation_of
+from qserver.models.tracing_report import structural_report
+
+
+class ModelAuditViews:
+    """The view of the audit, on one service."""
+
+    def __init__(self, service: QuestionService) -> None:
+        self._service = service
+
+    def blueprint(self) -> Blueprint:
+        """The route."""
+        routes = Blueprint("model_audit", __name__, url_prefix="/v1/datasets/<dataset>/models")
+        routes.post("/audit")(self.audit_model)
+        return routes
+
+    @operation(
+        "models",
+        {200: ModelAuditBody},
+        "invalid_input",
+        "invalid_network",
+        "too_large",
+        "not_found",
+        request=ModelAuditRequest,
+    )
+    def audit_model(self, dataset: str) -> Response:
+        """Show how well members of the training set could be told from a model, before learning.
+
+        By its structure, the number of records and epsilon alone: nothing is spent, and no record
+        is read.
+        """
+        read_parameters(request)
+        asked = ModelAuditRequest.read(parse_object(read_body(request)))
+        status = self._service.dataset(dataset)
+        structure = structure_of_document(asked.network, domain_from_document(status.domain))
+        audit = asked.audit(structure, relation_of(status.relation))
+        return json_reply(ModelAuditBody.of(structural_report(audit)))

@@ -1,0 +1,167 @@
+"""Bodies of an audit: what a model could leak by its structure and epsilon."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from qserver.api.request_bodies import Number, RequestBody
+from qserver.errors import InputError
+from qserver.models.structure import Structure
+from qserver.models.tracing_cap import Game, PrivacyCap, Relation
+from qserver.models.tracing_gate import Basis, ReleaseGate
+from qserver.models.tracing_report import AuditRequest, Release, TracingReport
+
+_NAMES = {"type": "array", "items": {"type": "string"}}
+NETWORK_SCHEMA: dict[str, Any] = {
+    "description": "BIF text, or the edges [parent, child] over attributes of the dataset; "
+    "`variables` names attributes without an edge",
+    "oneOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {
+                "edges": {
+                    "type": "array",
+                    "items": {**_NAMES, "minItems": 2, "maxItems": 2},
+                    "maxItems": 4096,
+                },
+                "variables": {**_NAMES, "maxItems": 256},
+            },
+            "additionalProperties": False,
+        },
+    ],
+}
+NetworkDocument = Annotated[Any, WithJsonSchema(NETWORK_SCHEMA)]
+_Curve = list[float]
+
+
+class GateFields(RequestBody):
+    """A rule: at `fpr` false positives no test of membership may have more than `max_power`."""
+
+    fpr: Number = Field(json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1})
+    max_power: Number = Field(json_schema_extra={"minimum": 0, "maximum": 1})
+    basis: Basis = Field(
+        "least", description="`cap` decides by epsilon alone, `least` also by the structure"
+    )
+
+    def gate(self) -> ReleaseGate:
+        """The rule; InputError where a value is out of range."""
+        return ReleaseGate(self.fpr, self.max_power, self.basis)
+
+
+class ModelAuditRequest(RequestBody):
+    """A structure and what is to be learnt with it; nothing of it is computed from the data."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    network: NetworkDocument
+    records: Number = Field(
+        description="records it is learnt from, as you state them",
+        json_schema_extra={"exclusiveMinimum": 0},
+    )
+    epsilon: Number | None = Field(
+        None, description="what everything released would cost; null for no privacy", ge=0
+    )
+    game: Game = Field(
+        "replaced",
+        description="`replaced`: another record would stand where the target's may be; `added`: "
+        "none would, which says something under `add-remove` alone",
+    )
+    release: Release = Field(
+        "tables",
+        description="`tables` of all families, as learning here does, or the `model` alone",
+    )
+    reference_records: Number | None = Field(
+        None, description="records the attacker knows of the population; null for all", gt=0
+    )
+    gate: GateFields | None = None
+
+    def audit(self, structure: Structure, relation: Relation) -> AuditRequest:
+        """What the audit is asked about; InputError where a value is out of range."""
+        if not self.records > 0:
+            raise InputError("records", "be > 0", self.records)
+        cap = None if self.epsilon is None else PrivacyCap(self.epsilon, relation, self.game)
+        return AuditRequest(
+            structure,
+            self.records,
+            release=self.release,
+            cap=cap,
+            n_reference=inf if self.reference_records is None else self.reference_records,
+            gate=None if self.gate is None else self.gate.gate(),
+        )
+
+
+class CapBody(BaseModel):
+    """The cap of an epsilon: power <= e^exponent fpr, and 1 - fpr <= e^exponent (1 - power)."""
+
+    epsilon: float
+    relation: Relation
+    game: Game
+    exponent: float
+
+
+class DecisionBody(BaseModel):
+    """What the gate decided, by which limit, and why."""
+
+    passes: bool
+    power: float
+    decided_by: Literal["bound", "cap", "nothing"]
+    reason: str
+
+
+class AucBody(BaseModel):
+    """Areas under the curves; 1/2 is guessing."""
+
+    model_bound: float = Field(description="of the model's parameters alone")
+    bound: float = Field(description="of what is released")
+    limit: float = Field(description="of the lesser of bound and cap")
+    cap: float | None
+    finite_bound: float | None
+
+
+class CurvesBody(BaseModel):
+    """The greatest power at each `fpr`."""
+
+    fpr: _Curve
+    bound: _Curve
+    limit: _Curve
+    cap: _Curve | None
+    finite_bound: _Curve | None
+
+
+class EffectBody(BaseModel):
+    """What the model loses without an attribute (`parent` is null) or an edge."""
+
+    kind: Literal["attribute", "edge"]
+    name: str
+    parent: str | None
+    complexity: int = Field(description="independent parameters that go with it")
+    auc: float = Field(description="fall of the area under the model's bound")
+
+
+class ModelAuditBody(BaseModel):
+    """How well members of a training set could be told, before anything is learnt."""
+
+    variables: int
+    edges: int
+    complexity: int = Field(description="independent parameters of the model")
+    table_complexity: int | None = Field(
+        description="independent numbers in the tables that learning would release; null where "
+        "the network is too large to choose them"
+    )
+    release: Release
+    records: float
+    reference_records: float | None
+    cap: CapBody | None
+    decision: DecisionBody | None
+    auc: AucBody
+    curves: CurvesBody
+    effects: list[EffectBody]
+
+    @classmethod
+    def of(cls, report: TracingReport) -> Self:
+        """The report as JSON has it; one of an attack has no place here."""
+        return cls.model_validate(report.to_document())

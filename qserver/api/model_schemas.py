@@ -1,0 +1,216 @@
+"""Bodies of models: what is asked for, what was learnt, what models say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from qserver.answer import ModelAnswer
+from qserver.api.request_bodies import (
+    CONFIDENCE_BOUNDS,
+    LENGTH_BOUNDS,
+    Number,
+    QueryDocument,
+    RequestBody,
+)
+from qserver.api.schemas import AnswerBody, Epsilon
+from qserver.api.wire import epsilon
+from qserver.charge import NANO
+from qserver.errors import InputError
+from qserver.model_service import ModelStatus
+from qserver.requirement import Requirement
+
+MAX_EPSILON = 1e6
+_NETWORK: dict[str, Any] = {
+    "oneOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {
+                "edges": {
+                    "type": "array",
+                    "items": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
+                },
+                "variables": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["edges"],
+            "additionalProperties": False,
+        },
+    ]
+}
+Network = Annotated[Any, WithJsonSchema(_NETWORK)]
+Names = list[str]
+Form = Literal["marginal", "most_probable", "count"]
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    schema["properties"]["network"].pop("default", None)
+
+
+class ModelRequest(RequestBody):
+    """A model to be learnt, and what its tables may cost."""
+
+    model_config = ConfigDict(json_schema_extra=_no_default)
+
+    kind: str = Field(
+        description="`network`: a Bayesian network whose structure is given; `marginals`: "
+        "whatever all tables of history tell together"
+    )
+    network: Network = Field(
+        None, description="BIF text, or edges [parent, child]; parameters in it are not used"
+    )
+    epsilon: Number = Field(
+        description="what may be spent on tables; 0 uses history alone",
+        json_schema_extra={"minimum": 0, "maximum": MAX_EPSILON},
+    )
+    allocation: str = Field("best", description="of a network: `best`, `rows` or `uniform`")
+    marginals: list[Names] = Field(
+        [], description="of `marginals`: attributes of each marginal that is to be bought"
+    )
+    selection: str = Field(
+        "best",
+        description="of `marginals`: `best` buys what serves the marginals best beside history, "
+        "`listed` buys them evenly",
+    )
+    oracle: str = Field(
+        "auto", description="of `marginals`: `exact`, `saturated`, `factor`, or `auto` by size"
+    )
+    likelihood: str = Field(
+        "squares", description="of `marginals`: `squares` or `laplace`, what is minimised"
+    )
+
+    def epsilon_nano(self) -> int:
+        """The price in nano-epsilon, rounded down; InputError where it is out of range."""
+        if not 0 <= self.epsilon <= MAX_EPSILON:
+            raise InputError("epsilon", f"be 0 to {MAX_EPSILON:,.0f}", self.epsilon)
+        return int(self.epsilon * NANO)
+
+    def document(self) -> dict[str, Any]:
+        """What the kind reads."""
+        own = {"network", "allocation"} if self.kind == "network" else set()
+        read = own | (self.model_fields_set - {"kind", "epsilon"})
+        return {name: getattr(self, name) for name in type(self).model_fields if name in read}
+
+
+class LearntBody(BaseModel):
+    """A model that was learnt and what it cost."""
+
+    id: str = Field(description="of the model")
+    kind: str
+    epsilon_charged: Epsilon
+    epsilon_remaining: Epsilon
+    tables: list[int] = Field(description="ids of the history's tables that it is made from")
+    version: int = Field(description="version of the history that it stands on, for ever")
+
+    @classmethod
+    def of(cls, found: ModelAnswer) -> Self:
+        """The model as JSON has it."""
+        return cls(
+            id=found.id,
+            kind=found.kind,
+            epsilon_charged=epsilon(found.charged_nano),
+            epsilon_remaining=epsilon(found.remaining_nano),
+            tables=list(found.tables),
+            version=found.version,
+        )
+
+
+class ModelBody(BaseModel):
+    """A model of a dataset."""
+
+    id: str
+    kind: str
+    epsilon_charged: Epsilon
+    tables: list[int]
+    version: int
+    specification: dict[str, Any] = Field(description="what the kind made of the request")
+    facts: dict[str, Any] | None = Field(description="of the model itself; null in lists")
+
+    @classmethod
+    def of(cls, found: ModelStatus) -> Self:
+        """The model as JSON has it."""
+        return cls(
+            id=found.learnt.id,
+            kind=found.learnt.kind,
+            epsilon_charged=epsilon(found.learnt.charged_nano),
+            tables=list(found.learnt.tables),
+            version=found.learnt.version,
+            specification=found.specification,
+            facts=found.facts,
+        )
+
+
+class ModelListBody(BaseModel):
+    """The models of a dataset."""
+
+    models: list[ModelBody]
+
+
+class CheckRequest(RequestBody):
+    """A guarantee to buy beside the model's answer."""
+
+    length: Number = Field(json_schema_extra=LENGTH_BOUNDS)
+    confidence: Number = Field(json_schema_extra=CONFIDENCE_BOUNDS)
+
+    def requirement(self) -> Requirement:
+        """Length and confidence; RequirementError where they are out of range."""
+        return Requirement(length=self.length, confidence=self.confidence)
+
+
+def _one_question(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": [name]} for name in ("marginal", "most_probable", "count")]
+    for name in ("marginal", "most_probable", "count", "check"):
+        schema["properties"][name].pop("default", None)
+
+
+class ModelQuestion(RequestBody):
+    """A question to a model; just one of `marginal`, `most_probable` and `count`."""
+
+    model_config = ConfigDict(json_schema_extra=_one_question)
+    inner_fields = ("length", "confidence")
+
+    marginal: Names = Field([], description="P of these variables, given `given`")
+    most_probable: Names = Field([], description="their most probable labels; all if empty")
+    count: QueryDocument = Field({}, description="a linear query; the model's expectation of it")
+    given: dict[str, str] = Field({}, description="observed labels, by variable")
+    check: CheckRequest | None = Field(
+        None, description="with `count`: buy an interval of this length beside it, by measuring"
+    )
+
+    def form(self) -> Form:
+        """Which of the three was asked; InputError where none or several were, or a misfit."""
+        forms: tuple[Form, ...] = ("marginal", "most_probable", "count")
+        asked = [f for f in forms if f in self.model_fields_set]
+        if len(asked) != 1:
+            raise InputError("marginal", "be given, or else `most_probable` or `count`, just one")
+        if asked[0] != "count" and self.check is not None:
+            raise InputError("check", "be left out: it goes with `count`")
+        if asked[0] == "count" and self.given:
+            raise InputError("given", "be left out: it goes with probabilities")
+        return asked[0]
+
+    def document(self) -> dict[str, Any]:
+        """What the kind reads."""
+        if self.form() == "marginal":
+            return {"marginal": self.marginal, "given": self.given}
+        return {"most_probable": self.most_probable or None, "given": self.given}
+
+
+class ModelReplyBody(BaseModel):
+    """What a model says. It has no guarantee, but for the interval in `guarantee`."""
+
+    source: Literal["model"] = "model"
+    model: str = Field(description="id of the model")
+    version: int = Field(description="version of the history that the model stands on")
+    answer: dict[str, Any] | None = Field(
+        description="`variables`, `labels`, `probabilities`; or `labels`, `probability`; for "
+        "`marginals` also `n_records`, and in `is_held` whether one table of the model holds it"
+    )
+    estimate: float | None = Field(description="what the model expects of the count")
+    guarantee: AnswerBody | None = Field(description="the interval that was bought, if asked for")

@@ -1,0 +1,215 @@
+"""Models: learn them, ask them, draw synthetic records, export them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from flask import Blueprint, Response, request
+from werkzeug.routing import BaseConverter
+
+from qserver.answer import Answer, JobStatus
+from qserver.api.asking_replies import ASKING_CODES, ASKING_HEADERS, QUERY_CODES, job_reply
+from qserver.api.gate import caller_of_request
+from qserver.api.headers import Preference, idempotency_of, preference_of
+from qserver.api.json_reader import parse_object, read_body
+from qserver.api.model_port import ModelUseCases
+from qserver.api.model_schemas import (
+    LearntBody,
+    ModelBody,
+    ModelListBody,
+    ModelQuestion,
+    ModelReplyBody,
+    ModelRequest,
+)
+from qserver.api.operation import operation
+from qserver.api.parameters import Parameter, integer_parameter, read_parameters
+from qserver.api.port import QuestionService
+from qserver.api.replies import json_reply
+from qserver.api.schemas import AnswerBody
+from qserver.api.workload_schemas import JobBody
+from qserver.query import LinearQuery
+
+MAX_RECORDS = 1_000_000
+_LINES_AT_ONCE = 1000
+_SEEN = ("invalid_input", "not_found")
+_CODES = (*_SEEN, "invalid_network", "too_large")
+_LEARNT = tuple(code for code in ASKING_CODES if code != "invalid_requirement")
+_SAMPLE = (
+    Parameter(
+        "n",
+        "number of records",
+        {"type": "integer", "minimum": 1, "maximum": MAX_RECORDS, "default": 1000},
+    ),
+    Parameter(
+        "seed",
+        "the same seed draws the same records of a model",
+        {"type": "integer", "minimum": 0, "maximum": 2**48},
+    ),
+)
+
+
+class ModelId(BaseConverter):
+    """A model's id in a path. `audit` is none: `models/audit` has methods of its own."""
+
+    regex = r"(?!audit(?![^/]))[^/]+"
+
+
+class ModelViews:
+    """The views of models, on one service.
+
+    Args:
+        service: the use cases of questions, for what a check buys.
+        wait_s: how long a request waits before it becomes a job, in seconds.
+    """
+
+    def __init__(self, service: QuestionService, *, wait_s: float) -> None:
+        self._service = service
+        self._models: ModelUseCases = service.models
+        self._wait_s = wait_s
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        routes = Blueprint("models", __name__, url_prefix="/v1/datasets/<dataset>/models")
+        routes.post("")(self.learn_model)
+        routes.get("")(self.list_models)
+        routes.get("/<model:model>")(self.get_model)
+        routes.post("/<model:model>/query")(self.ask_model)
+        routes.get("/<model:model>/sample")(self.sample_model)
+        routes.get("/<model:model>/export")(self.export_model)
+        return routes
+
+    @operation(
+        "models",
+        {200: LearntBody, 202: JobBody},
+        *_CODES,
+        *_LEARNT,
+        request=ModelRequest,
+        headers=ASKING_HEADERS,
+    )
+    def learn_model(self, dataset: str) -> Response:
+        """Learn a model from tables: those of history, and those bought for `epsilon`.
+
+        The tables enter history, so counts on them are free from then on; the model's parameters
+        follow from them. A table that history has is raised for the difference.
+        """
+        read_parameters(request)
+        body = read_body(request)
+        asked = ModelRequest.read(parse_object(body))
+        caller, preference = caller_of_request(), preference_of(request)
+        found = self._models.learn(
+            dataset,
+            asked.kind,
+            asked.document(),
+            asked.epsilon_nano(),
+            wait_s=preference.wait_at_most(self._wait_s),
+            idempotency=idempotency_of(
+                request, dataset=dataset, body=body, token_id=caller.token_id
+            ),
+            by=caller.account,
+        )
+        if isinstance(found, JobStatus):
+            return job_reply(found, preference)
+        return json_reply(LearntBody.of(found))
+
+    @operation("models", {200: ModelListBody}, *_SEEN)
+    def list_models(self, dataset: str) -> Response:
+        """List the models of a dataset's present snapshot."""
+        read_parameters(request)
+        found = [ModelBody.of(one) for one in self._models.all(dataset)]
+        return json_reply(ModelListBody(models=found))
+
+    @operation("models", {200: ModelBody}, *_SEEN)
+    def get_model(self, dataset: str, model: str) -> Response:
+        """Show a model: what it was made from, and its public facts."""
+        read_parameters(request)
+        return json_reply(ModelBody.of(self._models.one(dataset, model)))
+
+    @operation(
+        "models",
+        {200: ModelReplyBody, 202: JobBody},
+        *_CODES,
+        *[code for code in (*QUERY_CODES, *ASKING_CODES) if code not in _CODES],
+        request=ModelQuestion,
+        headers=ASKING_HEADERS,
+    )
+    def ask_model(self, dataset: str, model: str) -> Response:
+        """Ask a model for probabilities, most probable labels, or a count, for nothing.
+
+        A model's answer has no guarantee. With `check` a count is answered by measuring as well,
+        at the price that `explain` tells; 202 then is the job that measures.
+        """
+        read_parameters(request)
+        body = read_body(request)
+        asked = ModelQuestion.read(parse_object(body))
+        learnt = self._models.learnt(dataset, model)
+        reply = ModelReplyBody(
+            model=learnt.id, version=learnt.version, answer=None, estimate=None, guarantee=None
+        )
+        if asked.form() != "count":
+            reply.answer = self._models.ask(dataset, model, asked.document()).document
+            return json_reply(reply)
+        query = self._service.parse(dataset, asked.count)
+        reply.estimate = self._models.count(dataset, model, query)
+        if asked.check is None:
+            return json_reply(reply)
+        preference = preference_of(request)
+        found = self._checked(dataset, query, asked, body, preference)
+        if isinstance(found, JobStatus):
+            return job_reply(found, preference)
+        reply.guarantee = AnswerBody.of(found)
+        return json_reply(reply)
+
+    @operation("models", {200: "text/csv"}, *_SEEN, parameters=_SAMPLE)
+    def sample_model(self, dataset: str, model: str) -> Response:
+        """Draw synthetic records from a model, as CSV with a header."""
+        values = read_parameters(request, *_SAMPLE)
+        n = integer_parameter(values, "n", default=1000, least=1, most=MAX_RECORDS)
+        seed = integer_parameter(values, "seed", default=-1, least=-1, most=2**48)
+        columns = self._models.columns(dataset, model)
+        records = self._models.records(dataset, model, n, seed=None if seed < 0 else seed)
+        return Response(_csv_lines(columns, records), content_type="text/csv; charset=utf-8")
+
+    @operation("models", {200: "text/plain"}, *_SEEN)
+    def export_model(self, dataset: str, model: str) -> Response:
+        """Give a model as text in the format of its field: a network as BIF."""
+        read_parameters(request)
+        text = self._models.export(dataset, model)
+        return Response(text, content_type="text/plain; charset=utf-8")
+
+    def _checked(
+        self,
+        dataset: str,
+        query: LinearQuery,
+        asked: ModelQuestion,
+        body: bytes,
+        preference: Preference,
+    ) -> Answer | JobStatus:
+        if asked.check is None:
+            raise ValueError("`check` must be given")
+        caller = caller_of_request()
+        return self._service.ask(
+            dataset,
+            query,
+            asked.check.requirement(),
+            wait_s=preference.wait_at_most(self._wait_s),
+            idempotency=idempotency_of(
+                request, dataset=dataset, body=body, token_id=caller.token_id
+            ),
+            by=caller.account,
+        )
+
+
+def _csv_lines(columns: tuple[str, ...], records: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    """CSV text, some lines at a time."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for n, record in enumerate(records, start=1):
+        writer.writerow(record)
+        if n % _LINES_AT_ONCE == 0:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()

@@ -1,0 +1,119 @@
+"""What is asked: one question, a workload of many that are answered as one, or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qserver.errors import CapacityError, InputError, RequirementError
+from qserver.query import LinearQuery
+from qserver.requirement import MIN_DELTA, Requirement
+
+MAX_QUESTIONS = 1000
+"""Most questions of a workload."""
+MAX_TERMS = 10_000
+"""Most terms of all questions of a workload together: some take milliseconds each."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A linear query with what is asked of its answer."""
+
+    query: LinearQuery
+    requirement: Requirement
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """This question alone."""
+        return (self,)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Questions that are planned, priced, charged, measured and answered as one: all or none.
+
+    Args:
+        questions: at least one, on one domain.
+        simultaneous: whether all intervals must hold at once with the one confidence that all
+            questions then share.
+
+    Raises:
+        RequirementError: there are none, or `simultaneous` with several confidences, or with one
+            so high that a single interval of so many would pass 0.999999999.
+        CapacityError: there are too many, or they have too many terms in all.
+    """
+
+    questions: tuple[Question, ...]
+    simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.questions:
+            raise RequirementError("questions", "hold at least one question")
+        if len(self.questions) > MAX_QUESTIONS:
+            raise CapacityError(
+                f"A workload may have at most {MAX_QUESTIONS:,} questions, "
+                f"got {len(self.questions):,}."
+            )
+        check_terms(self.questions)
+        if self.simultaneous:
+            self._check_confidences()
+
+    def _check_confidences(self) -> None:
+        first, *others = [q.requirement.confidence for q in self.questions]
+        if any(c != first for c in others):
+            raise RequirementError(
+                "confidence", "be the same for all questions where `simultaneous` is true"
+            )
+        n = len(self.questions)
+        if (1.0 - first) / n < MIN_DELTA:
+            raise RequirementError(
+                "confidence", f"be at most 1 - {n} * 1e-9 for {n} simultaneous questions", first
+            )
+
+
+def check_terms(questions: Sequence[Question]) -> None:
+    """Return if the questions have no more terms than one workload may have; CapacityError."""
+    n_terms = sum(len(q.query.terms) for q in questions)
+    if n_terms > MAX_TERMS:
+        raise CapacityError(
+            f"The questions of a workload may have at most {MAX_TERMS:,} terms in all, "
+            f"got {n_terms:,}."
+        )
+
+
+MAX_SPECIFICATION = 1 << 20
+"""Most characters of a model's specification."""
+
+
+@dataclass(frozen=True)
+class ModelAsked:
+    """A model to be learnt from tables: those that history has, and those that are bought.
+
+    Args:
+        kind: of the model, such as `network`.
+        sizes: number of values per attribute of the domain.
+        specification: what the kind makes of the analyst's document, as JSON text.
+        epsilon_nano: what may be spent on tables, in nano-epsilon; 0 for history alone.
+
+    Raises:
+        InputError: the price is negative or no whole number, or the specification is too long.
+    """
+
+    kind: str
+    sizes: tuple[int, ...]
+    specification: str
+    epsilon_nano: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.epsilon_nano, int) or self.epsilon_nano < 0:
+            raise InputError("epsilon", "be 0 or more")
+        if len(self.specification) > MAX_SPECIFICATION:
+            raise InputError("specification", f"have at most {MAX_SPECIFICATION:,} characters")
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """A model asks no single question."""
+        return ()
+
+
+AnyAsked = Question | Workload | ModelAsked

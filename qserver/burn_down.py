@@ -1,0 +1,97 @@
+"""How a budget went down, and how long it lasts at the present pace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DAY_S = 86_400
+_LEAST_WINDOW_S = DAY_S
+_MOST_WINDOW_S = 7 * DAY_S
+
+
+@dataclass(frozen=True)
+class SpendPoint:
+    """What had been spent from a moment on: Unix time in whole seconds, nano-epsilon."""
+
+    at: int
+    spent_nano: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How long a budget lasts if spending goes on as it did lately.
+
+    Args:
+        window_s: the seconds up to now that the pace was taken over: one day to seven.
+        spent_nano: what was spent within them.
+        days_left: days until nothing remains; None where nothing was spent lately.
+    """
+
+    window_s: int
+    spent_nano: int
+    days_left: float | None
+
+    @property
+    def per_day_nano(self) -> float:
+        """The pace, in nano-epsilon a day."""
+        return self.spent_nano * DAY_S / self.window_s
+
+
+@dataclass(frozen=True)
+class BurnDown:
+    """What a population had spent in the course of time.
+
+    Args:
+        points: one per moment at which `spent` rose, oldest first, thinned out.
+        now: Unix time in whole seconds.
+    """
+
+    points: tuple[SpendPoint, ...]
+    now: int
+    limit_nano: int
+    spent_nano: int
+    forecast: Forecast
+
+
+def forecast(
+    points: Sequence[SpendPoint], *, now: int, spent_nano: int, remaining_nano: int
+) -> Forecast:
+    """How long `remaining_nano` lasts at the pace of the last week.
+
+    A younger budget is judged by its own age, but by a day at least: its first minutes say little.
+
+    Args:
+        points: what had been spent, oldest first.
+        now: Unix time in whole seconds.
+        spent_nano: what has been spent by now.
+    """
+    age = now - points[0].at if points else 0
+    window = min(max(age, _LEAST_WINDOW_S), _MOST_WINDOW_S)
+    lately = spent_nano - spent_at(points, now - window)
+    days = remaining_nano * window / (lately * DAY_S) if lately > 0 else None
+    return Forecast(window, lately, days)
+
+
+def spent_at(points: Sequence[SpendPoint], moment: int) -> int:
+    """What had been spent at a Unix time, in nano-epsilon."""
+    before = [point.spent_nano for point in points if point.at <= moment]
+    return before[-1] if before else 0
+
+
+def thinned(points: Sequence[SpendPoint], n_most: int) -> tuple[SpendPoint, ...]:
+    """At most `n_most` of the points at which `spent` rose; the first and the last are kept.
+
+    Of equal moments the last counts, and of points without a rise none.
+    """
+    risen: list[SpendPoint] = []
+    for point in points:
+        if risen and point.spent_nano <= risen[-1].spent_nano:
+            continue
+        if risen and point.at == risen[-1].at:
+            risen.pop()
+        risen.append(point)
+    if len(risen) <= n_most:
+        return tuple(risen)
+    last = len(risen) - 1
+    return tuple(risen[i * last // (n_most - 1)] for i in range(n_most))

@@ -1,0 +1,175 @@
+"""`qserver audit-structure`: what a network could leak, before anything is learnt. No server."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qserver.commands.conditions import parse_json
+from qserver.commands.console import Console
+from qserver.commands.drawings import check_svg_path, write_svg
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.errors import ConfigError
+
+if TYPE_CHECKING:
+    from qserver.models.structure import Structure
+    from qserver.models.tracing_report import AuditRequest, TracingReport
+
+_DESCRIPTION = """\
+Bound how well anyone could tell whose records a network was learnt from: by its structure, the
+number of records and epsilon alone. Reads no data and asks no server. With --max-power the exit
+code is 1 where more members could be found, at --fpr false positives, than that.
+"""
+_MAX_BYTES = 1 << 22
+_MOST_EFFECTS = 8
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], _runtime: Runtime
+) -> None:
+    """Add `audit-structure` to the command line."""
+    parser = commands.add_parser(
+        "audit-structure",
+        help="bound what a network could leak, before it is learnt",
+        description=_DESCRIPTION,
+    )
+    parser.add_argument(
+        "network",
+        type=Path,
+        metavar="FILE",
+        help='BIF (also .gz); or with --domain JSON: {"edges": [[parent, child], ...]}',
+    )
+    parser.add_argument("--domain", type=Path, metavar="FILE", help="domain file of the dataset")
+    parser.add_argument(
+        "--records", type=float, required=True, metavar="N", help="records it is learnt from"
+    )
+    parser.add_argument("--epsilon", type=float, help="what everything released costs")
+    parser.add_argument("--neighbours", choices=("add-remove", "replace-one"), default="add-remove")
+    parser.add_argument(
+        "--game",
+        choices=("replaced", "added"),
+        default="replaced",
+        help="whether another record stands in the target's place or none (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--release",
+        choices=("tables", "model"),
+        default="tables",
+        help="tables, as learning here releases, or parameters alone (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--reference", type=float, metavar="N", help="records the attacker has (default: all)"
+    )
+    parser.add_argument("--fpr", type=float, default=0.05, help="default: %(default)s")
+    parser.add_argument("--max-power", type=float, metavar="P", help="refuse more power than this")
+    parser.add_argument(
+        "--basis", choices=("least", "cap"), default="least", help="decide by bound and cap, or cap"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the curves")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Print the report of a structure; fail where the gate refuses."""
+    from qserver.models.tracing_report import structural_report
+
+    if args.plot is not None:
+        check_svg_path(args.plot)
+    report = structural_report(_request(args, _structure(args)))
+    if args.plot is not None:
+        from qserver.plots.render import svg_of
+        from qserver.plots.tracing import tracing_chart
+
+        write_svg(args.plot, svg_of(tracing_chart(report)))
+    if args.json:
+        runtime.console.json(report.to_document())
+    else:
+        _show(runtime.console, report)
+    refused = report.decision is not None and not report.decision.passes
+    return ExitCode.FAILURE if refused else ExitCode.OK
+
+
+def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
+    from qserver.models.tracing_cap import PrivacyCap
+    from qserver.models.tracing_gate import ReleaseGate
+    from qserver.models.tracing_report import AuditRequest
+
+    cap = None if args.epsilon is None else PrivacyCap(args.epsilon, args.neighbours, args.game)
+    gate = None if args.max_power is None else ReleaseGate(args.fpr, args.max_power, args.basis)
+    return AuditRequest(
+        structure,
+        args.records,
+        release=args.release,
+        cap=cap,
+        n_reference=math.inf if args.reference is None else args.reference,
+        gate=gate,
+    )
+
+
+def _structure(args: argparse.Namespace) -> Structure:
+    from qserver.domain_file import load_domain
+    from qserver.models.bif import read_bif
+    from qserver.models.domain_structure import structure_of_document
+
+    text = _text(args.network)
+    if args.domain is None:
+        return read_bif(text).structure
+    document: Any = text
+    if text.lstrip().startswith("{"):
+        document = parse_json(text, name="network")
+    return structure_of_document(document, load_domain(args.domain))
+
+
+def _text(path: Path) -> str:
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8") as file:
+            text = str(file.read(_MAX_BYTES + 1))
+    except (OSError, EOFError, UnicodeDecodeError) as exc:
+        raise ConfigError("network", f"be a readable file ({type(exc).__name__})") from exc
+    if len(text) > _MAX_BYTES:
+        raise ConfigError("network", f"be at most {_MAX_BYTES >> 20} MiB")
+    return text
+
+
+def _show(console: Console, report: TracingReport) -> None:
+    document = report.to_document()
+    areas, cap = report.areas, report.request.cap
+    console.line(f"network: {document['variables']} variables, {document['edges']} edges")
+    in_tables = document["table_complexity"]
+    tables = "too many to tell" if in_tables is None else f"{in_tables:,}"
+    console.line(
+        f"independent numbers: {document['complexity']:,} in the model, {tables} in its tables"
+    )
+    console.line(f"release: {report.request.release}, learnt from {report.request.n:,.0f} records")
+    console.line()
+    rows = [("structural bound", areas.bound)]
+    if areas.finite_bound is not None:
+        rows.append(("bound with the reference set", areas.finite_bound))
+    if cap is not None and areas.cap is not None:
+        rows.append((f"cap of epsilon {cap.epsilon:g}", areas.cap))
+    rows.append(("the lesser, at every error", areas.limit))
+    console.table(
+        ("area under the curve (0.5 is guessing)", ""), [(n, f"{a:.4f}") for n, a in rows]
+    )
+    console.line()
+    _show_effects(console, report)
+    if report.decision is not None:
+        verdict = "pass" if report.decision.passes else "refused"
+        console.line()
+        console.line(f"gate: {verdict}. {report.decision.reason}")
+
+
+def _show_effects(console: Console, report: TracingReport) -> None:
+    most = sorted(report.effects, key=lambda effect: -effect.auc)[:_MOST_EFFECTS]
+    names = [
+        e.part.name if e.part.parent is None else f"{e.part.parent} -> {e.part.name}" for e in most
+    ]
+    rows = [
+        (name, f"{e.complexity:,}", f"{e.auc:.4f}") for name, e in zip(names, most, strict=True)
+    ]
+    console.table(("what adds most to the model", "numbers", "area"), rows)

@@ -1,0 +1,31 @@
+"""`qserver metrics`: what Prometheus scrapes, on this machine only."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from pathlib import Path
+
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.config import Settings
+from qserver.errors import ConfigError
+from qserver.exporter import serve_metrics
+
+
+def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Answer scrapes until a signal asks to stop."""
+    settings = Settings.from_environment(
+        runtime.environ, redis_url=args.redis_url, metrics_port=args.port
+    )
+    if not settings.metrics_dir:
+        raise ConfigError(
+            "QSERVER_METRICS_DIR", "be set, here and where HTTP runs, to the same folder"
+        )
+    folder = Path(settings.metrics_dir)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    serve_metrics(settings, folder, stop=stop, announce=runtime.console.line)
+    return ExitCode.OK

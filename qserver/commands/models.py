@@ -1,0 +1,281 @@
+"""`qserver model`: learn models, ask them, draw synthetic records, export them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from qserver.commands.conditions import WHERE_HELP, question_document
+from qserver.commands.console import Console, epsilon_text
+from qserver.commands.questions import add_server_options, ask, number, show_answer
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.errors import ConfigError
+
+_MOST_LINES = 200
+_MAX_BYTES = 1 << 20
+_LEARN = """\
+Learn a Bayesian network of a given structure (--edge, --network), or what all tables tell together
+(--marginals), from tables released before and those bought for --epsilon. The tables answer later
+questions too.
+"""
+_ASK = """\
+Ask a model, for nothing: the distribution of some variables (--marginal), their most probable
+labels (--most-probable), or how many records it expects (--where, --json-query). A model's answer
+has no guarantee; with --length a count is answered by measuring as well.
+"""
+
+_Run = Callable[[argparse.Namespace, Runtime], ExitCode]
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    """Add the commands of models to the command line."""
+    parser = commands.add_parser("model", help="models made from released tables")
+    below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_learn(below, runtime)
+    _add(below, runtime, "list", "list the models of a dataset", run_list)
+    _add(below, runtime, "show", "show a model", run_show, has_model=True)
+    _add_ask(below, runtime)
+    sample = _add(below, runtime, "sample", "draw synthetic records", run_sample, has_model=True)
+    sample.add_argument("-n", type=int, default=1000, help="records (default: %(default)s)")
+    sample.add_argument("--seed", type=int, metavar="S", help="the same seed, the same records")
+    sample.add_argument("-o", "--output", metavar="FILE", help="CSV file; else standard output")
+    export = _add(
+        below,
+        runtime,
+        "export",
+        "print a network as BIF, other models as JSON",
+        run_export,
+        has_model=True,
+    )
+    export.add_argument("-o", "--output", metavar="FILE", help="file; else standard output")
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    runtime: Runtime,
+    name: str,
+    summary: str,
+    run: _Run,
+    *,
+    has_model: bool = False,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=summary)
+    parser.add_argument("dataset", metavar="DATASET")
+    if has_model:
+        parser.add_argument("model", metavar="MODEL", help="its id")
+    add_server_options(parser, runtime)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_learn(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    parser = _add(commands, runtime, "learn", "learn a model", run_learn)
+    parser.description = _LEARN
+    structure = parser.add_mutually_exclusive_group(required=True)
+    structure.add_argument("--network", metavar="FILE", help="BIF file; only its edges are used")
+    structure.add_argument(
+        "--edge", action="append", default=[], metavar="A>B", help="an edge from parent to child"
+    )
+    structure.add_argument(
+        "--marginals",
+        nargs="*",
+        metavar="A,B",
+        help="attributes of each marginal to buy; none to use history alone",
+    )
+    parser.add_argument(
+        "--variable", action="append", default=[], metavar="NAME", help="default: all attributes"
+    )
+    parser.add_argument(
+        "--epsilon",
+        type=number,
+        required=True,
+        metavar="E",
+        help="what tables may cost; 0: nothing",
+    )
+    parser.add_argument(
+        "--allocation",
+        default="best",
+        help="of a network: best, rows or uniform (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--oracle",
+        default="auto",
+        help="of --marginals: exact, saturated, factor or auto (default: %(default)s)",
+    )
+
+
+def _add_ask(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    parser = _add(commands, runtime, "ask", "ask a model", run_ask, has_model=True)
+    parser.description, parser.epilog = _ASK, WHERE_HELP
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--marginal", action="append", default=[], metavar="NAME", help="variable")
+    parser.add_argument(
+        "--most-probable", action="append", default=[], metavar="NAME", help="variable"
+    )
+    parser.add_argument(
+        "--given", action="append", default=[], metavar="NAME=LABEL", help="an observed label"
+    )
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="CONDITION", help="see below"
+    )
+    parser.add_argument("--json-query", metavar="FILE|JSON", help="the structured form of a count")
+    parser.add_argument(
+        "--length", type=number, metavar="L", help="measure the count too, to this length"
+    )
+    parser.add_argument(
+        "--confidence", type=number, default=0.95, metavar="C", help="default: %(default)s"
+    )
+
+
+def run_learn(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Learn a model, wait for it, and tell its id and its price."""
+    reply = ask(args, runtime, "models", document=_specification(args))
+    found = reply.document
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+        return ExitCode.OK
+    runtime.console.line(f"model: {found['id']}")
+    runtime.console.line(f"cost: {epsilon_text(found['epsilon_charged'])} epsilon")
+    runtime.console.line(f"remaining: {epsilon_text(found['epsilon_remaining'])} epsilon")
+    return ExitCode.OK
+
+
+def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """List the models of a dataset."""
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    reply = client.get("v1", "datasets", args.dataset, "models")
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+        return ExitCode.OK
+    rows = [
+        (m["id"], m["kind"], str(len(m["tables"])), epsilon_text(m["epsilon_charged"]))
+        for m in reply.document["models"]
+    ]
+    runtime.console.table(("model", "kind", "tables", "cost"), rows)
+    return ExitCode.OK
+
+
+def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show a model's facts, as JSON."""
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    reply = client.get("v1", "datasets", args.dataset, "models", args.model)
+    runtime.console.line(reply.text.rstrip("\n"))
+    return ExitCode.OK
+
+
+def run_ask(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Ask a model and show what it says."""
+    reply = ask(args, runtime, "models", args.model, "query", document=_question(args))
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+    else:
+        _show(runtime.console, reply.document)
+    return ExitCode.OK
+
+
+def run_sample(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Draw synthetic records, as CSV."""
+    query = {"n": str(args.n)} | ({} if args.seed is None else {"seed": str(args.seed)})
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    text = client.get_text(
+        "v1", "datasets", args.dataset, "models", args.model, "sample", query=query
+    )
+    return _write(text, args.output, runtime)
+
+
+def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Print a model in the format of its field."""
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    text = client.get_text("v1", "datasets", args.dataset, "models", args.model, "export")
+    return _write(text, args.output, runtime)
+
+
+def _write(text: str, path: str | None, runtime: Runtime) -> ExitCode:
+    if path is None:
+        runtime.console.line(text.rstrip("\n"))
+        return ExitCode.OK
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError("--output", "be a file that can be written", path) from exc
+    return ExitCode.OK
+
+
+def _specification(args: argparse.Namespace) -> dict[str, Any]:
+    if args.marginals is not None:
+        wanted = [text.split(",") for text in args.marginals]
+        own = {"kind": "marginals", "marginals": wanted, "oracle": args.oracle}
+    else:
+        own = {"kind": "network", "network": _structure(args), "allocation": args.allocation}
+    return own | {"epsilon": args.epsilon}
+
+
+def _structure(args: argparse.Namespace) -> Any:
+    if args.network is not None:
+        try:
+            with Path(args.network).open(encoding="utf-8") as file:
+                return file.read(_MAX_BYTES)
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError("--network", "be a file that can be read", args.network) from exc
+    edges = [text.split(">") for text in args.edge]
+    if any(len(edge) != 2 for edge in edges):
+        raise ConfigError("--edge", "have the form PARENT>CHILD")
+    return {"edges": edges} | ({"variables": args.variable} if args.variable else {})
+
+
+def _question(args: argparse.Namespace) -> dict[str, Any]:
+    forms = [bool(args.marginal), bool(args.most_probable), bool(args.where or args.json_query)]
+    if sum(forms) != 1:
+        raise ConfigError("--marginal", "be given, or --most-probable, or a count: just one")
+    if args.marginal or args.most_probable:
+        name = "marginal" if args.marginal else "most_probable"
+        return {name: args.marginal or args.most_probable, "given": _given(args.given)}
+    count = question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
+    if args.length is None:
+        return {"count": count}
+    return {"count": count, "check": {"length": args.length, "confidence": args.confidence}}
+
+
+def _given(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if not all(name and mark for name, mark, _ in pairs):
+        raise ConfigError("--given", "have the form NAME=LABEL")
+    return {name: label for name, _, label in pairs}
+
+
+def _show(console: Console, reply: Mapping[str, Any]) -> None:
+    answer = reply.get("answer")
+    if "interval" in reply:
+        show_answer(console, reply)
+    elif answer is None:
+        console.line(f"the model expects {reply['estimate']:,.1f}, without a guarantee")
+        if reply["guarantee"] is not None:
+            show_answer(console, reply["guarantee"])
+    elif "probabilities" in answer:
+        _show_probabilities(console, answer)
+    else:
+        console.table(("variable", "label"), list(answer["labels"].items()))
+        console.line(f"probability: {answer['probability']:.6g}")
+
+
+def _show_probabilities(console: Console, answer: Mapping[str, Any]) -> None:
+    rows = []
+    for places in product(*(range(len(labels)) for labels in answer["labels"])):
+        value = answer["probabilities"]
+        for place in places:
+            value = value[place]
+        names = [labels[p] for labels, p in zip(answer["labels"], places, strict=True)]
+        rows.append((*names, f"{value:.6f}"))
+    console.table((*answer["variables"], "probability"), rows[:_MOST_LINES])
+    if len(rows) > _MOST_LINES:
+        console.line(f"and {len(rows) - _MOST_LINES:,} more; --json shows all")

@@ -1,0 +1,124 @@
+"""`qserver plot`: the posterior of a count, and a budget, as SVG files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qserver.commands.conditions import WHERE_HELP, question_document, where_document
+from qserver.commands.drawings import check_svg_path, write_svg
+from qserver.commands.questions import add_question_options, add_server_options
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.errors import NotEstimableError
+from qserver.http_client import HttpClient
+
+_POINTS = 65
+_POSTERIOR = """\
+Draw how likely each value of a count is by the answers released before, with the interval at
+--confidence shaded. Spends nothing. --length is that of the question, as for `explain`.
+"""
+_BUDGET = "Draw what is spent and what remains, or with --attribute the loss by its values."
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    """Add `plot` to the command line."""
+    plot = commands.add_parser("plot", help="draw a posterior or a budget as an SVG file")
+    kinds = plot.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    shape = argparse.RawDescriptionHelpFormatter
+    posterior = kinds.add_parser(
+        "posterior",
+        help="how likely each value of a count is",
+        description=_POSTERIOR,
+        epilog=WHERE_HELP,
+        formatter_class=shape,
+    )
+    add_question_options(posterior)
+    budget = kinds.add_parser(
+        "budget",
+        help="what is spent, in all or by attribute",
+        description=_BUDGET,
+        epilog=WHERE_HELP,
+        formatter_class=shape,
+    )
+    budget.add_argument("dataset", metavar="DATASET")
+    budget.add_argument("--attribute", metavar="NAME", help="the loss by value of an attribute")
+    budget.add_argument(
+        "--where", action="append", default=[], metavar="CONDITION", help="see below"
+    )
+    for parser, run in ((posterior, run_posterior), (budget, run_budget)):
+        parser.add_argument("--out", type=Path, required=True, metavar="FILE.svg")
+        add_server_options(parser, runtime)
+        parser.set_defaults(run=run)
+
+
+def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Ask for the tail probabilities about the free interval, and draw them."""
+    # numpy loads only where a plot is drawn.
+    from qserver.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
+    from qserver.plots.render import svg_of
+
+    check_svg_path(args.out)
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    query = question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
+    asked = {"query": query, "length": args.length, "confidence": args.confidence}
+    with runtime.console.progress("Asking for the posterior"):
+        explained = client.post("v1", "datasets", args.dataset, "explain", document=asked).document
+        free = explained["free"]
+        if free is None or not free["interval"][0] < free["interval"][1]:
+            raise NotEstimableError
+        low, high = free["interval"]
+        thresholds = thresholds_about(low, high, n=_POINTS)
+        tails = _tails(client, args.dataset, query, thresholds)
+    curve = PosteriorCurve(thresholds, tails, low, high, free["confidence"])
+    title = _title(args.dataset, args.where)
+    write_svg(args.out, svg_of(posterior_chart(curve, title=title)))
+    _tell(args, runtime)
+    return ExitCode.OK
+
+
+def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Ask for the ledger, and draw it."""
+    from qserver.plots.bars import svg_of_bars
+    from qserver.plots.budget import BudgetFacts, budget_chart
+
+    check_svg_path(args.out)
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    query = {"attribute": args.attribute} if args.attribute else {}
+    if args.where:
+        query["where"] = json.dumps(where_document(args.where))
+    ledger = client.get("v1", "datasets", args.dataset, "ledger", query=query).document
+    facts = BudgetFacts(args.dataset, ledger["limit"], ledger["spent"], ledger["remaining"])
+    losses = ledger["by_value"] or {}
+    chart = budget_chart(facts, losses, attribute=args.attribute or "")
+    write_svg(args.out, svg_of_bars(chart))
+    _tell(args, runtime)
+    return ExitCode.OK
+
+
+def _tails(
+    client: HttpClient, dataset: str, query: Mapping[str, Any], thresholds: Sequence[float]
+) -> list[float]:
+    """P(q >= t) at each threshold, from history."""
+    found = []
+    for threshold in thresholds:
+        document = {"query": query, "at_least": threshold}
+        reply = client.post("v1", "datasets", dataset, "probability", document=document)
+        found.append(float(reply.document["probability"]))
+    return found
+
+
+def _title(dataset: str, conditions: Sequence[str]) -> str:
+    return f"{dataset}: records with {', '.join(conditions)}" if conditions else f"{dataset}: count"
+
+
+def _tell(args: argparse.Namespace, runtime: Runtime) -> None:
+    if args.json:
+        runtime.console.json({"file": str(args.out)})
+    else:
+        runtime.console.line(f"Wrote {args.out}.")

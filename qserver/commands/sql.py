@@ -1,0 +1,101 @@
+"""`qserver sql`: ask a statement of SQL, or show what it would cost."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import Any
+
+from qserver.client import Client, Price, Table
+from qserver.commands.console import Console, epsilon_text
+from qserver.commands.questions import add_server_options
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.errors import ConfigError
+from qserver.sql.tokens import MAX_CHARACTERS, explains
+
+_TEXT = """\
+Ask a statement of SQL and show the table that answers it. The dataset is the one behind FROM.
+
+  qserver sql "SELECT sex, COUNT(*) FROM adult GROUP BY sex WITHIN 100 CONFIDENCE 0.95"
+
+WITHIN is half the length of each interval. EXPLAIN before it, or --explain, shows the price and
+spends nothing. docs/sql.md has the language.
+"""
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    """Add `sql` to the command line."""
+    parser = commands.add_parser(
+        "sql",
+        help="ask a statement of SQL",
+        description=_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("text", metavar="TEXT", help="the statement; - reads it")
+    parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
+    add_server_options(parser, runtime)
+    parser.set_defaults(run=run_sql)
+
+
+def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Ask, or show the price."""
+    text = sys.stdin.read(MAX_CHARACTERS + 1) if args.text == "-" else args.text
+    if not text.strip():
+        raise ConfigError("TEXT", "hold a statement of SQL")
+    client = Client(
+        args.url,
+        token=runtime.token,
+        timeout_s=args.timeout,
+        wait_s=args.timeout,
+        sleep=runtime.sleep,
+    )
+    if args.explain or explains(text):
+        price = client.price(text)
+        _show_price(runtime.console, price, as_json=args.json)
+        return ExitCode.OK
+    with runtime.console.progress("Waiting for the answer"):
+        table = client.sql(text)
+    _show_table(runtime.console, table, as_json=args.json)
+    return ExitCode.OK
+
+
+def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
+    if as_json:
+        rows = [{k: _finite(v) for k, v in record.items()} for record in table.records()]
+        console.json(
+            {
+                "rows": rows,
+                "confidence": table.confidence,
+                "simultaneous": table.simultaneous,
+                "epsilon_charged": table.cost.charged,
+                "epsilon_remaining": table.cost.remaining,
+            }
+        )
+        return
+    header = [*table.groups]
+    for column in table.columns:
+        header += [column, "low", "high"]
+    console.table(header, [list(row) for row in table.texts()])
+    console.line()
+    for note in table.notes():
+        console.line(note)
+
+
+def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
+    if as_json:
+        console.json({"price": price.price, "remaining": price.remaining, "kind": price.kind})
+        return
+    fits = "" if price.affordable else ", more than remains"
+    console.line(f"price: {epsilon_text(price.price)} epsilon{fits}")
+    console.line(f"remaining: {epsilon_text(price.remaining)} epsilon")
+    known = [str(interval) for interval in price.free if interval is not None]
+    shown = "; ".join(known[:6]) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
+    console.line(f"known for nothing: {shown or 'nothing yet'}")
+
+
+def _finite(value: Any) -> Any:
+    """The value, or None for what JSON cannot say: no estimate, no end."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,134 @@
+"""`qserver workload`: ask many questions as one, or show what that would cost."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from qserver.commands.conditions import read_json
+from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
+from qserver.commands.questions import SOURCES, add_server_options, ask, number, own_text
+from qserver.commands.runtime import ExitCode, Runtime
+from qserver.errors import ConfigError
+
+_NAME = "FILE|JSON"
+_TEXT = """\
+Ask many questions as one: planned, paid and measured together, all of them or none. The questions
+are a JSON list such as [{"query": {"where": {"sex": "Female"}}}, ...]; each may have a `length` and
+a `confidence` of its own.
+"""
+_REQUIREMENTS = ("length", "confidence")
+
+
+def register(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    """Add `workload` to the command line."""
+    parser = commands.add_parser("workload", help="ask many questions as one", description=_TEXT)
+    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument(
+        "questions", metavar=_NAME, help="the questions, or a file with them; - reads them"
+    )
+    parser.add_argument(
+        "--length", type=number, metavar="L", help="longest interval where a question has none"
+    )
+    parser.add_argument(
+        "--confidence", type=number, metavar="C", help="where a question has none; default: 0.95"
+    )
+    parser.add_argument(
+        "--simultaneous", action="store_true", help="let all intervals hold at once at --confidence"
+    )
+    parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
+    add_server_options(parser, runtime)
+    parser.set_defaults(run=run_workload)
+
+
+def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Ask, or show the price."""
+    document = _document(args)
+    if args.explain:
+        client = runtime.http_client(args.url, timeout_s=args.timeout)
+        route = ("v1", "datasets", args.dataset, "workload", "explain")
+        reply = client.post(*route, document=document)
+    else:
+        reply = ask(args, runtime, "workload", document=document)
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+    elif args.explain:
+        _show_price(runtime.console, reply.document)
+    else:
+        _show_answers(runtime.console, reply.document)
+    return ExitCode.OK
+
+
+def _document(args: argparse.Namespace) -> dict[str, Any]:
+    """The workload as the server takes it; options win over what the JSON says for all."""
+    given = read_json(args.questions, stdin=sys.stdin, name=_NAME)
+    if isinstance(given, list):
+        given = {"questions": given}
+    if not isinstance(given, dict) or not isinstance(given.get("questions"), list):
+        raise ConfigError(_NAME, "be a list of questions, or an object with `questions`")
+    document: dict[str, Any] = {
+        "confidence": 0.95,
+        **_with_numbers(given),
+        "questions": [_with_numbers(q) if isinstance(q, dict) else q for q in given["questions"]],
+    }
+    for name in _REQUIREMENTS:
+        if getattr(args, name) is not None:
+            document[name] = getattr(args, name)
+    if args.simultaneous:
+        document["simultaneous"] = True
+    return document
+
+
+def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Decimals are texts in what was read; the server takes numbers here."""
+    found = dict(given)
+    for name in _REQUIREMENTS:
+        if isinstance(found.get(name), str):
+            try:
+                found[name] = number(found[name])
+            except ValueError as exc:
+                raise ConfigError(name, "be a number", found[name]) from exc
+    return found
+
+
+def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
+    rows = []
+    for i, one in enumerate(answer["answers"]):
+        low, high = one["interval"]
+        text = interval_text(estimate=one["estimate"], low=low, high=high)
+        source = SOURCES.get(one["source"], one["source"])
+        percent = percent_text(one["confidence"])
+        rows.append((str(i + 1), text.low, text.high, text.estimate, percent, source))
+    console.table(("question", "low", "high", "estimate", "percent", "source"), rows)
+    together = answer["simultaneous"]
+    if together is not None:
+        percent = percent_text(_rounded_down(together["confidence"]))
+        console.line(f"all at once with {percent} percent confidence ({together['method']})")
+    console.line(f"cost: {epsilon_text(answer['epsilon_charged'])} epsilon")
+    console.line(f"remaining: {epsilon_text(answer['epsilon_remaining'])} epsilon")
+
+
+def _rounded_down(probability: float) -> float:
+    """A certified confidence to four decimals, or as it is where that would hide it."""
+    rounded = math.floor(probability * 1e4) / 1e4
+    return rounded if rounded > 0.0 and probability < 0.999 else probability
+
+
+def _show_price(console: Console, explanation: Mapping[str, Any]) -> None:
+    fits = "" if explanation["affordable"] else ", more than remains"
+    console.line(f"price: {epsilon_text(explanation['price'])} epsilon{fits}")
+    if explanation["price_apart"] is not None:
+        console.line(f"one by one: {epsilon_text(explanation['price_apart'])} epsilon")
+    console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
+    own = explanation.get("own")
+    if own is not None:
+        console.line(own_text(own))
+    points = [p for p in explanation["curve"] if p[1] is not None]
+    if points:
+        console.line()
+        console.table(("lengths times", "price"), [(f"{f:g}", epsilon_text(p)) for f, p in points])

@@ -1,0 +1,115 @@
+"""What is to be done with what is asked: answer it from history, refuse it, or spend.
+
+The same for the online side and for the worker, each on its own replica.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qserver.answer import AnyAnswer
+from qserver.answering import answer_from, exact_answer, offer, refusal
+from qserver.asked import AnyAsked, ModelAsked, Question, Workload
+from qserver.errors import MeasurementError
+from qserver.history import Estimator
+from qserver.modelling.purchase import learnt, plan_model
+from qserver.planning.planner import Plan
+from qserver.planning.workload import WorkloadPlan
+from qserver.primitive import primitive
+from qserver.replica import Replica
+from qserver.workload_answers import Cost, answer_workload, offers, planned_questions
+
+
+@dataclass(frozen=True)
+class Free:
+    """An answer for nothing, and weights to be kept, or it might not stay free."""
+
+    answer: AnyAnswer
+    estimators: tuple[Estimator, ...] = ()
+
+
+def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
+    """The answer that history gives, or the plan to be carried out, which can be paid.
+
+    Raises:
+        BudgetExhaustedError: the price exceeds what remains. Its `free`, and that of the next, is
+            what is available for nothing: of a workload per question.
+        DisclosureGuardError: a cell would be known better than the owner allows.
+        CapacityError: a requirement is finer than the lattice.
+        NetworkError: a model's specification is wrong, or history does not suffice for it.
+    """
+    if isinstance(asked, ModelAsked):
+        return _decide_model(replica, asked)
+    if isinstance(asked, Workload):
+        return _decide_workload(replica, asked)
+    return _decide_question(replica, asked)
+
+
+def free_answer(replica: Replica, workload: Workload) -> Free | None:
+    """The answer of a workload that history gives, else None: without a plan to spend."""
+    questions = planned_questions(workload)
+    plan = replica.free_workload(questions, simultaneous=workload.simultaneous)
+    return None if plan is None else _free_workload(replica, workload, plan)
+
+
+def _decide_model(replica: Replica, asked: ModelAsked) -> Free | Plan:
+    plan = plan_model(replica, asked)
+    if plan is None:
+        remaining = replica.present.remaining_nano
+        return Free(learnt(replica, asked, charged_nano=0, remaining_nano=remaining))
+    refused = refusal(plan, replica=replica)
+    if refused is None:
+        return plan
+    raise refused
+
+
+def _decide_question(replica: Replica, question: Question) -> Free | Plan:
+    row, requirement = primitive(question.query), question.requirement
+    remaining, version = replica.present.remaining_nano, replica.n_events
+    if row.is_zero:
+        return Free(exact_answer(requirement, remaining_nano=remaining, version=version))
+    plan = replica.plan(row, requirement)
+    if plan.kind != "free":
+        refused = refusal(plan, replica=replica)
+        if refused is None:
+            return plan
+        refused.free = offer(row, plan, requirement)
+        raise refused
+    estimate = plan.estimate
+    if estimate is None:
+        raise MeasurementError
+    answer = answer_from(
+        row,
+        requirement,
+        estimate,
+        source="history",
+        charged_nano=0,
+        remaining_nano=remaining,
+        version=version,
+    )
+    kept = (estimate.estimator(row.key),) if estimate.needs_storing else ()
+    return Free(answer, kept)
+
+
+def _decide_workload(replica: Replica, workload: Workload) -> Free | Plan:
+    questions = planned_questions(workload)
+    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous)
+    if plan.kind in ("free", "exact"):
+        return _free_workload(replica, workload, plan)
+    refused = refusal(plan, replica=replica)
+    if refused is None:
+        return plan
+    refused.free = offers(replica.engine, workload)
+    raise refused
+
+
+def _free_workload(replica: Replica, workload: Workload, plan: WorkloadPlan) -> Free:
+    found = answer_workload(
+        replica.engine,
+        workload,
+        estimators=plan.estimators,
+        together=plan.simultaneous,
+        cost=Cost(0, replica.present.remaining_nano, {}),
+        version=replica.n_events,
+    )
+    return Free(found.answer, found.estimators)

@@ -1,0 +1,168 @@
+"""What an answer would cost and how it would be found; spends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from qserver.answer import (
+    CurvePoint,
+    Explanation,
+    FactorPoint,
+    PlanRow,
+    PlanTable,
+    WorkloadExplanation,
+)
+from qserver.answering import offer, refusal
+from qserver.asked import Question, Workload
+from qserver.charge import AnyCharge
+from qserver.errors import CapacityError
+from qserver.plan import PlannedRow, PlannedTable
+from qserver.planning.planner import Plan
+from qserver.planning.purchase import Purchase
+from qserver.planning.question import Question as PlannedQuestion
+from qserver.primitive import Primitive, primitive
+from qserver.replica import Replica
+from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.workload_answers import asked_of, offers, planned_questions
+
+E = TypeVar("E")
+
+# Lengths of the price curve, as parts of the asked length.
+_CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
+_WORKLOAD_CURVE = (0.5, 1.0, 2.0)
+CURVE_S = 1.5
+"""Longest time to plan a workload that other lengths are priced for, too."""
+APART_S = 3.0
+"""Longest time to price a workload's questions one by one."""
+
+
+@dataclass(frozen=True)
+class Explained(Generic[E]):
+    """An explanation, and what the plan would charge; whose allowance that meets is not known."""
+
+    explanation: E
+    charges: list[AnyCharge]
+
+
+def explain_question(replica: Replica, question: Question) -> Explained[Explanation]:
+    """Plan, price, what is available for nothing, and a price curve of one question."""
+    row, requirement = primitive(question.query), question.requirement
+    plan = replica.plan(row, requirement)
+    explanation = Explanation(
+        kind=plan.kind,
+        price_nano=replica.price_nano(plan),
+        remaining_nano=replica.present.remaining_nano,
+        affordable=refusal(plan, replica=replica) is None,
+        rows=tuple(map(_plan_row, plan.rows)),
+        tables=tuple(map(_plan_table, plan.tables)),
+        free=offer(row, plan, requirement),
+        curve=tuple(_curve_point(replica, row, requirement, factor) for factor in _CURVE),
+        sensitivity=float(row.sensitivity),
+        sensitivity_exact=row.exact,
+        version=replica.present.n_shown,
+    )
+    return Explained(explanation, _charges(plan))
+
+
+def explain_workload(
+    replica: Replica, workload: Workload, *, clock: Callable[[], float]
+) -> Explained[WorkloadExplanation]:
+    """Plan, price, price apart, what is available for nothing, and a price curve of a workload.
+
+    Args:
+        clock: seconds that only go forward.
+    """
+    begun, questions = clock(), planned_questions(workload)
+    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous)
+    price = replica.price_nano(plan)
+    # Other lengths take about as long.
+    factors = _WORKLOAD_CURVE if clock() <= begun + CURVE_S else (1.0,)
+    curve = [
+        FactorPoint(f, price if f == 1.0 else _workload_price(replica, workload, questions, f))
+        for f in factors
+    ]
+    explanation = WorkloadExplanation(
+        kind=plan.kind,
+        price_nano=price,
+        price_apart_nano=_price_apart(replica, workload, clock),
+        remaining_nano=replica.present.remaining_nano,
+        affordable=refusal(plan, replica=replica) is None,
+        rows=tuple(map(_plan_row, plan.rows)),
+        tables=tuple(map(_plan_table, plan.tables)),
+        free=offers(replica.engine, workload),
+        curve=tuple(curve),
+        simultaneous=plan.simultaneous,
+        version=replica.present.n_shown,
+    )
+    return Explained(explanation, _charges(plan))
+
+
+def _charges(plan: Plan) -> list[AnyCharge]:
+    return Purchase(plan.rows, plan.tables).charges
+
+
+def _price_apart(replica: Replica, workload: Workload, clock: Callable[[], float]) -> int | None:
+    """What the questions cost one by one, each on the present state; None if that takes long.
+
+    Of a simultaneous workload each as sure as the union bound asks for. After half of the time
+    the others are priced by rows alone.
+    """
+    half, total = clock() + 0.5 * APART_S, 0
+    for asked in asked_of(workload):
+        left = half - clock()
+        if left < -0.5 * APART_S:
+            return None
+        plan = replica.plan(asked.question.query, asked.requirement, within_s=max(0.0, left))
+        total += replica.price_nano(plan)
+    return total
+
+
+def _workload_price(
+    replica: Replica, workload: Workload, questions: Sequence[PlannedQuestion], factor: float
+) -> int | None:
+    """The price with all lengths times a factor; None where that is out of reach."""
+    scaled = [PlannedQuestion(q.query, _scaled(q.requirement, factor)) for q in questions]
+    try:
+        plan = replica.plan_workload(scaled, simultaneous=workload.simultaneous)
+    except CapacityError:
+        return None
+    return replica.price_nano(plan)
+
+
+def _scaled(requirement: Requirement, factor: float) -> Requirement:
+    length = min(max(requirement.length * factor, MIN_LENGTH), MAX_LENGTH)
+    return Requirement(length, requirement.confidence)
+
+
+def _curve_point(
+    replica: Replica, row: Primitive, requirement: Requirement, factor: float
+) -> CurvePoint:
+    scaled = _scaled(requirement, factor)
+    try:
+        plan = replica.plan(row, scaled)
+    except CapacityError:
+        return CurvePoint(scaled.length, None)
+    return CurvePoint(scaled.length, replica.price_nano(plan))
+
+
+def _plan_row(row: PlannedRow) -> PlanRow:
+    return PlanRow(
+        terms=row.row.to_document(),
+        alpha_nano=row.alpha_nano,
+        key=row.key,
+        refines=row.refines,
+        charge_nano=row.charge_nano,
+    )
+
+
+def _plan_table(table: PlannedTable) -> PlanTable:
+    return PlanTable(
+        axes=table.partition.to_document(),
+        n_cells=table.partition.n_cells,
+        alpha_nano=table.alpha_nano,
+        key=table.key,
+        refines=table.refines,
+        charge_nano=table.charge_nano,
+    )

@@ -1,0 +1,88 @@
+"""The exporter: a process of its own that gives Prometheus what the HTTP processes counted.
+
+It listens on this machine only. It shows counts of requests and public facts of the store: budgets,
+queues, workers. Nothing in it is finer than the publication slot, and no label is a client's text.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from qserver.config import LOOPBACK, Settings
+from qserver.errors import QServerError
+from qserver.storage.connection import connect
+from qserver.storage.durability import check_durable
+from qserver.storage.gauges import PopulationGauges, read_gauges
+
+_NANO = 1e9
+# Name, help, value.
+_GAUGES: tuple[tuple[str, str, Callable[[PopulationGauges], float]], ...] = (
+    ("budget_limit_epsilon", "The population's limit.", lambda g: g.limit_nano / _NANO),
+    ("budget_spent_epsilon", "What is spent of it.", lambda g: g.spent_nano / _NANO),
+    ("ledger_version", "Number of the last charge.", lambda g: g.n_charged),
+    ("queue_jobs", "Questions that wait or are being worked.", lambda g: g.n_queued),
+    ("reservations_open", "Charges whose answer is still to come.", lambda g: g.n_open),
+    ("reservations_burnt", "Charges without an answer, for ever.", lambda g: g.n_burnt),
+    ("worker_alive", "Whether a worker lives.", lambda g: g.worker_alive),
+)
+
+
+class StoreCollector(Collector):
+    """The store's gauges, read anew for each scrape; only `qserver_store_ready` if it is away."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of now."""
+        try:
+            client = connect(self._settings.redis_url, role="metrics")
+            try:
+                check_durable(client, allow_volatile=self._settings.allow_volatile)
+                found, is_ready = read_gauges(client), 1
+            finally:
+                client.close()
+        except QServerError:
+            found, is_ready = [], 0
+        text = "Whether the store answers and keeps what it acknowledges."
+        yield GaugeMetricFamily("qserver_store_ready", text, value=is_ready)
+        for name, text, value_of in _GAUGES:
+            family = GaugeMetricFamily(f"qserver_{name}", text, labels=["population"])
+            for gauges in found:
+                family.add_metric([gauges.population], float(value_of(gauges)))
+            yield family
+
+
+def metrics_registry(settings: Settings, folder: Path) -> CollectorRegistry:
+    """All metrics: the store's, and the sums of what the HTTP processes counted in `folder`."""
+    registry = CollectorRegistry()
+    registry.register(StoreCollector(settings))
+    MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
+    return registry
+
+
+def serve_metrics(
+    settings: Settings, folder: Path, *, stop: threading.Event, announce: Callable[[str], None]
+) -> None:
+    """Answer scrapes on this machine until `stop` is set.
+
+    Args:
+        announce: gets the address once it answers.
+    """
+    port = settings.metrics_port
+    registry = metrics_registry(settings, folder)
+    server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
+    try:
+        announce(f"http://{LOOPBACK}:{port}/metrics")
+        stop.wait()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

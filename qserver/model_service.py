@@ -1,0 +1,188 @@
+"""The use cases of models: learn, list, ask, sample, export."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from qserver.answer import JobStatus, ModelAnswer
+from qserver.asked import ModelAsked
+from qserver.asking import Asking, Idempotency
+from qserver.errors import CapacityError
+from qserver.modelling.growing_kind import GrowingKind
+from qserver.modelling.kind import Answered, Model
+from qserver.modelling.registry import kind_of
+from qserver.open_datasets import OpenDatasets
+from qserver.query import LinearQuery
+from qserver.storage.model_records import ModelRecord
+from qserver.storage.records import DatasetMeta
+from qserver.storage.store import Store
+
+_MOST_KEPT = 8
+MAX_MODELS = 1000
+"""Most models of a snapshot: they are kept for as long as it is there."""
+
+
+@dataclass(frozen=True)
+class ModelStatus:
+    """A model's public face.
+
+    Args:
+        specification: plain JSON.
+        facts: of the model itself, or None where it was not made for this.
+    """
+
+    learnt: ModelAnswer
+    specification: dict[str, Any]
+    facts: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A model that was made from history; hold the lock while using it."""
+
+    record: ModelRecord
+    model: Model
+    lock: threading.Lock
+
+
+class ModelService:
+    """Models of one process; thread-safe. Those last used are kept; all follow from history."""
+
+    def __init__(self, store: Store, datasets: OpenDatasets, asking: Asking) -> None:
+        self._store = store
+        self._datasets = datasets
+        self._asking = asking
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], Made] = OrderedDict()
+
+    def learn(
+        self,
+        name: str,
+        kind: str,
+        document: Mapping[str, Any],
+        epsilon_nano: int,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+        by: str = "",
+    ) -> ModelAnswer | JobStatus:
+        """The model, or after `wait_s` seconds the job that learns it.
+
+        Raises:
+            InputError: the document does not fit the kind or the dataset.
+            BudgetExhaustedError, NoWorkerError, ...: as `Service.ask`.
+        """
+        meta = self._meta(name)
+        domain = meta.domain
+        if self._store.models.count(meta) >= MAX_MODELS:
+            raise CapacityError(f"A dataset keeps at most {MAX_MODELS:,} models.")
+        specification = kind_of(kind).read(document, domain)
+        if epsilon_nano == 0:
+            self._check_enough(name, kind, specification)
+        asked = ModelAsked(kind, domain.sizes, specification, epsilon_nano)
+        found = self._asking.ask(name, asked, wait_s=wait_s, idempotency=idempotency, by=by)
+        return cast("ModelAnswer | JobStatus", found)
+
+    def all(self, name: str) -> list[ModelStatus]:
+        """The models of a dataset's present snapshot; NotFoundError."""
+        return [_status(record) for record in self._store.models.all(self._meta(name))]
+
+    def one(self, name: str, number: str) -> ModelStatus:
+        """One model with its facts; NotFoundError."""
+        made = self._made(name, number)
+        with made.lock:
+            return _status(made.record, made.model.describe())
+
+    def learnt(self, name: str, number: str) -> ModelAnswer:
+        """What was told when the model was learnt; NotFoundError."""
+        return self._store.models.one(self._meta(name), number).answer
+
+    def ask(self, name: str, number: str, question: Mapping[str, Any]) -> Answered:
+        """A model's answer to a question in its kind's own terms.
+
+        Raises:
+            NotFoundError, InputError, CapacityError.
+        """
+        made = self._made(name, number)
+        with made.lock:
+            return made.model.ask(question)
+
+    def count(self, name: str, number: str, query: LinearQuery) -> float:
+        """What a model expects of a linear query. Raises as `ask` does."""
+        made = self._made(name, number)
+        with made.lock:
+            return made.model.count(query)
+
+    def columns(self, name: str, number: str) -> tuple[str, ...]:
+        """Names of a synthetic record's attributes; NotFoundError."""
+        return self._made(name, number).model.columns()
+
+    def records(
+        self, name: str, number: str, n: int, *, seed: int | None
+    ) -> Iterator[tuple[str, ...]]:
+        """Synthetic records of a model; the same for the same seed. NotFoundError."""
+        return self._made(name, number).model.records(n, np.random.default_rng(seed))
+
+    def export(self, name: str, number: str) -> str:
+        """A model as text in a format of its field; NotFoundError."""
+        return self._made(name, number).model.export()
+
+    def _check_enough(self, name: str, kind: str, specification: str) -> None:
+        """Return if history alone gives the model; InputError otherwise."""
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            measurements = tuple(opened.replica.measurements)
+        kind_of(kind).used(specification, opened.meta.domain, measurements)
+
+    def _meta(self, name: str) -> DatasetMeta:
+        # Read anew where the dataset was replaced.
+        self._datasets.stamp(name)
+        return self._datasets.meta(name)
+
+    def _made(self, name: str, number: str) -> Made:
+        meta = self._meta(name)
+        key = (meta.snapshot, number)
+        with self._lock:
+            found = self._kept.get(key)
+        if found is None:
+            record = self._store.models.one(meta, number)
+            found = Made(record, self._build(meta, record), threading.Lock())
+        with self._lock:
+            self._kept[key] = found
+            self._kept.move_to_end(key)
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _build(self, meta: DatasetMeta, record: ModelRecord) -> Model:
+        history = self._store.models.history(meta, record.answer.version)
+        kind, specification = kind_of(record.asked.kind), record.asked.specification
+        earlier = self._earlier(meta, record) if isinstance(kind, GrowingKind) else None
+        if earlier is None or not isinstance(kind, GrowingKind):
+            return kind.build(specification, meta.domain, history)
+        return kind.rebuild(specification, meta.domain, history, earlier=earlier)
+
+    def _earlier(self, meta: DatasetMeta, record: ModelRecord) -> Model | None:
+        """The kept model of the same specification that stands on the longest history."""
+        asked = record.asked
+        with self._lock:
+            same = [
+                made
+                for (snapshot, _), made in self._kept.items()
+                if snapshot == meta.snapshot
+                and made.record.asked.kind == asked.kind
+                and made.record.asked.specification == asked.specification
+            ]
+        found = max(same, key=lambda made: made.record.answer.version, default=None)
+        return None if found is None else found.model
+
+
+def _status(record: ModelRecord, facts: dict[str, Any] | None = None) -> ModelStatus:
+    return ModelStatus(record.answer, json.loads(record.asked.specification), facts)

@@ -1,0 +1,29 @@
+"""Kinds whose models can go on from an earlier one when history has grown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from qserver.domain import Domain
+from qserver.history import AnyMeasurement
+from qserver.modelling.kind import Model
+
+
+@runtime_checkable
+class GrowingKind(Protocol):
+    """A kind that is made faster from an earlier model than from nothing."""
+
+    def rebuild(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        earlier: Model,
+    ) -> Model:
+        """The model that `build` makes, but for the precision that the kind states.
+
+        Args:
+            earlier: a model of the same specification and kind on another version.
+        """

@@ -1,0 +1,50 @@
+"""Marginals of the domain among the history's tables, and as partitions to be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.history import AnyMeasurement, TableMeasurement
+from qserver.product_partition import ProductPartition, product_partition
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """A released table that tells apart every value of its attributes.
+
+    Args:
+        id: of the measurement.
+        axes: positions of its attributes in the domain, ascending.
+        scale: Laplace scale of a cell's noise, in records.
+        values: the released counts, one axis per attribute.
+    """
+
+    id: int
+    axes: tuple[int, ...]
+    scale: float
+    values: NDArray[np.float64]
+
+
+def marginal_partition(sizes: Sequence[int], axes: Sequence[int]) -> ProductPartition:
+    """The partition into every value of the attributes at `axes`.
+
+    Raises:
+        QueryError: it has more cells than a table may have.
+    """
+    return product_partition(tuple(sizes), {a: range(sizes[a]) for a in axes})
+
+
+def marginals(measurements: Sequence[AnyMeasurement]) -> tuple[Marginal, ...]:
+    """The marginals among what was measured, by id; coarser tables are left out."""
+    found = []
+    for one in measurements:
+        if isinstance(one, TableMeasurement):
+            parts = one.partition
+            if all(a.n == parts.sizes[a.axis] for a in parts.axes):
+                axes = tuple(a.axis for a in parts.axes)
+                found.append(Marginal(one.id, axes, one.scale, one.values))
+    return tuple(found)

@@ -1,0 +1,359 @@
+"""Marginal-based estimation as a kind of model: all tables of history, and rows inside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import prod
+from typing import Any, get_args
+
+import numpy as np
+
+from qserver.domain import Domain
+from qserver.errors import CapacityError, InputError
+from qserver.history import AnyMeasurement, TableMeasurement
+from qserver.modelling.kind import Answered, Document, Model, WantedTable
+from qserver.modelling.reduced_history import ReducedHistory, reduced_history
+from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, estimate
+from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
+from qserver.models.marginals.model import Distribution
+from qserver.models.marginals.observations import Likelihood
+from qserver.models.marginals.selection import best_choice
+from qserver.models.marginals.tractable import tractable
+from qserver.product_partition import MAX_TABLE_CELLS
+from qserver.query import LinearQuery
+
+MAX_MARGINALS = 256
+MAX_ANSWER_CELLS = 100_000
+_JOINED_CELLS = 1 << 12
+_MOST_JOINED = 300
+_ROWS_AT_ONCE = 10_000
+_PRECISION = 1e-3
+# A request waits for the model: some two seconds at most.
+_AUTO_CELLS = 1 << 14
+_SELECTIONS = ("best", "listed")
+_FIELDS = {"marginals", "selection", "oracle", "likelihood"}
+
+
+class MarginalsKind:
+    """Models of everything that history tells of marginals; see ModelKind."""
+
+    def read(self, document: Document, domain: Domain) -> str:
+        """The specification: marginals to buy, and how the model is estimated.
+
+        Args:
+            document: `marginals` (lists of attributes, wanted beside what history has),
+                `selection` (`best`: measure what serves them best; `listed`: measure them, evenly),
+                `oracle` (`auto`, `exact`, `saturated`, `factor`) and `likelihood` (`squares`,
+                `laplace`); all may be left out.
+        """
+        unknown = sorted(set(document) - _FIELDS)
+        if unknown:
+            raise InputError(unknown[0], "be left out: it is not of this kind of model")
+        plain = {
+            "marginals": [list(s) for s in _scopes(document.get("marginals", []), domain)],
+            "selection": _choice(document, "selection", _SELECTIONS),
+            "oracle": _choice(document, "oracle", get_args(Oracle)),
+            "likelihood": _choice(document, "likelihood", get_args(Likelihood)),
+        }
+        return json.dumps(plain)
+
+    def wanted(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        epsilon: float,
+    ) -> tuple[WantedTable, ...]:
+        """Tables that serve the wanted marginals best beside those that history has."""
+        plain = json.loads(specification)
+        scopes = [tuple(s) for s in plain["marginals"]]
+        if not scopes:
+            raise InputError("marginals", "name what to buy where `epsilon` is above 0")
+        if plain["selection"] == "listed":
+            return tuple(WantedTable(s, epsilon / len(scopes), is_more=True) for s in scopes)
+        known = {s: a / epsilon for s, a in _measured(domain.sizes, measurements).items()}
+        offered = _candidates(domain.sizes, scopes)
+        choice = best_choice(domain.sizes, scopes, candidates=offered, known=known)
+        return tuple(
+            WantedTable(s, epsilon * float(share), is_more=True)
+            for s, share in zip(choice.scopes, choice.shares, strict=True)
+        )
+
+    def used(
+        self,
+        specification: str,  # noqa: ARG002
+        domain: Domain,  # noqa: ARG002
+        measurements: Sequence[AnyMeasurement],
+    ) -> tuple[int, ...]:
+        """Ids of all tables and rows that take part."""
+        return reduced_history(measurements).ids
+
+    def build(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+    ) -> LearntMarginals:
+        """The model from all tables and from the rows inside them."""
+        return self._built(specification, domain, measurements, None)
+
+    def rebuild(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        earlier: Model,
+    ) -> LearntMarginals:
+        """The same model found faster, its loss as near the least one: see GrowingKind."""
+        if not isinstance(earlier, LearntMarginals):
+            raise InputError("earlier", "be a model of this kind")
+        return self._built(specification, domain, measurements, earlier)
+
+    def _built(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        earlier: LearntMarginals | None,
+    ) -> LearntMarginals:
+        plain = json.loads(specification)
+        reduced = reduced_history(measurements)
+        goes_on = earlier is not None and _same_classes(earlier.reduced, reduced)
+        found = estimate(
+            reduced.sizes,
+            reduced.measurements,
+            oracle=plain["oracle"],
+            likelihood=plain["likelihood"],
+            total=reduced.total,
+            precision=_PRECISION,
+            max_cells=_AUTO_CELLS if plain["oracle"] == "auto" else AUTO_CELLS,
+            warm=earlier.estimate.warm if earlier is not None and goes_on else None,
+        )
+        return LearntMarginals(domain, reduced, found)
+
+
+class LearntMarginals:
+    """A model made from history, on the classes of values that history tells apart; see Model.
+
+    Within a class all values are taken as equally likely.
+    """
+
+    def __init__(self, domain: Domain, reduced: ReducedHistory, found: Estimate) -> None:
+        self.reduced, self.estimate = reduced, found
+        self._domain = domain
+        self._place = {axis: i for i, axis in enumerate(reduced.axes)}
+        self._counts = [np.bincount(c).astype(np.float64) for c in reduced.classes]
+        self._drawn_from: Distribution | None = None
+
+    def ask(self, question: Document) -> Answered:
+        """`{"marginal": [names], "given": {name: label}}`: probabilities, all in one table."""
+        if question.get("marginal") is None:
+            raise InputError("marginal", "be given, or else `count`")
+        axes = _axes(question["marginal"], self._domain, "marginal")
+        given = _values(question.get("given", {}), self._domain)
+        if set(axes) & set(given):
+            raise InputError("given", "be about other attributes than `marginal`")
+        attributes = [self._domain.attributes[a] for a in axes]
+        if prod(a.size for a in attributes) > MAX_ANSWER_CELLS:
+            raise CapacityError(f"The answer would have more than {MAX_ANSWER_CELLS:,} cells.")
+        scope = tuple(sorted(self._placed(a) for a in (*axes, *given)))
+        found = self.estimate.distribution.marginal(scope)
+        shown = self._at_values(found, scope, axes, given)
+        total = float(shown.sum())
+        if total <= 0:
+            raise InputError("given", "have a probability above zero in the model")
+        return Answered(
+            {
+                "variables": [a.name for a in attributes],
+                "labels": [list(a.value_names) for a in attributes],
+                "probabilities": (shown / total).tolist(),
+                "n_records": self.estimate.total,
+                "is_held": self.estimate.distribution.holds(scope),
+            }
+        )
+
+    def _at_values(
+        self, found: FloatArray, scope: Scope, axes: Sequence[int], given: Mapping[int, int]
+    ) -> FloatArray:
+        """A table over classes at the given values, its other axes spread over all values."""
+        domain_axes = [self.reduced.axes[i] for i in scope]
+        for k in reversed(range(len(scope))):
+            i, axis = scope[k], domain_axes[k]
+            classes = self.reduced.classes[i]
+            if axis in given:
+                found = np.take(found, classes[given[axis]], axis=k)
+                continue
+            shares = 1.0 / self._counts[i][classes]
+            after = (1,) * (found.ndim - 1 - k)
+            found = np.take(found, classes, axis=k) * shares.reshape(-1, *after)
+        kept = [a for a in domain_axes if a not in given]
+        return np.asarray(np.transpose(found, [kept.index(a) for a in axes]))
+
+    def count(self, query: LinearQuery) -> float:
+        """The total times the expectation of the query's weights."""
+        total = 0.0
+        for term in query.terms:
+            weights = {}
+            for axis, w in term.by_axis.items():
+                i = self._placed(axis)
+                weights[i] = np.bincount(self.reduced.classes[i], w.dense) / self._counts[i]
+            mean = self.estimate.distribution.expectation(weights)
+            total += float(term.coefficient) * mean
+        return self.estimate.total * total
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the attributes that some table tells of."""
+        return tuple(self._domain.names[a] for a in self.reduced.axes)
+
+    def records(self, n: int, generator: np.random.Generator) -> Iterator[tuple[str, ...]]:
+        """Synthetic records, some thousands at a time."""
+        if self._drawn_from is None:
+            self._drawn_from = tractable(self.estimate)
+        names = [
+            np.array(self._domain.attributes[a].value_names, dtype=object)
+            for a in self.reduced.axes
+        ]
+        for start in range(0, n, _ROWS_AT_ONCE):
+            drawn = self._drawn_from.draw(min(_ROWS_AT_ONCE, n - start), generator)
+            columns = [
+                name[_values_of(c, drawn[:, i], generator)]
+                for i, (name, c) in enumerate(zip(names, self.reduced.classes, strict=True))
+            ]
+            yield from zip(*columns, strict=True)
+
+    def export(self) -> str:
+        """Every table of the model as JSON: attributes, the values of each class, counts."""
+        layout, total = self.estimate.layout, self.estimate.total
+        names = self.columns()
+        plain = {
+            "total": total,
+            "classes": {
+                name: [list(x) for x in _members(self._domain.attributes[a].value_names, c)]
+                for name, a, c in zip(names, self.reduced.axes, self.reduced.classes, strict=True)
+            },
+            "tables": [
+                {
+                    "attributes": [names[i] for i in scope],
+                    "counts": (total * layout.table(self.estimate.tables, k)).tolist(),
+                }
+                for k, scope in enumerate(layout.scopes)
+            ],
+        }
+        return json.dumps(plain)
+
+    def describe(self) -> dict[str, Any]:
+        """How the model was found and how near its optimum it is; no statement of its error."""
+        fit, names = self.estimate.fit, self.columns()
+        return {
+            "variables": list(names),
+            "tables": [[names[i] for i in s] for s in self.estimate.layout.scopes],
+            "n_records": self.estimate.total,
+            "n_left_out": self.reduced.n_left_out,
+            "oracle": fit.oracle,
+            "method": fit.method,
+            "likelihood": fit.likelihood,
+            "exact_cells": str(fit.exact_cells),
+            "loss": fit.loss,
+            "noise_loss": fit.noise_loss,
+            "gap": fit.gap,
+            "inconsistency": fit.inconsistency,
+            "steps": fit.steps,
+        }
+
+    def _placed(self, axis: int) -> int:
+        if axis not in self._place:
+            name = self._domain.names[axis]
+            raise InputError("attribute", "be one that history has a table of", name)
+        return self._place[axis]
+
+
+def _choice(document: Document, field: str, choices: Sequence[str]) -> str:
+    value = document.get(field, choices[0])
+    if value not in choices:
+        raise InputError(field, "be one of " + ", ".join(f"`{c}`" for c in choices), value)
+    return str(value)
+
+
+def _scopes(found: object, domain: Domain) -> list[Scope]:
+    if not isinstance(found, list) or len(found) > MAX_MARGINALS:
+        raise InputError("marginals", f"be a list of at most {MAX_MARGINALS} lists of attributes")
+    scopes = [tuple(sorted(_axes(names, domain, "marginals"))) for names in found]
+    for scope in scopes:
+        cells = prod(domain.sizes[a] for a in scope)
+        if cells > MAX_TABLE_CELLS:
+            raise InputError("marginals", f"have at most {MAX_TABLE_CELLS:,} cells each", cells)
+    return list(dict.fromkeys(scopes))
+
+
+def _axes(names: object, domain: Domain, field: str) -> list[int]:
+    """Positions of distinct attributes, in the order named."""
+    if not isinstance(names, list) or not names:
+        raise InputError(field, "be lists of one or more attributes")
+    axes = [domain.axis(name) if isinstance(name, str) else None for name in names]
+    found = [a for a in axes if a is not None]
+    if len(found) < len(names) or len(set(found)) < len(names):
+        raise InputError(field, "name attributes of the dataset, each once")
+    return found
+
+
+def _values(given: object, domain: Domain) -> dict[int, int]:
+    """Per attribute named, its value's place."""
+    if not isinstance(given, Mapping):
+        raise InputError("given", "be an object of a label per attribute")
+    found = {}
+    for name, label in given.items():
+        axis = domain.axis(str(name))
+        value = domain.attributes[axis].index_of_name(str(label)) if axis is not None else None
+        if axis is None or value is None:
+            raise InputError("given", "name attributes of the dataset and their labels", name)
+        found[axis] = value
+    return found
+
+
+def _measured(
+    sizes: Sequence[int], measurements: Sequence[AnyMeasurement]
+) -> Mapping[Scope, float]:
+    """1 / b of the whole marginals that history has."""
+    found: dict[Scope, float] = {}
+    for m in measurements:
+        if isinstance(m, TableMeasurement):
+            parts = m.partition.axes
+            if parts and all(p.n == sizes[p.axis] for p in parts):
+                found[tuple(p.axis for p in parts)] = 1.0 / m.scale
+    return found
+
+
+def _candidates(sizes: Sequence[int], scopes: Sequence[Scope]) -> list[Scope]:
+    """The wanted marginals, and small unions of two that overlap: one table may serve both."""
+    joined = {tuple(sorted({*a, *b})) for a, b in combinations(scopes, 2) if set(a) & set(b)} - set(
+        scopes
+    )
+    small = [s for s in joined if prod(sizes[a] for a in s) <= _JOINED_CELLS]
+    ranked = sorted(small, key=lambda s: (prod(sizes[a] for a in s), s))
+    return [*scopes, *ranked[:_MOST_JOINED]]
+
+
+def _same_classes(a: ReducedHistory, b: ReducedHistory) -> bool:
+    same = a.axes == b.axes
+    return same and all(np.array_equal(x, y) for x, y in zip(a.classes, b.classes, strict=True))
+
+
+def _members(names: Sequence[str], classes: IndexArray) -> list[list[str]]:
+    found: list[list[str]] = [[] for _ in range(int(np.max(classes)) + 1)]
+    for name, c in zip(names, classes, strict=True):
+        found[int(c)].append(name)
+    return found
+
+
+def _values_of(
+    classes: IndexArray, drawn: IndexArray, generator: np.random.Generator
+) -> IndexArray:
+    """A value of each drawn class, all of a class being equally likely."""
+    order = np.argsort(classes, kind="stable")
+    counts = np.bincount(classes)
+    starts = np.cumsum(counts) - counts
+    return np.asarray(order[starts[drawn] + generator.integers(0, counts[drawn])])

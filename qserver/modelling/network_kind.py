@@ -1,0 +1,319 @@
+"""Bayesian networks as a kind of model: their documents, tables and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from qserver.domain import Domain
+from qserver.errors import CapacityError, NetworkError
+from qserver.history import AnyMeasurement
+from qserver.modelling.kind import Answered, Document, WantedTable
+from qserver.modelling.marginal_tables import Marginal, marginals
+from qserver.models.bif import read_bif, write_bif
+from qserver.models.combined_tables import CombinedTables
+from qserver.models.elimination import Questions
+from qserver.models.learning import one_step_network, one_step_prices
+from qserver.models.network import Network
+from qserver.models.noisy_table import NoisyTable, scope_of
+from qserver.models.sampling import draw_records
+from qserver.models.structure import Structure, structure_of_edges
+from qserver.product_partition import MAX_TABLE_CELLS
+from qserver.query import LinearQuery
+
+SERVED = ("best", "rows", "uniform")
+"""Allocations that need no sample of the private data first."""
+MAX_ANSWER_CELLS = 100_000
+MAX_PARENTS = 8
+"""Most parents of a variable: all their subsets are looked at."""
+MAX_SUBSETS = 70_000
+"""Most pairs of a set of a family's variables and a set within it, over all families."""
+MAX_CELLS = 1 << 17
+"""Most cells of all families together: each costs some tens of microseconds at every use."""
+_ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A specification, read."""
+
+    structure: Structure
+    axes: tuple[int, ...]
+    allocation: str
+
+
+class NetworkKind:
+    """Networks over attributes of a dataset; see ModelKind."""
+
+    def read(self, document: Document, domain: Domain) -> str:
+        """The specification: edges, the attributes and the allocation.
+
+        Args:
+            document: `network` (BIF text, or `{"edges": [[parent, child], ...]}` with `variables`
+                for fewer than all attributes) and `allocation`.
+        """
+        if set(document) - {"network", "allocation"}:
+            raise NetworkError("network", "come with `allocation` only")
+        allocation = document.get("allocation", "best")
+        if allocation not in SERVED:
+            raise NetworkError("allocation", f"be one of {', '.join(SERVED)}", allocation)
+        network = document.get("network")
+        if isinstance(network, str):
+            structure = read_bif(network).structure
+            _check_labels(structure, domain)
+            names, edges = list(structure.names), list(structure.edges)
+        elif isinstance(network, Mapping):
+            names, edges = _names(network, domain), _edges(network)
+        else:
+            raise NetworkError("network", "be BIF text or an object with `edges`")
+        plain = {"variables": names, "edges": [list(e) for e in edges], "allocation": allocation}
+        text = json.dumps(plain)
+        _plan(text, domain)
+        return text
+
+    def wanted(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        epsilon: float,
+    ) -> tuple[WantedTable, ...]:
+        """Tables by the allocation; `best` takes account of what history has."""
+        plan = _plan(specification, domain)
+        known = [t.table for t in _tables(plan, measurements)] if plan.allocation == "best" else []
+        prices = one_step_prices(
+            plan.structure,
+            epsilon=epsilon,
+            allocation=plan.allocation,  # type: ignore[arg-type]
+            known=known,
+        )
+        found: dict[tuple[int, ...], float] = {}
+        for price in prices:
+            axes = tuple(sorted(plan.axes[i] for i in price.scope))
+            found[axes] = found.get(axes, 0.0) + price.epsilon
+        is_more = plan.allocation == "best"
+        return tuple(WantedTable(axes, e, is_more) for axes, e in found.items())
+
+    def used(
+        self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
+    ) -> tuple[int, ...]:
+        """Ids of the tables that say something of a family."""
+        plan = _plan(specification, domain)
+        tables = _tables(plan, measurements)
+        _check_held(plan.structure, tables)
+        return tuple(t.id for t in tables)
+
+    def build(
+        self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
+    ) -> LearntNetwork:
+        """The network from all marginals of its attributes."""
+        plan = _plan(specification, domain)
+        found = _tables(plan, measurements)
+        _check_held(plan.structure, found)
+        tables = [t.table for t in found]
+        if plan.allocation == "best":
+            network = one_step_network(plan.structure, tables)
+        else:
+            network = _from_own_tables(plan, tables)
+        combined = CombinedTables(plan.structure.sizes, tuple(tables))
+        n_records = max(float(combined.marginal(())), 0.0)
+        return LearntNetwork(network, plan.axes, n_records)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A marginal of history on the network's variables."""
+
+    id: int
+    table: NoisyTable
+
+
+class LearntNetwork:
+    """A network made from history, with the number of records that history tells of; see Model.
+
+    Args:
+        axes: position in the domain of each variable.
+        n_records: expected number of records.
+    """
+
+    def __init__(self, network: Network, axes: Sequence[int], n_records: float) -> None:
+        self.network = network
+        self._axes = {axis: i for i, axis in enumerate(axes)}
+        self._n_records = n_records
+        self._questions = Questions(network)
+
+    def ask(self, question: Document) -> Answered:
+        """`{"marginal": [names], "given": {name: label}}`, or `most_probable` in its place."""
+        given = _labels_by_name(question.get("given", {}))
+        if "marginal" in question:
+            return self._marginal(_names_of(question["marginal"], "marginal"), given)
+        names = question.get("most_probable")
+        asked = None if names is None else _names_of(names, "most_probable")
+        best = self._questions.most_probable(asked, given)
+        return Answered({"labels": best.labels, "probability": exp(best.log_probability)})
+
+    def _marginal(self, names: Sequence[str], given: Mapping[str, str]) -> Answered:
+        structure = self.network.structure
+        cells = prod(structure.sizes[structure.index(n)] for n in names)
+        if cells > MAX_ANSWER_CELLS:
+            raise CapacityError(
+                f"The answer would have {cells:,} cells; at most {MAX_ANSWER_CELLS:,} are given."
+            )
+        found = self._questions.probability(names, given)
+        labels = [list(structure.variables[structure.index(n)].labels) for n in names]
+        return Answered(
+            {"variables": list(names), "labels": labels, "probabilities": found.tolist()}
+        )
+
+    def count(self, query: LinearQuery) -> float:
+        """The number of records times the expectation of the query's weights."""
+        names = self.network.names
+        total = 0.0
+        for term in query.terms:
+            weights = {}
+            for axis, w in term.by_axis.items():
+                if axis not in self._axes:
+                    raise NetworkError("count", "be about the network's attributes only")
+                values = np.asarray(w.dense, dtype=np.float64)
+                weights[names[self._axes[axis]]] = values
+            total += float(term.coefficient) * self._questions.expected(weights)
+        return self._n_records * total
+
+    def columns(self) -> tuple[str, ...]:
+        """The variables' names."""
+        return self.network.names
+
+    def records(self, n: int, generator: np.random.Generator) -> Iterator[tuple[str, ...]]:
+        """Records by ancestral sampling, some thousands at a time."""
+        labels = [np.array(v.labels, dtype=object) for v in self.network.structure.variables]
+        for start in range(0, n, _ROWS_AT_ONCE):
+            drawn = draw_records(self.network, min(_ROWS_AT_ONCE, n - start), generator)
+            columns = [labels[i][drawn[:, i]] for i in range(len(labels))]
+            yield from zip(*columns, strict=True)
+
+    def export(self) -> str:
+        """The network as BIF."""
+        return write_bif(self.network)
+
+    def describe(self) -> dict[str, Any]:
+        """Variables, edges, parameters and the expected number of records."""
+        return {
+            "variables": list(self.network.names),
+            "edges": [list(e) for e in self.network.structure.edges],
+            "n_parameters": self.network.n_parameters,
+            "n_records": self._n_records,
+        }
+
+
+def _plan(specification: str, domain: Domain) -> _Plan:
+    plain = json.loads(specification)
+    names = [str(n) for n in plain["variables"]]
+    axes = [domain.axis(n) for n in names]
+    labels = {}
+    for name, axis in zip(names, axes, strict=True):
+        if axis is None or name in labels:
+            raise NetworkError("variables", "be attributes of the dataset, each once", name)
+        labels[name] = domain.attributes[axis].value_names
+    structure = structure_of_edges(labels, [(str(p), str(c)) for p, c in plain["edges"]])
+    _check_size(structure)
+    return _Plan(structure, tuple(a for a in axes if a is not None), str(plain["allocation"]))
+
+
+def _check_size(structure: Structure) -> None:
+    n_cells = [prod(structure.family_shape(i)) for i in range(len(structure.names))]
+    for name, parents, cells in zip(structure.names, structure.parents, n_cells, strict=True):
+        if cells > MAX_TABLE_CELLS:
+            raise NetworkError(name, f"have at most {MAX_TABLE_CELLS:,} cells with its parents")
+        if len(parents) > MAX_PARENTS:
+            raise NetworkError(name, f"have at most {MAX_PARENTS} parents", len(parents))
+    if sum(n_cells) > MAX_CELLS:
+        raise NetworkError("network", f"have at most {MAX_CELLS:,} cells in all", sum(n_cells))
+    if sum(3 ** (len(parents) + 1) for parents in structure.parents) > MAX_SUBSETS:
+        raise NetworkError("network", "have fewer variables with many parents")
+
+
+def _tables(plan: _Plan, measurements: Sequence[AnyMeasurement]) -> list[_Known]:
+    """Every marginal that tells of some of the network's variables, or of the total."""
+    place = {axis: i for i, axis in enumerate(plan.axes)}
+    return [_known(m, place) for m in marginals(measurements)]
+
+
+def _known(marginal: Marginal, place: Mapping[int, int]) -> _Known:
+    """The marginal on the network's variables; others are added up, and their noise with them."""
+    gone = tuple(k for k, axis in enumerate(marginal.axes) if axis not in place)
+    summed = prod(marginal.values.shape[k] for k in gone)
+    kept = [place[axis] for axis in marginal.axes if axis in place]
+    scope = scope_of(kept)
+    values = marginal.values.sum(axis=gone).transpose([kept.index(i) for i in scope])
+    return _Known(marginal.id, NoisyTable(scope, marginal.scale * sqrt(summed), values))
+
+
+def _check_held(structure: Structure, tables: Sequence[_Known]) -> None:
+    combined = CombinedTables(structure.sizes, tuple(t.table for t in tables))
+    for i, name in enumerate(structure.names):
+        if not combined.holds(scope_of(structure.family(i))):
+            raise NetworkError(
+                "epsilon",
+                "be above zero",
+                hint=f"History has no table of {name} with its parents: it must be bought.",
+            )
+
+
+def _from_own_tables(plan: _Plan, tables: Sequence[NoisyTable]) -> Network:
+    """`rows` and `uniform` read a family off its own table, of those the least noisy."""
+    structure = plan.structure
+    if plan.allocation == "rows":
+        return one_step_network(structure, _least_noisy_first(tables), allocation="rows")
+    own = []
+    for i in range(len(structure.variables)):
+        scope = scope_of(structure.family(i))
+        own.append(next(t for t in _least_noisy_first(tables) if t.scope == scope))
+    return one_step_network(structure, own, allocation="uniform")
+
+
+def _least_noisy_first(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
+    return sorted(tables, key=lambda t: t.scale)
+
+
+def _check_labels(structure: Structure, domain: Domain) -> None:
+    for variable in structure.variables:
+        axis = domain.axis(variable.name)
+        if axis is None:
+            raise NetworkError("network", "be over attributes of the dataset", variable.name)
+        if set(variable.labels) != set(domain.attributes[axis].value_names):
+            raise NetworkError(variable.name, "have the labels of the dataset's attribute")
+
+
+def _names(network: Mapping[str, Any], domain: Domain) -> list[str]:
+    if set(network) - {"edges", "variables"}:
+        raise NetworkError("network", "hold `edges` and `variables` only")
+    return _names_of(network.get("variables", list(domain.names)), "variables")
+
+
+def _edges(network: Mapping[str, Any]) -> list[tuple[str, str]]:
+    edges = network.get("edges")
+    if not isinstance(edges, list):
+        raise NetworkError("edges", "be a list of pairs [parent, child]")
+    for edge in edges:
+        is_pair = isinstance(edge, list) and len(edge) == 2
+        if not is_pair or not all(isinstance(e, str) for e in edge):
+            raise NetworkError("edges", "be a list of pairs [parent, child]")
+    return [(p, c) for p, c in edges]
+
+
+def _names_of(names: object, field: str) -> list[str]:
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise NetworkError(field, "be a list of one or more names")
+    return names
+
+
+def _labels_by_name(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(isinstance(v, str) for v in given.values()):
+        raise NetworkError("given", "be an object of a label per variable")
+    return dict(given)

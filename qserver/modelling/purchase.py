@@ -1,0 +1,77 @@
+"""What a model's tables cost, beside those that history has, and what it is made from."""
+
+from __future__ import annotations
+
+from math import floor
+
+from qserver.answer import ModelAnswer
+from qserver.asked import ModelAsked
+from qserver.charge import NANO
+from qserver.errors import InputError
+from qserver.history import TableMeasurement
+from qserver.modelling.kind import WantedTable
+from qserver.modelling.marginal_tables import marginal_partition
+from qserver.modelling.registry import kind_of
+from qserver.plan import PlannedTable
+from qserver.planning.bought import Bought
+from qserver.planning.planner import Plan
+from qserver.planning.proven import proven
+from qserver.planning.purchase import Purchase
+from qserver.replica import Replica
+
+
+def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
+    """The tables that are to be measured or raised for a model; None for history alone.
+
+    Raises:
+        InputError: the specification is wrong, or no table is worth a nano-epsilon.
+    """
+    if asked.epsilon_nano == 0:
+        return None
+    limit = replica.present.budget.limit_nano
+    bought = Bought(replica.engine, replica.ledger, limit, replica.rule.cells)
+    domain = replica.meta.domain
+    # Under replace-one, and where a person owns several records, a unit of 1 / b costs more.
+    unit = bought.cost_of(((0, 1),))
+    wanted = kind_of(asked.kind).wanted(
+        asked.specification,
+        domain,
+        replica.measurements,
+        epsilon=asked.epsilon_nano / NANO / unit,
+    )
+    tables = _planned(bought, replica, wanted)
+    if not tables:
+        return None
+    priced = bought.priced(Purchase((), tables))
+    plan = Plan("blocks", (), priced.price_nano, priced.spent_after_nano, None, tables=tables)
+    return proven(plan, ledger=replica.ledger, allowed_nano=replica.allowed_nano)
+
+
+def learnt(
+    replica: Replica, asked: ModelAsked, *, charged_nano: int, remaining_nano: int
+) -> ModelAnswer:
+    """The model on what the replica has read; its id is the job's, which is not known here.
+
+    Raises:
+        InputError: history does not suffice for it.
+    """
+    used = kind_of(asked.kind).used(asked.specification, replica.meta.domain, replica.measurements)
+    return ModelAnswer("", asked.kind, charged_nano, remaining_nano, used, replica.n_events)
+
+
+def _planned(
+    bought: Bought, replica: Replica, wanted: tuple[WantedTable, ...]
+) -> tuple[PlannedTable, ...]:
+    live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
+    raises = []
+    for table in wanted:
+        partition = marginal_partition(replica.meta.domain.sizes, table.axes)
+        old = live.get(partition.key)
+        paid = 0 if old is None else old.alpha_nano
+        # Rounded down, so that all together cost no more than was said.
+        alpha = floor(table.epsilon * NANO) + (paid if table.is_more else 0)
+        if alpha > paid:
+            raises.append((partition, old, alpha))
+    if wanted and not raises and not all(t.epsilon * NANO >= 1 for t in wanted):
+        raise InputError("epsilon", "be enough for every table to cost a nano-epsilon")
+    return bought.raised(raises)

@@ -1,0 +1,199 @@
+"""What history tells of marginals, on the classes of values that it tells apart.
+
+A released table may be coarse (bands of ages) and another fine; a model works on the values that
+some table or row tells apart, so that its own tables stay small. Rows count where their attributes
+lie inside a table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from qserver.errors import InputError
+from qserver.history import AnyMeasurement, Measurement, TableMeasurement
+from qserver.models.marginals.layout import IndexArray, Scope
+from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.regions import MAX_SCOPE
+from qserver.query import LinearQuery
+
+MAX_CLIQUE_CELLS = 1 << 16
+MAX_CELLS = 1 << 22
+MAX_ROW_CELLS = 1 << 12
+MAX_ROWS = 512
+
+Labels: TypeAlias = Mapping[int, IndexArray]
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedHistory:
+    """Measurements of marginals over classes of values.
+
+    Args:
+        axes: positions in the domain of the model's attributes, ascending.
+        classes: class of each value of each of them.
+        measurements: scopes are positions within `axes`.
+        total: number of records where a public row tells it, else None.
+        ids: of the history's measurements that are among them.
+        n_left_out: tables and rows that are not, for their size or their attributes.
+    """
+
+    axes: tuple[int, ...]
+    classes: tuple[IndexArray, ...]
+    measurements: tuple[NoisyMarginal, ...]
+    total: float | None
+    ids: tuple[int, ...]
+    n_left_out: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of classes per attribute."""
+        return tuple(int(c.max()) + 1 for c in self.classes)
+
+
+def reduced_history(measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
+    """Tables, the least noisy first, and rows inside them, while the model's tables stay small.
+
+    Raises:
+        InputError: no table tells of any attribute.
+    """
+    tables = [m for m in measurements if isinstance(m, TableMeasurement)]
+    rows = [m for m in measurements if isinstance(m, Measurement)]
+    taken = _Taken()
+    for table in sorted(tables, key=lambda t: (t.scale, t.id)):
+        taken.add(table.id, {p.axis: p.dense for p in table.partition.axes})
+    if not taken.scopes:
+        raise InputError("epsilon", "be above zero", hint="History has no table: buy one.")
+    for row in sorted(rows, key=lambda r: (r.scale, r.id)):
+        if not row.is_public and len(taken.rows) < MAX_ROWS:
+            taken.add_row(row)
+    return _reduced(taken, tables, rows)
+
+
+class _Taken:
+    """Which measurements take part, and what their attributes' values fall into."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.rows: dict[int, Scope] = {}
+        self.scopes: set[Scope] = set()
+        self.labels: dict[int, IndexArray] = {}
+
+    def add(self, number: int, labels: Labels) -> bool:
+        """Take a measurement of these classes in, if the tables stay small enough."""
+        scope = tuple(sorted(labels))
+        finer = {a: _refined(self.labels.get(a), found) for a, found in labels.items()}
+        scopes = self.scopes | ({scope} if scope else set())
+        if len(scope) > MAX_SCOPE or not self._is_small(scopes, {**self.labels, **finer}):
+            return False
+        self.labels.update(finer)
+        self.scopes = scopes
+        self.ids.append(number)
+        return True
+
+    def add_row(self, row: Measurement) -> None:
+        """Take a row in, if its attributes lie inside a table's."""
+        scope = _scope_of(row.row)
+        if not scope or not any(set(scope) <= set(s) for s in self.scopes):
+            return
+        weights = [t.by_axis for t in row.row.terms]
+        labels = {a: _joint([w[a].dense for w in weights if a in w]) for a in scope}
+        finer = {a: _refined(self.labels.get(a), labels[a]) for a in scope}
+        if prod(int(c.max()) + 1 for c in finer.values()) > MAX_ROW_CELLS:
+            return
+        if self.add(row.id, labels):
+            self.rows[row.id] = scope
+
+    @staticmethod
+    def _is_small(scopes: set[Scope], labels: Labels) -> bool:
+        cells = [prod(int(labels[a].max()) + 1 for a in s) for s in scopes]
+        return max(cells, default=0) <= MAX_CLIQUE_CELLS and sum(cells) <= MAX_CELLS
+
+
+def _reduced(
+    taken: _Taken, tables: Sequence[TableMeasurement], rows: Sequence[Measurement]
+) -> ReducedHistory:
+    axes = tuple(sorted(taken.labels))
+    place = {a: i for i, a in enumerate(axes)}
+    found = [_table(t, taken.labels, place) for t in tables if t.id in taken.ids]
+    found += [_row(r, taken.labels, place) for r in rows if r.id in taken.rows]
+    public = [r for r in rows if r.is_public and not _scope_of(r.row) and r.row.terms]
+    totals = [r.value_float / float(r.row.terms[0].coefficient) for r in public]
+    n_left_out = len(tables) + len(rows) - len(taken.ids) - len(public)
+    return ReducedHistory(
+        axes=axes,
+        classes=tuple(taken.labels[a] for a in axes),
+        measurements=tuple(found),
+        total=totals[-1] if totals else None,
+        ids=tuple(sorted(taken.ids)),
+        n_left_out=n_left_out,
+    )
+
+
+def _table(table: TableMeasurement, labels: Labels, place: Mapping[int, int]) -> NoisyMarginal:
+    """The table as rows over the classes; the marginal itself where it tells all of them apart."""
+    parts = table.partition.axes
+    scope = tuple(place[p.axis] for p in parts)
+    # The part of each class: classes never straddle two parts.
+    part_of = [_of_classes(p.dense, labels[p.axis]) for p in parts]
+    values = np.asarray(table.values, dtype=np.float64)
+    if all(len(part) == p.n for part, p in zip(part_of, parts, strict=True)):
+        # One class per part, perhaps in another order.
+        ordered = values[np.ix_(*part_of)] if parts else values
+        return NoisyMarginal(scope, ordered.ravel(), np.array(table.scale))
+    shape = tuple(len(part) for part in part_of)
+    cells = np.ravel_multi_index(np.ix_(*part_of), values.shape)
+    n_cells = prod(shape)
+    where = (np.ones(n_cells), (np.broadcast_to(cells, shape).ravel(), np.arange(n_cells)))
+    matrix = sparse.csr_array(where, shape=(values.size, n_cells))
+    return NoisyMarginal(scope, values.ravel(), np.array(table.scale), matrix)
+
+
+def _row(row: Measurement, labels: Labels, place: Mapping[int, int]) -> NoisyMarginal:
+    scope = _scope_of(row.row)
+    shape = [int(labels[a].max()) + 1 for a in scope]
+    vector = np.zeros(shape)
+    for term in row.row.terms:
+        product: NDArray[np.float64] = np.array(float(term.coefficient))
+        for a, n in zip(scope, shape, strict=True):
+            weights = term.by_axis.get(a)
+            by_class = (
+                np.ones(n)
+                if weights is None
+                else _of_classes(weights.dense, labels[a]).astype(np.float64)
+            )
+            product = product[..., None] * by_class
+        vector += product
+    matrix = sparse.csr_array(vector.reshape(1, -1))
+    scopes = tuple(place[a] for a in scope)
+    return NoisyMarginal(scopes, np.array([row.value_float]), np.array([row.scale]), matrix)
+
+
+def _scope_of(query: LinearQuery) -> Scope:
+    return tuple(sorted({a for term in query.terms for a in term.by_axis}))
+
+
+def _refined(old: IndexArray | None, new: NDArray[np.integer]) -> IndexArray:
+    return _joint([new] if old is None else [old, new])
+
+
+def _joint(labels: Sequence[NDArray[np.integer]]) -> IndexArray:
+    """Classes of values with equal labels throughout, numbered by first occurrence."""
+    stacked = np.stack([np.asarray(x, dtype=np.int64) for x in labels])
+    _, first, inverse = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.ravel()]
+
+
+def _of_classes(values: NDArray[np.integer], classes: IndexArray) -> NDArray[np.intp]:
+    """What each class has in common."""
+    found = np.empty(int(classes.max()) + 1, dtype=np.intp)
+    found[classes] = values
+    return found

@@ -1,0 +1,23 @@
+"""The kinds of model that the server knows, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from qserver.errors import InputError
+from qserver.modelling.kind import ModelKind
+from qserver.modelling.marginals_kind import MarginalsKind
+from qserver.modelling.network_kind import NetworkKind
+
+KINDS: Mapping[str, ModelKind] = MappingProxyType(
+    {"network": NetworkKind(), "marginals": MarginalsKind()}
+)
+
+
+def kind_of(name: str) -> ModelKind:
+    """The kind of this name; InputError where there is none."""
+    found = KINDS.get(name)
+    if found is None:
+        raise InputError("kind", "be one of " + ", ".join(f"`{k}`" for k in KINDS), name)
+    return found

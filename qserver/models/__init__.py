@@ -1,0 +1,1 @@
+"""Graphical models: pure functions of public structures and released tables."""

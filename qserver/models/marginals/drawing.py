@@ -1,0 +1,35 @@
+"""Drawing records from a model, attribute by attribute given those drawn before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
+
+
+def draw_given(
+    records: IndexArray, table: FloatArray, given: Scope, new: Scope, uniforms: FloatArray
+) -> None:
+    """Fill the columns `new` of the records, given their columns `given`, in place.
+
+    Args:
+        records: codes, shape (n, attributes).
+        table: joint weights, its axes `given` then `new`; rows without weight are uniform.
+        uniforms: one number in [0, 1) per record.
+    """
+    n_given = int(np.prod(table.shape[: len(given)]))
+    flat = table.reshape(n_given, -1)
+    totals = flat.sum(axis=1, keepdims=True)
+    flat = np.where(totals > 0, flat, 1.0)
+    steps = np.cumsum(flat / flat.sum(axis=1, keepdims=True), axis=1)
+    steps[:, -1] = 1.0
+    at = np.zeros(len(records), dtype=np.intp)
+    for a, n in zip(given, table.shape, strict=False):
+        at = at * n + records[:, a]
+    # Row i's steps lie in (i, i + 1], so that one search serves all rows.
+    ladder = (steps + np.arange(n_given)[:, None]).ravel()
+    cell = np.searchsorted(ladder, at + uniforms, side="right") - at * flat.shape[1]
+    cell = np.clip(cell, 0, flat.shape[1] - 1)
+    codes = np.unravel_index(cell, table.shape[len(given) :])
+    for a, column in zip(new, codes, strict=True):
+        records[:, a] = column

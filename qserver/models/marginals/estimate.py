@@ -1,0 +1,207 @@
+"""From noisy marginals to one consistent, non-negative model of all the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from qserver.errors import InputError
+from qserver.models.marginals.belief import BeliefPropagation
+from qserver.models.marginals.consensus import State, agree
+from qserver.models.marginals.descent import descend
+from qserver.models.marginals.junction_tree import JunctionTree
+from qserver.models.marginals.layout import FloatArray, Layout, layout_of
+from qserver.models.marginals.measurement import NoisyMarginal, total_of
+from qserver.models.marginals.model import Distribution, ExactDistribution, RelaxedDistribution
+from qserver.models.marginals.observations import Likelihood, Observations
+from qserver.models.marginals.regions import distinct, factor_graph, saturated
+from qserver.models.marginals.triangulation import clique_tree
+
+Oracle = Literal["auto", "exact", "saturated", "factor"]
+Method = Literal["consensus", "messages"]
+
+AUTO_CELLS = 1 << 16
+"""Largest junction tree that `auto` takes: 10 ms a call of the oracle, and hundreds of calls."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the estimate came about, and how good an optimum it is.
+
+    Args:
+        oracle: `exact`, `saturated` or `factor`.
+        exact_cells: cells that the exact oracle holds or would need.
+        loss: in the unit of `Observations`; `noise_loss` is what the true tables would expect.
+        gap: proven distance of the loss from its least value; None where none is proven.
+        inconsistency: largest difference between tables where they should agree, as a proportion.
+        steps: rounds of consensus, or calls of the oracle.
+    """
+
+    oracle: Oracle
+    method: str
+    likelihood: Likelihood
+    exact_cells: int
+    loss: float
+    noise_loss: float
+    gap: float | None
+    inconsistency: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Warm:
+    """Where a later estimate that sees these scopes, and perhaps more, may start."""
+
+    oracle: Oracle
+    method: str
+    layout: Layout
+    theta: FloatArray | None = None
+    state: State | None = None
+
+    def potentials(self, layout: Layout) -> FloatArray | None:
+        """The log-potentials on another layout, zero on new tables; None if it lacks one."""
+        if self.theta is None or not set(self.layout.scopes) <= set(layout.scopes):
+            return None
+        found = np.zeros(layout.n_cells)
+        for i, scope in enumerate(self.layout.scopes):
+            layout.table(found, layout.index[scope])[...] = self.layout.table(self.theta, i)
+        return found
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The model and its total, in records; all else is about how it was found."""
+
+    distribution: Distribution
+    total: float
+    layout: Layout
+    tables: FloatArray
+    fit: Fit
+    warm: Warm
+
+
+def estimate(
+    sizes: Sequence[int],
+    measurements: Sequence[NoisyMarginal],
+    *,
+    oracle: Oracle = "auto",
+    method: Method = "consensus",
+    likelihood: Likelihood = "squares",
+    total: float | None = None,
+    precision: float = 1e-2,
+    max_cells: int = AUTO_CELLS,
+    warm: Warm | None = None,
+) -> Estimate:
+    """The model that explains the measurements best, of most entropy where several do.
+
+    Args:
+        sizes: values per attribute.
+        oracle: `auto` is exact where its tables are small enough, else saturated.
+        method: how the relaxed oracles are served: consensus, or the messages of convex
+            generalised belief propagation. The exact one knows neither.
+        total: number of records; estimated from the measurements if None.
+        precision: how near its least value the loss must come, as a part of what the noise alone
+            leaves of it.
+        max_cells: cells that the exact oracle may hold.
+        warm: of an earlier estimate; used where it came about the same way and all its scopes
+            are seen again.
+
+    Raises:
+        CapacityError: the exact oracle was asked for and is too large; says how large.
+        InputError: no measurement, or none that gives the total.
+    """
+    measurements = tuple(measurements)
+    if not measurements:
+        raise InputError("measurements", "be one or more")
+    scopes = distinct(m.scope for m in measurements)
+    found = total if total is not None else total_of(measurements)
+    exact_cells = clique_tree(sizes, scopes).n_cells
+    if oracle == "auto":
+        oracle = "exact" if exact_cells <= max_cells else "saturated"
+    task = _Task(tuple(sizes), scopes, measurements, found, likelihood, precision, exact_cells)
+    served = "descent" if oracle == "exact" else method
+    usable = warm if warm is not None and (warm.oracle, warm.method) == (oracle, served) else None
+    if oracle == "exact":
+        return task.exact(max_cells, usable)
+    if method == "consensus":
+        return task.agreed(oracle, usable)
+    return task.passed(oracle, usable)
+
+
+@dataclass(frozen=True)
+class _Task:
+    sizes: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...]
+    measurements: tuple[NoisyMarginal, ...]
+    total: float
+    likelihood: Likelihood
+    precision: float
+    exact_cells: int
+
+    def exact(self, max_cells: int, warm: Warm | None) -> Estimate:
+        tree = JunctionTree(self.sizes, self.scopes, max_cells=max_cells)
+        seen = self._seen(tree.layout)
+        start = warm.potentials(tree.layout) if warm is not None else None
+        found = descend(tree, seen, gap=self.precision * seen.noise_loss, start=start)
+        distribution = ExactDistribution(self.sizes, tree, tree.beliefs)
+        fit = self._fit("exact", "descent", found.value, seen, found.gap, 0.0, found.calls)
+        warmed = Warm("exact", "descent", tree.layout, theta=found.theta)
+        return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
+
+    def agreed(self, oracle: Oracle, warm: Warm | None) -> Estimate:
+        layout = layout_of(self.sizes, self.scopes)
+        seen = self._seen(layout)
+        found = agree(
+            seen,
+            gap=self.precision * seen.noise_loss,
+            agreement="shared" if oracle == "saturated" else "singles",
+            start=warm.state if warm is not None else None,
+        )
+        fit = self._fit(oracle, "consensus", found.value, seen, found.gap, 0.0, found.rounds)
+        warmed = Warm(oracle, "consensus", layout, state=found.state)
+        return self._relaxed(layout, found.tables, fit, warmed)
+
+    def passed(self, oracle: Oracle, warm: Warm | None) -> Estimate:
+        build = saturated if oracle == "saturated" else factor_graph
+        propagation = BeliefPropagation(build(self.sizes, self.scopes))
+        seen = self._seen(propagation.layout)
+        start = warm.potentials(propagation.layout) if warm is not None else None
+        found = descend(propagation, seen, gap=self.precision * seen.noise_loss, start=start)
+        fit = self._fit(
+            oracle, "messages", found.value, seen, found.gap, found.inconsistency, found.calls
+        )
+        warmed = Warm(oracle, "messages", propagation.layout, theta=found.theta)
+        return self._relaxed(propagation.layout, found.tables, fit, warmed)
+
+    def _relaxed(self, layout: Layout, tables: FloatArray, fit: Fit, warm: Warm) -> Estimate:
+        distribution = RelaxedDistribution(self.sizes, layout, tables)
+        return Estimate(distribution, self.total, layout, tables, fit, warm)
+
+    def _seen(self, layout: Layout) -> Observations:
+        inside = [m for m in self.measurements if m.scope]
+        return Observations(layout, inside, total=self.total, likelihood=self.likelihood)
+
+    def _fit(
+        self,
+        oracle: Oracle,
+        method: str,
+        loss: float,
+        seen: Observations,
+        gap: float | None,
+        inconsistency: float,
+        steps: int,
+    ) -> Fit:
+        return Fit(
+            oracle=oracle,
+            method=method,
+            likelihood=self.likelihood,
+            exact_cells=self.exact_cells,
+            loss=loss,
+            noise_loss=seen.noise_loss,
+            gap=gap,
+            inconsistency=inconsistency,
+            steps=steps,
+        )

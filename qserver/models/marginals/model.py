@@ -1,0 +1,229 @@
+"""A model of the whole distribution: marginals, answers to queries, synthetic records.
+
+Two kinds behind one interface: exact ones hold a distribution, relaxed ones tables that agree.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from qserver.models.marginals.drawing import draw_given
+from qserver.models.marginals.elimination import Factor, eliminate
+from qserver.models.marginals.junction_tree import JunctionTree
+from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, Scope, check_scope
+from qserver.models.marginals.unmeasured import Known, least_violation
+
+
+class Distribution(ABC):
+    """Proportions over a domain of codes.
+
+    Args of every query: per attribute a weight vector; attributes left out weigh one.
+    """
+
+    sizes: tuple[int, ...]
+
+    @abstractmethod
+    def marginal(self, scope: Scope) -> FloatArray:
+        """Proportions of the cells of a scope, one axis per attribute; CapacityError."""
+
+    @abstractmethod
+    def holds(self, scope: Scope) -> bool:
+        """Whether a table of the model holds the scope."""
+
+    @abstractmethod
+    def expectation(self, weights: Mapping[int, FloatArray]) -> float:
+        """Mean over the distribution of the product of the weights."""
+
+    @abstractmethod
+    def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
+        """Records as codes, shape (n, attributes)."""
+
+    def _records(self, n: int, generator: np.random.Generator) -> IndexArray:
+        """Records with every attribute uniform: those that no table holds stay so."""
+        return generator.integers(0, np.array(self.sizes), size=(n, len(self.sizes)))
+
+
+@dataclass(frozen=True)
+class ExactDistribution(Distribution):
+    """The distribution of a calibrated junction tree.
+
+    Args:
+        tree: the tree; `beliefs` are the marginals of its cliques, flat.
+    """
+
+    sizes: tuple[int, ...]
+    tree: JunctionTree
+    beliefs: FloatArray
+
+    def marginal(self, scope: Scope) -> FloatArray:
+        """Proportions of the cells of a scope, one axis per attribute; CapacityError."""
+        check_scope(scope, self.sizes)
+        inside = tuple(a for a in scope if a in self._measured)
+        table = eliminate(self._factors(set(inside)), inside).table
+        return _with_uniform(table, inside, scope, self.sizes)
+
+    def holds(self, scope: Scope) -> bool:
+        """Whether a table of the model holds the scope."""
+        return any(set(scope) <= set(c) for c in self.tree.tree.cliques)
+
+    def expectation(self, weights: Mapping[int, FloatArray]) -> float:
+        """Mean of the product of the weights; CapacityError."""
+        inside = {a: w for a, w in weights.items() if a in self._measured}
+        outside = float(np.prod([w.mean() for a, w in weights.items() if a not in inside]))
+        factors = [*self._factors(set(inside)), *(Factor((a,), w) for a, w in inside.items())]
+        return outside * float(eliminate(factors, ()).table)
+
+    def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
+        """Records as codes, shape (n, attributes)."""
+        records = self._records(n, generator)
+        for i, clique in enumerate(self.tree.tree.cliques):
+            given = self.tree.tree.separator(i)
+            new = tuple(a for a in clique if a not in given)
+            table = self.tree.cliques.table(self.beliefs, i)
+            ordered = np.transpose(table, [clique.index(a) for a in (*given, *new)])
+            draw_given(records, ordered, given, new, generator.random(n))
+        return records
+
+    @cached_property
+    def _measured(self) -> frozenset[int]:
+        return frozenset(a for c in self.tree.tree.cliques for a in c)
+
+    def _factors(self, wanted: set[int]) -> list[Factor]:
+        """Conditionals of the cliques that matter for these attributes, down from the roots."""
+        tree, needed = self.tree.tree, set(wanted)
+        factors = []
+        for i in reversed(range(len(tree.cliques))):
+            clique, given = tree.cliques[i], tree.separator(i)
+            # A clique whose own attributes nobody asks about sums to one.
+            if not (set(clique) - set(given)) & needed:
+                continue
+            needed |= set(given)
+            factors.append(
+                Factor(
+                    clique, _conditional(self.tree.cliques.table(self.beliefs, i), clique, given)
+                )
+            )
+        return factors
+
+
+@dataclass(frozen=True)
+class RelaxedDistribution(Distribution):
+    """Tables that agree on what they share; they need not come from one distribution."""
+
+    sizes: tuple[int, ...]
+    layout: Layout
+    tables: FloatArray
+
+    def marginal(self, scope: Scope) -> FloatArray:
+        """Proportions of the cells of a scope, one axis per attribute; CapacityError."""
+        check_scope(scope, self.sizes)
+        held = self._smallest_holder(scope)
+        if held is not None:
+            return self._part(held, scope)
+        known = self._known(scope, {})
+        return least_violation([self.sizes[a] for a in scope], known)
+
+    def holds(self, scope: Scope) -> bool:
+        """Whether a table of the model holds the scope."""
+        return self._smallest_holder(scope) is not None
+
+    def expectation(self, weights: Mapping[int, FloatArray]) -> float:
+        """Mean of the product of the weights; CapacityError."""
+        scope = tuple(sorted(weights))
+        held = self._smallest_holder(scope)
+        if held is not None:
+            return _weighed(self._part(held, scope), [weights[a] for a in scope])
+        # Values of equal weight need not be told apart.
+        classes = {a: np.unique(weights[a], return_inverse=True) for a in scope}
+        known = self._known(scope, {a: c[1].ravel() for a, c in classes.items()})
+        shape = [len(classes[a][0]) for a in scope]
+        return _weighed(least_violation(shape, known), [classes[a][0] for a in scope])
+
+    def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
+        """Records as codes, shape (n, attributes)."""
+        records = self._records(n, generator)
+        done: set[int] = set()
+        left = {a for s in self.layout.scopes for a in s}
+        while left:
+            # Take next the attribute that most of what is drawn already bears upon.
+            i = max(
+                (i for i, s in enumerate(self.layout.scopes) if set(s) & left),
+                key=lambda i: (
+                    len(set(self.layout.scopes[i]) & done),
+                    -len(set(self.layout.scopes[i]) & left),
+                    -i,
+                ),
+            )
+            scope = self.layout.scopes[i]
+            given = tuple(a for a in scope if a in done)
+            new = tuple(a for a in scope if a in left)[:1]
+            table = self._part(i, tuple(sorted(given + new)))
+            order = [tuple(sorted(given + new)).index(a) for a in (*given, *new)]
+            draw_given(records, np.transpose(table, order), given, new, generator.random(n))
+            done |= set(new)
+            left -= set(new)
+        return records
+
+    def _smallest_holder(self, scope: Scope) -> int | None:
+        wanted = set(scope)
+        held = [i for i, s in enumerate(self.layout.scopes) if wanted <= set(s)]
+        return min(held, key=lambda i: int(self.layout.counts[i]), default=None)
+
+    def _part(self, i: int, scope: Scope) -> FloatArray:
+        own = self.layout.scopes[i]
+        axes = tuple(k for k, a in enumerate(own) if a not in scope)
+        return np.asarray(self.layout.table(self.tables, i).sum(axis=axes))
+
+    def _known(self, scope: Scope, classes: Mapping[int, IndexArray]) -> list[Known]:
+        """What the tables say of the parts of a scope, its values grouped by class."""
+        holders: dict[Scope, list[int]] = {}
+        for i, s in enumerate(self.layout.scopes):
+            holders.setdefault(tuple(a for a in scope if a in s), []).append(i)
+        found = []
+        for part, which in holders.items():
+            if not part:
+                continue
+            smallest = min(which, key=lambda i: int(self.layout.counts[i]))
+            table = self._part(smallest, part)
+            for axis, a in enumerate(part):
+                if a in classes:
+                    table = _grouped(table, axis, classes[a])
+            places = tuple(scope.index(a) for a in part)
+            found.append(Known(places, table, len(which)))
+        return found
+
+
+def _conditional(table: FloatArray, clique: Scope, given: Scope) -> FloatArray:
+    axes = tuple(k for k, a in enumerate(clique) if a not in given)
+    sums = table.sum(axis=axes, keepdims=True)
+    return np.asarray(np.divide(table, sums, out=np.zeros_like(table), where=sums > 0))
+
+
+def _with_uniform(
+    table: FloatArray, inside: Scope, scope: Scope, sizes: Sequence[int]
+) -> FloatArray:
+    """A table on some attributes of a scope made one on all, the others being uniform."""
+    wide = table.reshape(tuple(sizes[a] if a in inside else 1 for a in scope))
+    shape = tuple(sizes[a] for a in scope)
+    spread = np.broadcast_to(wide, shape) * (table.size / max(int(np.prod(shape)), 1))
+    return np.asarray(spread)
+
+
+def _weighed(table: FloatArray, weights: Sequence[FloatArray]) -> float:
+    for w in reversed(weights):
+        table = np.asarray(table @ w)
+    return float(table)
+
+
+def _grouped(table: FloatArray, axis: int, classes: IndexArray) -> FloatArray:
+    """The table with the values of one axis added up by class."""
+    n = int(classes.max()) + 1
+    moved = np.moveaxis(table, axis, 0)
+    found = np.zeros((n, *moved.shape[1:]))
+    np.add.at(found, classes, moved)
+    return np.moveaxis(found, 0, axis)

@@ -1,0 +1,197 @@
+"""Which marginals to measure, and how finely, for a workload of marginals: fixed or adaptive.
+
+The fixed choice minimises the expected squared error of the workload in closed form: a measured
+table informs every component (interaction) inside its scope, components add up their precisions,
+and a marginal's error is the sum over its components. Nobody's data is needed. The adaptive choice
+measures, round by round, a marginal that the estimate so far gets badly wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import minimize
+
+from qserver.errors import InputError
+from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
+from qserver.models.marginals.layout import FloatArray, Scope
+from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.regions import distinct, parts
+
+_LEAST_SHARE = 1e-3
+"""A table of a smaller share of the largest one's is not worth a measurement of its own."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Marginals to measure; shares of the loss add up to one.
+
+    Args:
+        error: expected squared error of all cells of the workload at a loss of one, in records
+            squared; it falls with the square of the loss.
+    """
+
+    scopes: tuple[Scope, ...]
+    shares: FloatArray
+    error: float
+
+
+def best_choice(
+    sizes: Sequence[int],
+    workload: Sequence[Scope],
+    *,
+    candidates: Sequence[Scope] | None = None,
+    known: Mapping[Scope, float] = MappingProxyType({}),
+) -> Choice:
+    """Shares of Laplace noise of nearly the least expected squared error for the workload.
+
+    Args:
+        workload: marginals wanted, each as important as any other per cell.
+        candidates: what may be measured; the workload and all parts of it if None.
+        known: 1 / b of marginals measured before, in parts of the loss to be spent; a share of the
+            same marginal raises it.
+
+    Raises:
+        InputError: the candidates do not hold the workload.
+    """
+    wanted = distinct(workload)
+    closure = sorted({part for scope in wanted for part in parts(scope)})
+    offered = tuple(closure) if candidates is None else tuple(dict.fromkeys(candidates))
+    # What was measured and is not on offer still informs.
+    silent = [s for s in known if s not in offered]
+    task = _Squares(tuple(sizes), wanted, closure, (*offered, *silent), len(offered))
+    task.known += [known.get(s, 0.0) for s in (*offered, *silent)]
+    if not task.is_answered:
+        raise InputError("candidates", "hold every marginal of the workload")
+    starts = [
+        np.array([1.0 if s in wanted else 0.05 for s in offered]),
+        np.array([task.degrees(s) for s in offered]),
+    ]
+    found = min((task.search(start) for start in starts), key=task.error)
+    kept = found >= _LEAST_SHARE * found.max()
+    shares = np.where(kept, found, 0.0)
+    if not np.isfinite(task.error(shares)):
+        kept, shares = found > 0, found
+    shares = shares / shares.sum()
+    chosen = tuple(s for s, k in zip(offered, kept, strict=True) if k)
+    return Choice(chosen, shares[kept], task.error(shares))
+
+
+class _Squares:
+    """Expected squared error of a workload as a function of the shares."""
+
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        wanted: Sequence[Scope],
+        closure: Sequence[Scope],
+        offered: Sequence[Scope],
+        n_offered: int,
+    ) -> None:
+        self._sizes, self._n_offered = sizes, n_offered
+        self.known: FloatArray = np.zeros(len(offered))
+        sets = [set(s) for s in closure]
+        cells = np.array([self._cells(s) for s in closure])
+        inside = np.array([[s <= set(w) for s in sets] for w in wanted])
+        over = cells / np.array([self._cells(w) for w in wanted])[:, None]
+        self._cost = (inside * over).sum(axis=0) * np.array([self.degrees(s) for s in closure])
+        held = np.array([[s <= set(t) for s in sets] for t in offered])
+        # Laplace noise of scale 1 / alpha has variance 2 / alpha^2.
+        self._gain = held * cells / (2.0 * np.array([self._cells(t) for t in offered])[:, None])
+        self.is_answered = bool(held[:n_offered].any(axis=0).all())
+
+    def degrees(self, scope: Scope) -> float:
+        """Dimension of the component of a scope."""
+        return float(prod(self._sizes[a] - 1 for a in scope))
+
+    def error(self, shares: FloatArray) -> float:
+        """Expected squared error at these shares of what is on offer."""
+        precision = np.square(self._alphas(shares)) @ self._gain
+        with np.errstate(divide="ignore"):
+            return float((self._cost / precision).sum())
+
+    def search(self, start: FloatArray) -> FloatArray:
+        """Shares near the start where no small change helps: logarithms, normalised."""
+
+        def objective(logs: FloatArray) -> tuple[float, FloatArray]:
+            shares = np.exp(logs - logs.max())
+            shares /= shares.sum()
+            alphas = self._alphas(shares)
+            precision = np.square(alphas) @ self._gain
+            error = float((self._cost / precision).sum())
+            slope = self._gain @ (-self._cost / np.square(precision)) * 2.0 * alphas
+            slope = slope[: self._n_offered] * shares
+            return float(np.log(error)), (slope - shares * slope.sum()) / error
+
+        logs = np.log(np.maximum(start, 1e-3))
+        found = minimize(objective, logs, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+        shares = np.exp(found.x - found.x.max())
+        return np.asarray(shares / shares.sum())
+
+    def _alphas(self, shares: FloatArray) -> FloatArray:
+        found = self.known.copy()
+        found[: self._n_offered] += shares
+        return found
+
+    def _cells(self, scope: Scope) -> float:
+        return float(prod(self._sizes[a] for a in scope))
+
+
+class Source(Protocol):
+    """Where adaptive rounds get private facts from; it pays for each and adds the noise itself."""
+
+    def choose(self, estimates: Mapping[Scope, FloatArray], *, alpha: float) -> Scope:
+        """A marginal that its estimate, in records, gets badly wrong: exponential mechanism."""
+        ...
+
+    def measure(self, scope: Scope, *, alpha: float) -> NoisyMarginal:
+        """The marginal with Laplace noise of scale 1 / alpha."""
+        ...
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one adaptive round measured, and the estimate after it."""
+
+    scope: Scope
+    estimate: Estimate
+
+
+def adaptive_rounds(
+    sizes: Sequence[int],
+    workload: Sequence[Scope],
+    source: Source,
+    *,
+    n: int,
+    alpha: float,
+    oracle: Oracle = "auto",
+    total: float | None = None,
+    max_cells: int = AUTO_CELLS,
+) -> Iterator[Round]:
+    """Rounds of choosing and measuring, each for half of `alpha`; none is measured twice.
+
+    References:
+        Hardt, Ligett and McSherry (2012); whole marginals as in McKenna et al. (2021).
+    """
+    left = list(distinct(workload))
+    first = source.measure(left[0], alpha=alpha)
+    left = left[1:]
+    measured = [first]
+    warm: Warm | None = None
+    for _ in range(n):
+        found = estimate(
+            sizes, measured, oracle=oracle, total=total, max_cells=max_cells, warm=warm
+        )
+        warm = found.warm
+        yield Round(measured[-1].scope, found)
+        if not left:
+            return
+        estimates = {s: found.total * found.distribution.marginal(s).ravel() for s in left}
+        scope = source.choose(estimates, alpha=alpha / 2)
+        left.remove(scope)
+        measured.append(source.measure(scope, alpha=alpha / 2))

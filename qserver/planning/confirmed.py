@@ -1,0 +1,97 @@
+"""An offer planned on one lattice, raised until it holds on the one that answers are given on.
+
+That lattice has no levels but those that are measured. Parts that are padded otherwise have other
+weights, so what was met on the lattice of the plan may be missed there by little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+
+from qserver.charge import NANO
+from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
+from qserver.inference.lattice.blocks import Blocks
+from qserver.inference.lattice.box import as_box
+from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.tail import safe_half_width
+from qserver.plan import PlannedRow
+from qserver.planning.as_needed import Offer
+from qserver.planning.bought import Bought
+from qserver.planning.purchase import Purchase
+from qserver.planning.wanted import Want
+from qserver.primitive import Primitive, primitive
+
+_GROWTH = 1.03
+_RAISES = 24
+
+
+def confirmed(bought: Bought, query: Primitive, want: Want, offer: Offer) -> Offer | None:
+    """The offer so raised that it meets what is wanted on the lattice answers are given on.
+
+    Args:
+        bought: on the lattice that answers are given on.
+        offer: on any lattice.
+
+    Returns:
+        None where that takes more than twice the alphas.
+    """
+    purchase = offer.priced.purchase
+    answer = _Answered(bought, query, want, offer)
+    for _ in range(_RAISES):
+        if answer.half_width(purchase) <= want.half_width:
+            return replace(offer, priced=bought.priced(purchase))
+        rows = tuple(replace(r, alpha_nano=int(r.alpha_nano * _GROWTH)) for r in purchase.rows)
+        tables = tuple(replace(t, alpha_nano=int(t.alpha_nano * _GROWTH)) for t in purchase.tables)
+        purchase = Purchase(rows, tables)
+    return None
+
+
+class _Answered:
+    """The answer that an offer leads to, on the lattice that there is then."""
+
+    def __init__(self, bought: Bought, query: Primitive, want: Want, offer: Offer) -> None:
+        self._bought, self._query, self._confidence = bought, query, want.confidence
+        self._weights = offer.weights
+        partitions = [t.partition for t in offer.priced.purchase.tables]
+        tables = bought.engine.tables
+        self._tables = tables.seen_on(tables.lattice_with(partitions))
+
+    def half_width(self, purchase: Purchase) -> float:
+        """Of the answer, in records; infinite where there is none."""
+        tables, step = self._tables, self._bought.table_step
+        blocks = [(tables.block_of(t.partition), t.alpha_nano) for t in purchase.tables]
+        raises = {block: alpha for block, alpha in blocks if block is not None}
+        if self._weights:
+            return self._beside(purchase.rows, raises)
+        own = self._bought.own(self._query)
+        known = tables.known(self._query, own, alphas_nano=raises, step=step)
+        return known.half_width(self._confidence)
+
+    def _beside(self, rows: tuple[PlannedRow, ...], raises: Mapping[BlockKey, int]) -> float:
+        """The same beside weighted rows, by the weights on tables that inference then finds."""
+        weights = [weight for _, weight in self._weights]
+        tables, left = self._tables, self._query.row
+        for row, weight in zip(rows, weights, strict=True):
+            left = left - row.row.scaled(Fraction(weight))
+        asked, blocks = primitive(as_box(left)), tables.blocks_with(raises)
+        pattern = tables.pattern(asked) if asked.multiplier == 1 else None
+        rest = None if pattern is None else whole_of(blocks, pattern)
+        if rest is None or any(self._is_cell(row, blocks) for row in rows):
+            return inf
+        own = [abs(w) * NANO / r.alpha_nano for r, w in zip(rows, weights, strict=True)]
+        allowance = rest.allowance(tables.steps_with(raises, float(self._bought.table_step)))
+        allowance += sum(
+            FLOAT_ROOM * abs(w) * float(r.step) for r, w in zip(rows, weights, strict=True)
+        )
+        scales = np.append(rest.scales(blocks.alphas), own)
+        return safe_half_width(scales, self._confidence) + allowance
+
+    def _is_cell(self, row: PlannedRow, blocks: Blocks) -> bool:
+        """Whether the row is a cell of a block: its noise is not independent of that one's."""
+        pattern = self._tables.pattern(primitive(row.row))
+        return pattern is not None and pattern.cell_of in blocks.alphas

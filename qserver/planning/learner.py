@@ -1,0 +1,136 @@
+"""The lattice to plan on: regular levels, or levels learnt from the questions asked.
+
+Three lattices are compared by what a base would still cost on each for the questions asked last:
+the one that answers are given on; that with learnt levels between those that are measured; and one
+of learnt levels alone, on which what was measured otherwise is no more use. So levels bought before
+the questions were known do not bind for good, and none is left unless that is cheaper.
+
+It is a function of the paid questions in their order and of the tables that are measured. Levels
+are learnt anew when the number of paid questions has no more than three binary digits before its
+zeros (1 to 8, 10, 12, 14, 16, 20, ...), and compared anew when a table is measured or raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+from qserver.inference.lattice.chain import Chain
+from qserver.inference.lattice.nested import Labels, OverlaidChains, partitions_of
+from qserver.inference.lattice.pattern import BlockKey, Lattice
+from qserver.paid import PaidQuestion
+from qserver.planning.bought import Bought
+from qserver.planning.demand import want_of
+from qserver.planning.learnt import MAX_LEARNT, Sightings, learnt_chain, sightings
+from qserver.planning.star import price_left
+from qserver.planning.wanted import Wanted
+
+MOST_READ = 512
+"""Paid questions that are learnt from: by then what is bought has settled the levels."""
+_DIGITS = 3
+_COMPARED = 64
+_WORTH = 0.7
+_KEPT = 4
+
+Chains = Mapping[int, Chain]
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """What a choice was made for: it holds until one of these changes."""
+
+    n_read: int
+    lattice: Lattice
+    alphas: Mapping[BlockKey, int]
+
+    def is_like(self, other: _State) -> bool:
+        """Whether the choice would be the same."""
+        same = self.n_read == other.n_read and self.lattice is other.lattice
+        return same and self.alphas == other.alphas
+
+
+@dataclass
+class Learner:
+    """Levels learnt from the questions seen; it holds nothing but caches."""
+
+    _state: _State | None = None
+    _lattice: Lattice | None = None
+    _lattices: list[tuple[Lattice, Chains, Lattice]] = field(default_factory=list)
+
+    def view(self, bought: Bought, paid: Sequence[PaidQuestion]) -> Bought:
+        """What was bought as blocks of the lattice to plan on; `bought` where that is its own."""
+        return seen_on(bought, self.lattice(bought, paid))
+
+    def lattice(self, bought: Bought, paid: Sequence[PaidQuestion]) -> Lattice:
+        """The lattice to plan on, the same object until it changes."""
+        tables = bought.engine.tables
+        state = _State(n_learnt_from(len(paid)), tables.lattice, dict(tables.alpha_nano))
+        if self._lattice is None or self._state is None or not state.is_like(self._state):
+            self._lattice = self._chosen(bought, paid[: state.n_read])
+            self._state = state
+        return self._lattice
+
+    def _chosen(self, bought: Bought, read: Sequence[PaidQuestion]) -> Lattice:
+        """The cheapest lattice for what was asked last; another than the present by a margin."""
+        tables = bought.engine.tables
+        seen = {a: s for a, s in sightings(read).items() if s.size <= MAX_LEARNT}
+        beside = _chains(seen, {a: list(partitions_of(a, tables.partitions)) for a in seen})
+        alone = _chains({a: s for a, s in seen.items() if s.is_repeated}, {})
+        found = [tables.lattice]
+        for above in (beside, {**beside, **alone}):
+            lattice = self._of(tables.lattice, above)
+            if all(lattice is not other for other in found):
+                found.append(lattice)
+        if len(found) == 1:
+            return found[0]
+        asked = read[-_COMPARED:]
+        left = [_left(seen_on(bought, lattice), asked) for lattice in found]
+        best = min(range(1, len(found)), key=left.__getitem__)
+        return found[best] if left[best] < _WORTH * left[0] else found[0]
+
+    def _of(self, regular: Lattice, above: Chains) -> Lattice:
+        """The lattice with these chains in place of some, the same object for the same ones."""
+        above = {a: c for a, c in above.items() if c != regular.chains[a]}
+        if not above:
+            return regular
+        for below, known, lattice in self._lattices:
+            if below is regular and known == above:
+                return lattice
+        found = Lattice(OverlaidChains(regular.chains, above))
+        self._lattices = [*self._lattices[1 - _KEPT :], (regular, above, found)]
+        return found
+
+
+def n_learnt_from(n_paid: int) -> int:
+    """How many of so many paid questions, the first ones, levels are learnt from."""
+    n = min(n_paid, MOST_READ)
+    shift = max(0, n.bit_length() - _DIGITS)
+    return n >> shift << shift
+
+
+def _chains(
+    seen: Mapping[int, Sightings], measured: Mapping[int, Sequence[Labels]]
+) -> dict[int, Chain]:
+    """Chains with all levels that are measured, and learnt ones between them."""
+    found = {a: learnt_chain(a, s, measured.get(a, ())) for a, s in seen.items()}
+    return {a: chain for a, chain in found.items() if chain is not None}
+
+
+def seen_on(bought: Bought, lattice: Lattice) -> Bought:
+    """The same with its tables as blocks of another lattice; only to be read now."""
+    if lattice is bought.lattice:
+        return bought
+    engine = copy(bought.engine)
+    engine.tables = bought.engine.tables.seen_on(lattice)
+    return replace(bought, engine=engine)
+
+
+def _left(bought: Bought, asked: Sequence[PaidQuestion]) -> float:
+    """What a base for these questions would cost beyond what is bought."""
+    wanted = Wanted()
+    for paid in asked:
+        want = want_of(bought, paid.row, half_width=paid.half_width, confidence=paid.confidence)
+        if want is not None:
+            wanted.add(want)
+    return price_left(bought, wanted.wants)

@@ -1,0 +1,212 @@
+"""Partitions learnt from the questions seen: chains whose levels end where questions do.
+
+What was asked is public. Where predicates return, as bands of ages or groups of degrees do, a
+level of just those parts answers them from far fewer cells than regular parts would. Where every
+question brings new breakpoints there is nothing to learn, and regular levels stay.
+
+Which of the two it is, the share of breakpoints seen once among all sightings tells: by Good and
+Turing it estimates how likely the next one is new.
+
+References:
+    Good, "The population frequencies of species and the estimation of population parameters",
+    Biometrika 40 (1953), eq. 9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.grid import axis_classes
+from qserver.inference.lattice.chain import Chain, default_chain, single_values
+from qserver.inference.lattice.nested import (
+    Labels,
+    chain_through,
+    firsts,
+    has_levels,
+    joined,
+    labels_of,
+    n_below,
+    n_parts,
+    nested_levels,
+    nests,
+)
+from qserver.paid import PaidQuestion
+from qserver.weights import Weights
+
+MAX_LEARNT = 4096
+"""Nothing is learnt of longer attributes: that takes too long."""
+MOST_NOVEL = 0.5
+"""Above this estimate of what is new, levels are regular."""
+MOST_CLASSES = 2
+"""Values per class of values that no predicate tells apart, at least, where levels are learnt."""
+DOUBT = 4
+"""New sightings that are counted beside the real ones."""
+_SURE = 10
+_NOTHING_NEW = 0.1
+_LEAST_VALUES = 6
+_WIDE = 12.0
+_LEAST_CUTS = 3
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """How often each predicate on one attribute was paid for."""
+
+    size: int
+    counts: Mapping[Weights, int] = field(default_factory=dict)
+
+    @cached_property
+    def cuts(self) -> Counter[int]:
+        """Breakpoints of ranges, the first value of what follows, with how often each was seen."""
+        found: Counter[int] = Counter()
+        for weights, n in self.counts.items():
+            if _is_range(weights):
+                found.update(dict.fromkeys(weights.stops[:-1], n))
+        return found
+
+    @cached_property
+    def sets(self) -> dict[Weights, int]:
+        """Predicates that are no range, with how often each was seen."""
+        return {w: n for w, n in self.counts.items() if not _is_range(w)}
+
+    @property
+    def novelty(self) -> float:
+        """Estimated chance that what is seen next is new; near 1 where little was seen."""
+        seen = [*self.cuts.values(), *self.sets.values()]
+        return (sum(n == 1 for n in seen) + DOUBT) / (sum(seen) + DOUBT)
+
+    @cached_property
+    def is_repeated(self) -> bool:
+        """Whether what returns is little that is new, and few classes of values.
+
+        Where ranges or sets are drawn from a short attribute at random everything returns soon,
+        but they tell nearly all values apart: no level of fewer parts serves them.
+        """
+        if self.novelty > MOST_NOVEL:
+            return False
+        classes = axis_classes(0, list(self.counts)) if self.counts else None
+        return classes is not None and classes.n * MOST_CLASSES <= self.size
+
+    @property
+    def spacing(self) -> tuple[int, int] | None:
+        """Step and first of evenly spaced cuts that all seen ones are among, if not by chance."""
+        cuts = sorted(self.cuts)
+        step = gcd(*(b - a for a, b in pairwise(cuts))) if len(cuts) >= _LEAST_CUTS else 1
+        # Cuts at random would all agree modulo the step with this chance, for every step tried;
+        # bands of five or ten that nobody spaced do so, too, where there are few of them.
+        if step < 2 or step ** (len(cuts) - 1) < _SURE * self.size:
+            return None
+        return step, cuts[0] % step
+
+    @cached_property
+    def splits(self) -> list[NDArray[np.int64]]:
+        """What levels should keep apart, shape (size,) each: what was seen most comes first."""
+        values = np.arange(self.size)
+        ranked = [(n, i, values >= cut) for i, (cut, n) in enumerate(sorted(self.cuts.items()))]
+        sets = enumerate(self.sets.items(), start=len(ranked))
+        every = [*ranked, *((n, i, w.dense) for i, (w, n) in sets)]
+        found = [s.astype(np.int64) for _, _, s in sorted(every, key=lambda e: (-e[0], e[1]))]
+        if self.spacing is not None and self.novelty > _NOTHING_NEW:
+            step, first = self.spacing
+            expected = set(range(first or step, self.size, step)) - self.cuts.keys()
+            found += [(values >= cut).astype(np.int64) for cut in sorted(expected)]
+        return found
+
+
+def sightings(paid: Iterable[PaidQuestion]) -> dict[int, Sightings]:
+    """What was paid for, per attribute."""
+    counts: dict[int, Counter[Weights]] = {}
+    for question in paid:
+        for axis, weights in dict.fromkeys(
+            f for t in question.row.terms for f in t.by_axis.items()
+        ):
+            counts.setdefault(axis, Counter())[weights] += 1
+    return {a: Sightings(next(iter(c)).size, dict(c)) for a, c in sorted(counts.items())}
+
+
+def learnt_chain(axis: int, seen: Sightings, bought: Sequence[Labels]) -> Chain | None:
+    """The chain to plan on; None where that of the levels bought, or the regular one, will do.
+
+    Every level in `bought` is a level of it.
+
+    Args:
+        bought: partitions of this attribute that are measured, in that order.
+    """
+    if seen.size < _LEAST_VALUES:
+        return None
+    levels = nested_levels(seen.size, bought)
+    is_new = not has_levels(default_chain(single_values(axis, seen.size)), levels)
+    if not seen.is_repeated and not is_new:
+        return None
+    found = [levels[0]]
+    for upper, lower in pairwise(levels):
+        middle = aligned(upper, lower, seen.splits) if seen.is_repeated else None
+        is_new = is_new or middle is not None
+        steps = (upper, lower) if middle is None else (upper, middle, lower)
+        for coarse, fine in pairwise(steps):
+            found += [*_regular(coarse, fine), fine]
+    return chain_through(axis, found) if is_new else None
+
+
+def aligned(upper: Labels, lower: Labels, splits: Sequence[NDArray[np.int64]]) -> Labels | None:
+    """A partition between two others that keeps apart what the splits do, as far as it can.
+
+    It is strict: a split that would leave a part with less than two of the finer parts is passed
+    over. None where there is no such partition, or no split adds to the coarser one.
+    """
+    first = firsts(lower)
+    above = parts = labels_of(upper[first])
+    every = np.arange(len(first))
+    for split in splits:
+        if not bool((split == split[first][lower]).all()):
+            continue
+        finer = joined(parts, split[first])
+        if int(n_below(finer, every).min()) >= 2:
+            parts = finer
+    if n_parts(parts) == n_parts(above):
+        return None
+    return _divided(above, parts, np.where(n_below(above, parts) == 1, 2, 0), lower)
+
+
+def _regular(coarse: Labels, fine: Labels) -> list[Labels]:
+    """A level of about equal parts between two others, where they are far apart."""
+    n = n_below(coarse, fine)
+    if int(n.max()) <= _WIDE:
+        return []
+    above = coarse[firsts(fine)]
+    groups = np.minimum(n // 2, np.maximum(2, np.rint(np.sqrt(n)).astype(np.intp)))
+    found = _divided(above, above, groups, fine)
+    return [] if found is None else [found]
+
+
+def _divided(
+    above: Labels, parts: Labels, groups: NDArray[np.intp], lower: Labels
+) -> Labels | None:
+    """`parts` with some of the parts above cut into groups, by value; None where that is too fine.
+
+    Args:
+        above: coarser partition of the finer parts, shape (finer parts,).
+        parts: partition of them between the two.
+        groups: into how many groups of finer parts to cut each part above; 0 leaves it.
+        lower: the finer part of each value.
+    """
+    found = parts + 0
+    for part in np.flatnonzero(groups):
+        inside = np.flatnonzero(above == part)
+        found[inside] = n_parts(found) + np.arange(len(inside)) * groups[part] // len(inside)
+    found = labels_of(found)
+    is_strict = nests(above, found) and nests(found, np.arange(len(found)))
+    return labels_of(found[lower]) if is_strict else None
+
+
+def _is_range(weights: Weights) -> bool:
+    """Whether these are the indicator of one run of values, or of all but one run."""
+    return weights.is_indicator and len(weights.stops) <= 3

@@ -1,0 +1,178 @@
+"""What several questions would buy one by one, bought at once.
+
+Each question is planned on the present state, by rows alone or as the rule says. Of a row or block
+that two of them raise the greater raise is bought, so all together cost no more than the sum of
+what each costs by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from qserver.charge import NANO
+from qserver.history import Estimator
+from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
+from qserver.inference.lattice.box import as_box
+from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.tail import safe_half_width
+from qserver.plan import PlannedRow
+from qserver.planning.bought import Bought, row_half_width
+from qserver.planning.effort import never
+from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.purchase import Priced, Purchase
+from qserver.planning.question import Question
+from qserver.primitive import Primitive, primitive
+from qserver.requirement import Requirement
+
+Single = Callable[[Primitive, Requirement], Plan]
+"""The plan of one question by itself."""
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """A purchase, and per question weights that then meet it; None where inference finds them."""
+
+    priced: Priced
+    estimators: tuple[Estimator | None, ...]
+
+
+def rows_alone(bought: Bought) -> Single:
+    """Single plans by rows alone."""
+
+    def single(query: Primitive, requirement: Requirement) -> Plan:
+        return plan_answer(
+            query,
+            requirement,
+            engine=bought.engine,
+            ledger=bought.ledger,
+            limit_nano=bought.limit_nano,
+        )
+
+    return single
+
+
+def one_by_one(
+    bought: Bought,
+    questions: Sequence[Question],
+    *,
+    below_nano: float,
+    single: Single,
+    out_of_time: Callable[[], bool] = never,
+) -> OneByOne | None:
+    """All single plans at once; None where that is not cheaper, or there is no time to tell.
+
+    None too where two plans start one row differently.
+
+    Args:
+        below_nano: a price that it must stay below to be of use. The questions planned so far are
+            priced whenever they have doubled, and that ends it early.
+    """
+    plans, merged = list[Plan](), _Merged(bought, {}, {})
+    for i, q in enumerate(questions, start=1):
+        if out_of_time():
+            return None
+        plans.append(single(q.query, q.requirement))
+        if not merged.add(plans[-1]):
+            return None
+        if (i & (i - 1) == 0 or i == len(questions)) and merged.priced.price_nano >= below_nano:
+            return None
+    priced = merged.priced
+    estimators = tuple(map(merged.estimator, questions, plans))
+    triples = zip(questions, plans, estimators, strict=True)
+    if not all(merged.meets(q, plan, e) for q, plan, e in triples):
+        return None
+    return OneByOne(priced, estimators)
+
+
+@dataclass(frozen=True, eq=False)
+class _Merged:
+    """Single plans as one purchase.
+
+    Args:
+        rows: each at its greatest raise, by key.
+        raises: alphas of blocks likewise, in nano-epsilon.
+    """
+
+    bought: Bought
+    rows: dict[str, PlannedRow]
+    raises: dict[BlockKey, int]
+
+    def add(self, plan: Plan) -> bool:
+        """Whether the plan can be carried out with the others; it is one of them now."""
+        for row in plan.rows:
+            kept = self.rows.setdefault(row.key, row)
+            alpha = max(kept.alpha_nano, row.alpha_nano)
+            if replace(kept, alpha_nano=alpha) != replace(row, alpha_nano=alpha):
+                return False
+            self.rows[row.key] = replace(row, alpha_nano=alpha)
+        for table in plan.tables:
+            block = self.bought.engine.tables.block_of(table.partition)
+            if block is None:
+                return False
+            self.raises[block] = max(self.raises.get(block, 0), table.alpha_nano)
+        return True
+
+    @property
+    def priced(self) -> Priced:
+        """All of it."""
+        tables = self.bought.tables(self.raises)
+        return self.bought.priced(Purchase(tuple(self.rows.values()), tables))
+
+    def estimator(self, q: Question, plan: Plan) -> Estimator | None:
+        """The weights of a single plan, its new row under the id that it gets beside the others."""
+        if not plan.weights:
+            return None
+        number, ids = self.bought.engine.n_measurements, self._new_ids()
+        new = [ids[row.key] for row in plan.rows if row.refines is None]
+        weights = tuple((new[0] if i == number else i, w) for i, w in plan.weights)
+        if not plan.tables_give_rest:
+            return Estimator(q.query.key, weights)
+        # Where the plan buys no tables, weights on those that are there are sure to be kept.
+        at = self.bought.engine.tables.n_events
+        at += len(self.rows) + len(self.raises) if plan.tables else 0
+        return Estimator(q.query.key, weights, at=at)
+
+    def meets(self, q: Question, plan: Plan, estimator: Estimator | None) -> bool:
+        """Whether the question is met when others' raises change the weights of its plan."""
+        if estimator is None:
+            return self._is_found_again(q)
+        # Given weights on rows, or on tables as they are: noise only gets less.
+        return not (plan.tables and plan.tables_give_rest) or self._gives_rest(q, plan)
+
+    def _new_ids(self) -> Mapping[str, int]:
+        """Ids that the new ones of the rows will have, by key."""
+        new = [key for key, row in self.rows.items() if row.refines is None]
+        return {key: self.bought.engine.n_measurements + i for i, key in enumerate(new)}
+
+    def _is_found_again(self, q: Question) -> bool:
+        """Whether tables and own row, raised perhaps for another question too, meet this one."""
+        row, own = self.rows.get(q.query.key), self.bought.own(q.query)
+        if row is None and not self.raises:
+            return self.bought.is_met(q.query, q.requirement)
+        known = self.bought.engine.tables.known(
+            q.query,
+            own,
+            alphas_nano=self.raises,
+            row_alpha_nano=None if row is None else row.alpha_nano,
+            step=self.bought.table_step if row is None else row.step,
+        )
+        return known.is_within(row_half_width(q.query, q.requirement), q.requirement.confidence)
+
+    def _gives_rest(self, q: Question, plan: Plan) -> bool:
+        """Whether the raised tables give what the plan's row leaves, with little enough noise."""
+        (row,), ((_, weight),) = plan.rows, plan.weights
+        row, tables = self.rows[row.key], self.bought.engine.tables
+        left = primitive(as_box(q.query.row - row.row.scaled(Fraction(weight))))
+        pattern, blocks = self.bought.pattern(left), tables.blocks_with(self.raises)
+        rest = None if pattern is None or left.multiplier != 1 else whole_of(blocks, pattern)
+        if rest is None:
+            return False
+        scales = np.append(rest.scales(blocks.alphas), abs(weight) * NANO / row.alpha_nano)
+        steps = tables.steps_with(self.raises, float(self.bought.table_step))
+        allowance = rest.allowance(steps) + FLOAT_ROOM * abs(weight) * float(row.step)
+        noise = safe_half_width(scales, q.requirement.confidence)
+        return noise + allowance <= row_half_width(q.query, q.requirement)

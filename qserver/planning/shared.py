@@ -1,0 +1,210 @@
+"""A workload's answers under a purchase of blocks, on the noises that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from qserver.answer import JointMethod, Simultaneous
+from qserver.charge import NANO
+from qserver.errors import CapacityError
+from qserver.history import Estimator, Measurement
+from qserver.inference.classes import FloatArray
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.joint import FAILURE, JointErrors, joint_confidence, least_factor
+from qserver.inference.lattice.blocks import Blocks
+from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.shared_noise import (
+    MAX_ENTRIES,
+    SharedError,
+    error_beside,
+    joint_errors,
+)
+from qserver.planning.bought import Bought, roomy_half_width
+from qserver.planning.question import Question
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedAnswer:
+    """How one question will be answered: weights that anybody finds again, and their error."""
+
+    question: Question
+    estimator: Estimator
+    error: SharedError
+
+    @property
+    def half_width(self) -> float:
+        """What its interval may have, in records."""
+        return roomy_half_width(self.question.query, self.question.requirement)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers of all questions.
+
+    Args:
+        blocks: with the alphas that the answers were planned on.
+        at: events after which those are in force.
+        twins: of each answer, whether it uses a row that is a cell of a table in use as well.
+            Their noises are not independent, so these answers are counted apart, by the union
+            bound.
+    """
+
+    bought: Bought
+    blocks: Blocks
+    at: int
+    planned: tuple[PlannedAnswer, ...]
+    twins: tuple[bool, ...]
+
+    @property
+    def estimators(self) -> tuple[Estimator, ...]:
+        """Weights per question."""
+        return tuple(p.estimator for p in self.planned)
+
+    def certified(self, wanted: float, *, work: int, n_before: int) -> Simultaneous:
+        """The confidence that all intervals of the asked lengths hold at once.
+
+        Args:
+            wanted: confidence that is of interest.
+            work: of the joint bound.
+            n_before: bounds that were tried before this one; their chances of being false count.
+        """
+        if not self._has_room:
+            return Simultaneous(0.0, "union")
+        apart = self._apart
+        room = 1.0 - wanted - apart - n_before * FAILURE
+        if room <= 0.0:
+            return Simultaneous(max(0.0, 1.0 - apart), "union")
+        bound = joint_confidence(self._together, wanted=1.0 - room, work=work)
+        method: JointMethod = bound.method
+        outside = bound.outside + apart
+        if method == "sampled":
+            outside += n_before * FAILURE
+        # 1 - x rounds to the nearest; the statement must not gain by it.
+        return Simultaneous(max(0.0, float(np.nextafter(1.0 - outside, 0.0))), method)
+
+    def least_factor(self, wanted: float, *, work: int) -> float:
+        """The least factor on all alphas with which the joint bound is reached, about."""
+        room = 1.0 - wanted - self._apart if self._has_room else 0.0
+        if room <= 0.0:
+            return 1.0
+        return least_factor(self._together, confidence=1.0 - room, work=work).factor
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether lattice and floats leave every interval some room."""
+        return all(p.half_width > p.error.allowance for p in self.planned)
+
+    @cached_property
+    def _together(self) -> JointErrors:
+        return self._errors([p for p, t in zip(self.planned, self.twins, strict=True) if not t])
+
+    @cached_property
+    def _apart(self) -> float:
+        """Upper bound of the chance that any of the answers counted apart misses."""
+        twins = [p for p, t in zip(self.planned, self.twins, strict=True) if t]
+        return sum(float(self._errors([p]).tails().sum()) for p in twins)
+
+    def _errors(self, planned: Sequence[PlannedAnswer]) -> JointErrors:
+        engine = self.bought.engine
+        rows = [engine.measurement(i) for i in {i for p in planned for i, _ in p.error.rows}]
+        alphas = {row.id: engine.tables.alpha_nano_at(row, self.at) for row in rows}
+        return joint_errors(
+            [p.error for p in planned],
+            _array([p.half_width for p in planned]),
+            blocks=self.blocks,
+            row_scales={i: NANO / alpha if alpha else 0.0 for i, alpha in alphas.items()},
+        )
+
+
+def answers_with(
+    bought: Bought, questions: Sequence[Question], raises: Mapping[BlockKey, int]
+) -> Answers | None:
+    """The answers once blocks are raised to these alphas; None where one cannot be given.
+
+    Args:
+        questions: each with the confidence that its weights are chosen for; none zero.
+        raises: in nano-epsilon; empty for the present.
+    """
+    tables = bought.engine.tables
+    blocks = tables.blocks_with(raises) if raises else tables.blocks
+    return _answers(bought, questions, blocks, at=tables.n_events + len(raises))
+
+
+def answers_after(bought: Bought, questions: Sequence[Question], at: int) -> Answers | None:
+    """The answers by weights and noise as they were after so many events.
+
+    What holds for them holds still: noise has only become less.
+    """
+    blocks = bought.engine.tables.blocks_after(at)
+    return None if blocks is None else _answers(bought, questions, blocks, at=at)
+
+
+def _answers(
+    bought: Bought, questions: Sequence[Question], blocks: Blocks, *, at: int
+) -> Answers | None:
+    if len(questions) * sum(blocks.lattice.n_cells(b) for b in blocks.alphas) > MAX_ENTRIES:
+        raise CapacityError("The workload has too many answers on too many noises.")
+    planned = list[PlannedAnswer]()
+    for q in questions:
+        found = _planned(bought, q, blocks, at)
+        if found is None:
+            return None
+        planned.append(found)
+    used = set().union(*(p.error.blocks for p in planned))
+    twins = tuple(_has_twin(bought, p.error, used) for p in planned)
+    return Answers(bought, blocks, at, tuple(planned), twins)
+
+
+def _planned(bought: Bought, q: Question, blocks: Blocks, at: int) -> PlannedAnswer | None:
+    """The shorter of blocks beside the own row, and of measured rows."""
+    by_rows = _by_rows(bought, q)
+    found = _on_blocks(bought, q, blocks, at, shorter_than=by_rows)
+    if found is not None or by_rows is None:
+        return found
+    estimator = by_rows.estimator(q.query.key)
+    return PlannedAnswer(q, estimator, bought.engine.error_of(estimator))
+
+
+def _on_blocks(
+    bought: Bought, q: Question, blocks: Blocks, at: int, *, shorter_than: RowEstimate | None
+) -> PlannedAnswer | None:
+    """The answer by blocks and own row, if they give it no longer than the other."""
+    pattern, confidence = bought.pattern(q.query), q.requirement.confidence
+    if pattern is None or not blocks.alphas:
+        return None
+    own = bought.engine.own_after(q.query, at)
+    alpha = bought.engine.tables.alpha_nano_at(own, at)
+    beside = bought.beside(q.query, blocks, own=own, row_alpha_nano=alpha)
+    error = error_beside(pattern, beside, own, confidence=confidence)
+    if error is None:
+        return None
+    if shorter_than and not beside.known.is_within(shorter_than.half_width, confidence):
+        return None
+    if not error.blocks:
+        return PlannedAnswer(q, Estimator(q.query.key, error.rows), error)
+    return PlannedAnswer(q, Estimator(q.query.key, (), 0.0, at), error)
+
+
+def _by_rows(bought: Bought, q: Question) -> RowEstimate | None:
+    target, confidence = roomy_half_width(q.query, q.requirement), q.requirement.confidence
+    return bought.engine.estimate_by_rows(q.query, confidence=confidence, enough=target)
+
+
+def _has_twin(bought: Bought, error: SharedError, used: set[BlockKey]) -> bool:
+    """Whether a row behind an answer is a cell of one of the blocks in use."""
+    tables, engine = bought.engine.tables, bought.engine
+    rows: list[Measurement] = [engine.measurement(i) for i, _ in error.rows]
+    return any(
+        bought.cells.cell_of(tables.partition_of(block), row.row) is not None
+        for row in rows
+        if not row.is_public
+        for block in used - tables.public_blocks
+    )
+
+
+def _array(values: Sequence[float]) -> FloatArray:
+    return np.array(values, dtype=np.float64)

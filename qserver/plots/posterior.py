@@ -1,0 +1,101 @@
+"""The plot of a posterior: how likely each value of a count is, its interval shaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+
+import numpy as np
+
+from qserver.errors import InputError
+from qserver.plots.chart import Area, Axis, Chart, Line, Rule
+
+
+@dataclass(frozen=True)
+class PosteriorCurve:
+    """A posterior by its tail probabilities.
+
+    Args:
+        thresholds: ascending values t, three or more.
+        at_least: P(q >= t) at each, in [0, 1]; rises by rounding are taken as none.
+        low, high: the interval to shade, low < high.
+        confidence: that the interval holds the value.
+
+    Raises:
+        InputError: the parts do not fit each other.
+    """
+
+    thresholds: Sequence[float]
+    at_least: Sequence[float]
+    low: float
+    high: float
+    confidence: float
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) < 3 or len(self.thresholds) != len(self.at_least):
+            raise InputError("thresholds", "be three or more, with a probability each")
+        if not all(b > a for a, b in pairwise(self.thresholds)):
+            raise InputError("thresholds", "ascend")
+        if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
+            raise InputError("high", "be above `low`, both finite", self.high)
+
+    @property
+    def middles(self) -> list[float]:
+        """The middle between each two thresholds."""
+        return [(a + b) / 2 for a, b in pairwise(self.thresholds)]
+
+    @property
+    def densities(self) -> list[float]:
+        """The mean density between each two thresholds."""
+        widths = [b - a for a, b in pairwise(self.thresholds)]
+        falls = [max(0.0, a - b) for a, b in pairwise(self.at_least)]
+        return [fall / width for fall, width in zip(falls, widths, strict=True)]
+
+
+def thresholds_about(low: float, high: float, *, n: int, reach: float = 2.0) -> list[float]:
+    """`n` thresholds that hold the interval's ends, evenly spaced, far enough to see the tails.
+
+    Args:
+        low, high: ends of an interval.
+        n: >= 3.
+        reach: how many half-widths to each side of the middle.
+    """
+    middle, half = (low + high) / 2, (high - low) / 2 * reach
+    return [middle + half * (2 * i / (n - 1) - 1) for i in range(n)]
+
+
+def posterior_chart(curve: PosteriorCurve, *, title: str) -> Chart:
+    """The density of a posterior with its credible interval.
+
+    Args:
+        curve: the posterior.
+        title: what is counted.
+    """
+    xs, densities = curve.middles, curve.densities
+    inside = [x for x in xs if curve.low < x < curve.high]
+    top = max(densities)
+    if not top > 0 or len(inside) < 2:
+        raise InputError("thresholds", "lie closer where the posterior is")
+    percent = f"{100 * curve.confidence:g} percent"
+    ends = [curve.low, *inside, curve.high]
+    shaded = Area(
+        f"{percent} between {curve.low:,.10g} and {curve.high:,.10g}",
+        ends,
+        [0.0] * len(ends),
+        np.interp(ends, xs, densities).tolist(),
+    )
+    middle = (curve.low + curve.high) / 2
+    return Chart(
+        title=title,
+        description=f"The count lies between {curve.low:,.10g} and {curve.high:,.10g} with "
+        f"{percent} probability, by the answers that were released.",
+        x=Axis("count", curve.thresholds[0], curve.thresholds[-1]),
+        y=Axis("probability per record", 0.0, 1.05 * top),
+        marks=(
+            shaded,
+            Line("posterior density", xs, densities),
+            Rule(f"middle {middle:,.10g}", x=middle),
+        ),
+    )

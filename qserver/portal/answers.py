@@ -1,0 +1,148 @@
+"""An answer as a page shows it, and as a file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from qserver.answer import Answer
+from qserver.api.schemas import AnswerBody
+from qserver.insight import Known
+from qserver.portal import words
+from qserver.portal.render import csv_text
+from qserver.requirement import Requirement
+
+SOURCES = {
+    "history": "Nothing was spent: it follows from what was released before.",
+    "measured": "Measured for this question, with noise drawn once.",
+    "refined": "Earlier measurements were released again with less noise; only the difference was "
+    "charged.",
+    "model": "From a model of the data.",
+    "exact": "Public: no record can change it.",
+}
+_DIGITS = 9
+# Every so many points of the curve stand in the table.
+_TABLE_STEP = 20
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """P(count >= t), as the server works it out."""
+
+    value: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """An answer with all that its page says.
+
+    Args:
+        question: in words.
+        known: what history says now, to be drawn; None where it cannot.
+        query_part: the question's fields as the query part of an address, or ''.
+        files: address without its ending at which the answer can be had as CSV and JSON.
+        threshold: what was asked about a threshold, or None.
+    """
+
+    question: str
+    requirement: Requirement
+    answer: Answer
+    known: Known | None
+    query_part: str
+    files: str
+    threshold: Threshold | None = None
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The question's fields, for a form."""
+        return parse_qsl(self.query_part)
+
+    @property
+    def sentence(self) -> str:
+        """Interval, cost and what remains, in a sentence."""
+        return words.answer_words(self.answer, charged_nano=self.answer.charged_nano)
+
+    @property
+    def decimals(self) -> int:
+        """Decimals that suit the interval."""
+        return words.decimals_for(self.answer.high - self.answer.low)
+
+    @property
+    def estimate(self) -> str:
+        """The single best guess."""
+        return words.number(self.answer.estimate, self.decimals)
+
+    @property
+    def source(self) -> str:
+        """Where the answer comes from."""
+        return SOURCES[self.answer.source]
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether the interval is longer than was asked for."""
+        return self.answer.high - self.answer.low > self.requirement.length * (1 + 1e-6)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether history says something else by now."""
+        return self.known is not None and not math.isclose(
+            self.known.answer.estimate, self.answer.estimate, rel_tol=1e-12, abs_tol=1e-9
+        )
+
+    @property
+    def chart(self) -> str:
+        """The posterior's points for the chart, as JSON; '' where there is nothing to draw."""
+        if self.known is None or not self.known.curve:
+            return ""
+        curve = self.known.curve
+        return json.dumps(
+            {
+                "x": [_short(p.x) for p in curve],
+                "density": [_short(p.density) for p in curve],
+                "atLeast": [_short(p.at_least) for p in curve],
+                "low": _short(self.answer.low),
+                "high": _short(self.answer.high),
+                "decimals": self.decimals,
+            }
+        )
+
+    @property
+    def points(self) -> list[tuple[str, str]]:
+        """Some counts with the probability of at least so many, for a table."""
+        curve = self.known.curve if self.known else ()
+        return [
+            (words.number(p.x, self.decimals), words.probability(p.at_least))
+            for p in curve[_TABLE_STEP // 2 :: _TABLE_STEP]
+        ]
+
+    @property
+    def span(self) -> tuple[float, float, float]:
+        """Least, greatest and first value of the threshold's slider."""
+        curve = self.known.curve if self.known else ()
+        if not curve:
+            return (0.0, 0.0, 0.0)
+        middle = self.threshold.value if self.threshold else self.answer.estimate
+        return (curve[0].x, curve[-1].x, middle)
+
+
+def answer_json(answer: Answer) -> str:
+    """The answer as HTTP gives it."""
+    return AnswerBody.of(answer).model_dump_json(indent=1) + "\n"
+
+
+def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:
+    """The answer as a table of one line, with the members that HTTP gives."""
+    body = AnswerBody.of(answer).model_dump()
+    low, high = body.pop("interval")
+    evidence: Sequence[int] = body.pop("evidence")
+    row = {"dataset": dataset, "question": question, "low": low, "high": high, **body}
+    row["evidence"] = " ".join(map(str, evidence))
+    return csv_text([row.keys(), row.values()])
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}") if abs(value) < 1e6 else value

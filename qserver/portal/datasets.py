@@ -1,0 +1,149 @@
+"""Pages of datasets: the list, the budget, the history."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from flask import Blueprint, g, request
+
+from qserver.answer import DatasetStatus, HistoryRow, HistoryTable
+from qserver.burn_down import BurnDown
+from qserver.domain import Domain
+from qserver.portal import words
+from qserver.portal.describe import describe_released
+from qserver.portal.heat import HeatCell, heat_cells
+from qserver.portal.render import page
+from qserver.requirement import Requirement
+from qserver.service import Service
+
+_PAGE_SIZE = 50
+_MAX_ID_DIGITS = 12
+# An attribute of more values is left out of the heat map.
+_MOST_VALUES = 10_000
+_CONFIDENCE = 0.95
+# ln(1 / delta): the half-width of the interval at 95 percent is this many scales.
+_SCALES = Requirement(1.0, _CONFIDENCE).log_inverse_delta
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    """An attribute's row of the heat map."""
+
+    attribute: str
+    cells: tuple[HeatCell, ...]
+    loss_nano: int
+
+    @property
+    def worst(self) -> HeatCell:
+        """The cell of the largest loss."""
+        return max(self.cells, key=lambda cell: cell.loss_nano)
+
+
+@dataclass(frozen=True)
+class ReleasedLine:
+    """A released row or table as a line of the history."""
+
+    id: int
+    text: str
+    value: str
+    half_width: str
+    alpha_nano: int
+
+
+class DatasetPages:
+    """The pages of datasets, on one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def add_to(self, routes: Blueprint) -> None:
+        """Add the routes."""
+        routes.get("/")(self.list_datasets)
+        routes.get("/datasets/<dataset>/budget")(self.show_budget)
+        routes.get("/datasets/<dataset>/history")(self.show_history)
+
+    def list_datasets(self) -> str:
+        """The datasets that may be asked."""
+        return page("datasets.html", datasets=self._service.datasets())
+
+    def show_budget(self, dataset: str) -> str:
+        """Where the budget went, how fast, and who spent it."""
+        status = self._service.dataset(dataset)
+        burn_down = self._service.insight.burn_down(dataset)
+        is_owner = g.caller.role == "owner"
+        return page(
+            "budget.html",
+            dataset=status,
+            burn_down=burn_down,
+            chart=_burn_down_chart(status, burn_down),
+            heat=self._heat(status),
+            spending=self._service.spending(dataset) if is_owner else None,
+            tab="budget",
+        )
+
+    def show_history(self, dataset: str) -> str:
+        """What was released, and can be used for nothing."""
+        status = self._service.dataset(dataset)
+        domain = self._service.domain(dataset)
+        found = self._service.history(dataset, after=_after(), limit=_PAGE_SIZE)
+        return page(
+            "history.html",
+            dataset=status,
+            lines=[_line(row, domain) for row in found.rows],
+            next_after=found.next_after,
+            history_version=found.version,
+            tab="history",
+        )
+
+    def _heat(self, status: DatasetStatus) -> list[HeatRow]:
+        rows = []
+        for attribute in self._service.domain(status.name).attributes:
+            if attribute.size > _MOST_VALUES:
+                continue
+            report = self._service.ledger(status.name, where=None, attribute=attribute.name)
+            by_value = report.by_value or {}
+            losses = list(by_value.values())
+            cells = heat_cells(list(by_value), losses, top_nano=status.spent_nano)
+            rows.append(HeatRow(attribute.name, cells, max(losses)))
+        return rows
+
+
+def _after() -> int:
+    text = request.args.get("after", "")
+    is_id = text.isascii() and text.isdigit() and len(text) <= _MAX_ID_DIGITS
+    return int(text) if is_id else -1
+
+
+def _line(found: HistoryRow | HistoryTable, domain: Domain) -> ReleasedLine:
+    half_width = _SCALES * found.scale
+    decimals = words.decimals_for(2 * half_width)
+    is_row = isinstance(found, HistoryRow)
+    value = words.number(found.value, decimals) if isinstance(found, HistoryRow) else ""
+    return ReleasedLine(
+        id=found.id,
+        text=describe_released(found, domain),
+        value=value if is_row else f"{found.n_cells:,} values",  # type: ignore[union-attr]
+        half_width=words.high_end(half_width, decimals),
+        alpha_nano=found.alpha_nano,
+    )
+
+
+def _burn_down_chart(status: DatasetStatus, burn_down: BurnDown) -> str:
+    """What remained in the course of time, and where the pace leads, for the chart."""
+    limit = burn_down.limit_nano
+    points = [(p.at, (limit - p.spent_nano) / words.NANO) for p in burn_down.points]
+    if points:
+        points.insert(0, (points[0][0] - 1, limit / words.NANO))
+    points.append((burn_down.now, (limit - burn_down.spent_nano) / words.NANO))
+    days = burn_down.forecast.days_left
+    end = None if days is None else burn_down.now + round(days * 86_400)
+    return json.dumps(
+        {
+            "at": [at for at, _ in points],
+            "left": [left for _, left in points],
+            "limit": limit / words.NANO,
+            "ends": end,
+            "name": status.name,
+        }
+    )

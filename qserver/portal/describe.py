@@ -1,0 +1,92 @@
+"""Rows and tables of the history in words, from the public domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from qserver.answer import HistoryRow, HistoryTable
+from qserver.domain import Attribute, Domain, decimal_text
+
+MAX_NAMES = 4
+MAX_TERMS = 3
+
+TermsDocument = Sequence[Sequence[Any]]
+
+
+def describe_released(found: HistoryRow | HistoryTable, domain: Domain) -> str:
+    """What a released row or table counts."""
+    if isinstance(found, HistoryTable):
+        return describe_axes(found.axes, domain)
+    return describe_terms(found.terms, domain)
+
+
+def describe_terms(terms: TermsDocument, domain: Domain) -> str:
+    """A query in words: `age 30 to 39, sex Female`.
+
+    Args:
+        terms: as `LinearQuery.to_document` writes them.
+    """
+    if not terms:
+        return "nothing"
+    shown = [_term(Fraction(str(c)), factors, domain) for c, factors in terms[:MAX_TERMS]]
+    text = shown[0].removeprefix("+ ") + "".join(f" {more}" for more in shown[1:])
+    hidden = len(terms) - len(shown)
+    return text + (f" and {hidden:,} more terms" if hidden else "")
+
+
+def describe_axes(axes: TermsDocument, domain: Domain) -> str:
+    """A table in words: `every cell of age (74 parts) by sex (2 parts)`."""
+    parts = [f"{domain.attributes[axis].name} ({max(of) + 1:,} parts)" for axis, _, of in axes]
+    return "every cell of " + " by ".join(parts) if parts else "all records"
+
+
+def _term(coefficient: Fraction, factors: Sequence[Sequence[Any]], domain: Domain) -> str:
+    conditions = [
+        _factor(domain.attributes[axis], stops, values) for axis, stops, values in factors
+    ]
+    sign = "-" if coefficient < 0 else "+"
+    size = abs(coefficient)
+    times = "" if size == 1 else f"{decimal_text(size)} × "
+    return f"{sign} {times}{', '.join(conditions) or 'all records'}"
+
+
+def _factor(attribute: Attribute, stops: Sequence[int], values: Sequence[int]) -> str:
+    if not set(values) <= {0, 1}:
+        return f"{attribute.name} weighted"
+    starts = (0, *stops)
+    runs = [range(a, b) for (a, b), v in zip(pairwise(starts), values, strict=True) if v]
+    size = sum(map(len, runs))
+    if size > attribute.size / 2 and len(runs) > 1:
+        out = [range(a, b) for (a, b), v in zip(pairwise(starts), values, strict=True) if not v]
+        return f"{attribute.name} not {_listed(attribute, out)}"
+    return f"{attribute.name} {_listed(attribute, runs)}"
+
+
+def _listed(attribute: Attribute, runs: Sequence[range]) -> str:
+    names = list(_names(attribute, runs))
+    if len(names) <= MAX_NAMES:
+        return " or ".join(names)
+    return " or ".join(names[: MAX_NAMES - 1]) + f" or {len(names) - MAX_NAMES + 1} more"
+
+
+def _names(attribute: Attribute, runs: Sequence[range]) -> Iterator[str]:
+    """Labels one by one, bins run by run."""
+    for run in runs:
+        bins = range(run.start, min(run.stop, attribute.n_regular))
+        if attribute.kind == "labels":
+            yield from (attribute.value_names[i] for i in run)
+            continue
+        if bins:
+            yield _bins(attribute, bins)
+        if run.stop > attribute.n_regular:
+            yield attribute.other
+
+
+def _bins(attribute: Attribute, bins: range) -> str:
+    low, high = attribute.edges[bins.start], attribute.edges[bins.stop]
+    if attribute.kind == "real":
+        return f"from {decimal_text(low)} to below {decimal_text(high)}"
+    return str(low) if high == low + 1 else f"{low} to {high - 1}"

@@ -1,0 +1,97 @@
+"""Errors as a page tells them: what happened, what it means, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from werkzeug.exceptions import HTTPException
+
+from qserver.api.headers import request_id
+from qserver.api.problem_kinds import INTERNAL, kind_of
+from qserver.errors import (
+    AllowanceExhaustedError,
+    BudgetExhaustedError,
+    DisclosureGuardError,
+    QServerError,
+    SqlError,
+)
+
+_ADVICE = {
+    "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "
+    "what is known for nothing.",
+    "allowance_exhausted": "Nothing was spent. Ask for a longer interval or less confidence; the "
+    "owner of the data decides about allowances.",
+    "pace_exceeded": "Nothing was spent. Wait, or ask for a longer interval or less confidence.",
+    "disclosure_guard": "Nothing was spent. Ask for a longer interval or less confidence.",
+    "not_estimable": "Nothing that was released so far tells anything about it. Asking it would.",
+    "invalid_query": "Change the question and ask again.",
+    "invalid_sql": "Change the question and ask again.",
+    "invalid_requirement": "Change the interval or the confidence and ask again.",
+    "no_worker": "What is known already can still be read. Try again in a while.",
+    "busy": "What is known already can still be read. Try again in a while.",
+    "rate_limited": "Wait a few seconds and try again.",
+    "measurement_failed": "Ask again later; the operator's log has the cause.",
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a page shows of an error.
+
+    Args:
+        title: the same for all of its kind.
+        detail: what is wrong here.
+        advice: what may help, or ''.
+        price_nano, remaining_nano: where the question costs more than there is.
+        free: the best interval available for nothing, or None.
+        excerpt: the line of a text that cannot be answered, with carets below the place; or ''.
+    """
+
+    code: str
+    status: int
+    title: str
+    detail: str
+    advice: str
+    retry_after_s: int | None = None
+    price_nano: int | None = None
+    remaining_nano: int | None = None
+    free: Any = None
+    excerpt: str = ""
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is the server's own failure, of which no more is told."""
+        return self.code == INTERNAL.code
+
+
+def fault_of(exc: Exception) -> Fault:
+    """What a page shows of an error; of one that is not known, its request's id alone."""
+    kind = kind_of(exc.code) if isinstance(exc, QServerError) else INTERNAL
+    detail = kind.detail or str(exc)
+    if kind is INTERNAL:
+        detail += f" Request {request_id()}."
+    facts: dict[str, Any] = {}
+    if isinstance(exc, BudgetExhaustedError | AllowanceExhaustedError):
+        facts = {"price_nano": exc.price_nano, "remaining_nano": exc.remaining_nano}
+    if isinstance(exc, BudgetExhaustedError | DisclosureGuardError):
+        facts["free"] = exc.free
+    if isinstance(exc, SqlError):
+        facts["excerpt"] = exc.excerpt
+    return Fault(
+        code=kind.code,
+        status=kind.status,
+        title=kind.title,
+        detail=detail,
+        advice=_ADVICE.get(kind.code, ""),
+        retry_after_s=kind.retry_after_s,
+        **facts,
+    )
+
+
+def fault_of_http(exc: HTTPException) -> Fault:
+    """What a page shows of a request that is not well-formed."""
+    status = exc.code or 500
+    title = "The request cannot be read" if status < 500 else INTERNAL.title
+    detail = exc.description or "" if status < 500 else INTERNAL.detail or ""
+    return Fault("bad_request" if status < 500 else INTERNAL.code, status, title, detail, "")

@@ -1,0 +1,98 @@
+"""What keeps other origins from acting through a browser: cookies, form tokens, where from.
+
+The API token lives in a cookie that scripts cannot read and that leaves with requests of this
+origin alone. Whatever changes something must come from our own pages: the browser says so
+(Sec-Fetch-Site, or Origin), and the form holds a token that only they could know. It is derived
+from a random cookie and the API token, so the server keeps nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from urllib.parse import urlsplit
+
+from flask import Request
+from werkzeug.wrappers import Response
+
+from qserver.api.gate import TOKEN_COOKIE
+from qserver.api.headers import CONTENT_POLICY
+from qserver.errors import AccessError
+
+FORM_COOKIE = "qserver_form"
+JOBS_COOKIE = "qserver_jobs"
+FORM_FIELD = "form_token"
+COOKIE_PATH = "/portal/"
+MAX_JOBS = 12
+
+# What pages load comes from this server; no script or style is written into them.
+PAGE_POLICY = (
+    f"{CONTENT_POLICY}; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'"
+)
+_FORM_COOKIE = re.compile(r"[A-Za-z0-9_-]{22}\Z")
+_JOB_ID = re.compile(r"[A-Za-z0-9_.~-]{1,120}\Z")
+
+
+def new_form_cookie() -> str:
+    """A random value for the form cookie."""
+    return secrets.token_urlsafe(16)
+
+
+def form_cookie_of(request: Request) -> str:
+    """The request's form cookie, or '' where it has none of ours."""
+    found = request.cookies.get(FORM_COOKIE, "")
+    return found if _FORM_COOKIE.match(found) else ""
+
+
+def form_token(form_cookie: str, api_token: str) -> str:
+    """What a form must hold that is sent with these two cookies."""
+    return hmac.digest(form_cookie.encode(), api_token.encode(), "sha256").hex()
+
+
+def check_origin(request: Request) -> None:
+    """Return if a request that changes something comes from our own pages; AccessError."""
+    site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
+    if site is not None:
+        is_ours = site == "same-origin"
+    else:
+        is_ours = origin is None or urlsplit(origin).netloc == request.host
+    if not is_ours:
+        raise AccessError("The form was sent by a page of another origin.")
+
+
+def check_form(request: Request) -> None:
+    """Return if a form is one that we gave this browser; AccessError."""
+    check_origin(request)
+    cookie = form_cookie_of(request)
+    expected = form_token(cookie, request.cookies.get(TOKEN_COOKIE, ""))
+    given = request.form.get(FORM_FIELD, "")
+    if not cookie or not hmac.compare_digest(expected.encode(), given.encode()):
+        raise AccessError("The form is out of date. Load its page again, and send it once more.")
+
+
+def set_cookie(response: Response, request: Request, name: str, value: str) -> None:
+    """Set a cookie of the pages that lasts as long as the browser runs; '' removes it."""
+    is_https = request.is_secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+    response.set_cookie(
+        name,
+        value,
+        max_age=None if value else 0,
+        path=COOKIE_PATH,
+        secure=is_https,
+        httponly=True,
+        samesite="Strict",
+    )
+
+
+def jobs_of(request: Request) -> list[str]:
+    """Ids of the jobs that this browser asked for, the last first."""
+    found = request.cookies.get(JOBS_COOKIE, "").split("/")
+    return [job for job in found if _JOB_ID.match(job)][:MAX_JOBS]
+
+
+def with_job(jobs: list[str], job: str) -> str:
+    """The jobs cookie once another job was asked for."""
+    return "/".join([job, *(j for j in jobs if j != job)][:MAX_JOBS])

@@ -1,0 +1,165 @@
+"""Pages of jobs: those that this browser asked for, and one with its progress and answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Blueprint, Response, make_response, request
+from werkzeug.wrappers import Response as BaseResponse
+
+from qserver.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
+from qserver.asked import ModelAsked, Workload
+from qserver.asked import Question as AskedQuestion
+from qserver.errors import NotEstimableError, NotFoundError, QServerError
+from qserver.insight import AskedJob, Known
+from qserver.portal.answers import AnswerView
+from qserver.portal.ask import answer_file, threshold_of
+from qserver.portal.describe import describe_terms
+from qserver.portal.faults import Fault, fault_of
+from qserver.portal.guard import jobs_of
+from qserver.portal.question import Question
+from qserver.portal.render import page
+from qserver.portal.words import interval_words
+from qserver.problems import error_from_problem
+from qserver.service import Service
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """A job of the list."""
+
+    status: JobStatus
+    question: str
+
+    @property
+    def interval(self) -> str:
+        """The answer's interval, where it is one answer."""
+        found = self.status.result
+        return (
+            interval_words(found.low, found.high, found.confidence)
+            if isinstance(found, Answer)
+            else ""
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.status.state in ("queued", "running")
+
+
+@dataclass(frozen=True)
+class WorkloadLine:
+    """A question of a workload and its answer."""
+
+    question: str
+    answer: Answer
+
+
+class JobPages:
+    """The pages of jobs, on one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def add_to(self, routes: Blueprint) -> None:
+        """Add the routes."""
+        routes.get("/jobs")(self.list_jobs)
+        routes.get("/jobs/<job_id>")(self.show_job)
+        routes.get("/jobs/<job_id>/answer.<ending>")(self.download_job)
+
+    def list_jobs(self) -> str:
+        """The last jobs that this browser asked for."""
+        lines = []
+        for job_id in jobs_of(request):
+            try:
+                asked = self._service.insight.asked(job_id)
+                lines.append(JobLine(asked.status, self._words(asked)))
+            except NotFoundError:
+                continue
+        return page("jobs.html", lines=lines, is_open=any(line.is_open for line in lines))
+
+    def show_job(self, job_id: str) -> BaseResponse:
+        """A job's progress, then its answer."""
+        asked = self._service.insight.asked(job_id)
+        if "HX-Request" in request.headers and asked.status.state in ("done", "failed"):
+            # The whole page is another one now, with what remains in its head.
+            return Response(status=204, headers={"HX-Refresh": "true"})
+        status = self._service.dataset(asked.status.dataset)
+        fault = _fault(asked.status)
+        text = page(
+            "job.html",
+            job=asked.status,
+            dataset=status,
+            question=self._words(asked),
+            view=self._view(asked, status),
+            lines=self._lines(asked),
+            fault=fault,
+            query_part=request.query_string.decode("ascii", "replace"),
+            tab="ask",
+        )
+        return make_response(text)
+
+    def download_job(self, job_id: str, ending: str) -> Response:
+        """A job's answer as a file."""
+        asked = self._service.insight.asked(job_id)
+        view = self._view(asked, self._service.dataset(asked.status.dataset))
+        if view is None:
+            raise NotFoundError("answer", job_id[:80])
+        return answer_file(view, dataset=asked.status.dataset, name=job_id, ending=ending)
+
+    def _words(self, asked: AskedJob) -> str:
+        """What a job asks; of a workload how many questions it has, of a model its kind."""
+        if isinstance(asked.asked, ModelAsked):
+            return f"a model of kind {asked.asked.kind}"
+        questions = asked.asked.questions
+        if isinstance(asked.asked, Workload):
+            return f"a workload of {len(questions):,} questions"
+        return self._question_words(asked, questions[0])
+
+    def _question_words(self, asked: AskedJob, question: AskedQuestion) -> str:
+        if asked.snapshot != self._service.dataset(asked.status.dataset).snapshot:
+            return "a question about data that were replaced"
+        domain = self._service.domain(asked.status.dataset)
+        return describe_terms(question.query.to_document(), domain)
+
+    def _lines(self, asked: AskedJob) -> list[WorkloadLine]:
+        """The answers of a workload, each with its question."""
+        result = asked.status.result
+        if not isinstance(result, WorkloadAnswer):
+            return []
+        pairs = zip(asked.asked.questions, result.answers, strict=True)
+        return [WorkloadLine(self._question_words(asked, q), answer) for q, answer in pairs]
+
+    def _view(self, asked: AskedJob, status: DatasetStatus) -> AnswerView | None:
+        answer, question = asked.status.result, asked.asked
+        if not (isinstance(answer, Answer) and isinstance(question, AskedQuestion)):
+            return None
+        known = self._known(asked, question, status)
+        fields = Question.of(request.args, self._service.domain(status.name)).encoded()
+        return AnswerView(
+            question=self._words(asked),
+            requirement=question.requirement,
+            answer=answer,
+            known=known,
+            query_part=fields if request.query_string else "",
+            files=f"/portal/jobs/{asked.status.id}/answer",
+            threshold=threshold_of(self._service, status.name, question.query) if known else None,
+        )
+
+    def _known(
+        self, asked: AskedJob, question: AskedQuestion, status: DatasetStatus
+    ) -> Known | None:
+        """What history says of the question now, unless the data are others by now."""
+        if asked.snapshot != status.snapshot:
+            return None
+        try:
+            return self._service.insight.known(status.name, question.query, question.requirement)
+        except NotEstimableError:
+            return None
+
+
+def _fault(status: JobStatus) -> Fault | None:
+    if status.state != "failed":
+        return None
+    error: QServerError = error_from_problem(status.problem or {})
+    return fault_of(error)

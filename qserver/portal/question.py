@@ -1,0 +1,157 @@
+"""A question as a form's fields, and back: what the query builder and its addresses hold.
+
+Fields are named by attribute: `from:age`, `to:age` (numeric), `is:sex` (any number of labels) and
+`not:sex` (the labels are those left out). `text` holds a query that was written by hand instead.
+Names of attributes have no colon, so none of them can be taken for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlencode
+
+from werkzeug.datastructures import MultiDict
+
+from qserver.domain import Attribute, Domain, decimal_text
+from qserver.errors import QueryError, RequirementError
+from qserver.numbers import exact_number
+from qserver.requirement import Requirement
+
+DEFAULT_LENGTH = "100"
+DEFAULT_CONFIDENCE = "95"
+MAX_TEXT = 20_000
+
+
+@dataclass(frozen=True)
+class Range:
+    """The ends of a numeric condition as they were typed; '' for none."""
+
+    low: str
+    high: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Labels that were ticked, and whether they are the ones left out."""
+
+    labels: tuple[str, ...]
+    is_not: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a form asks.
+
+    Args:
+        ranges, choices: conditions by attribute; only those that say something.
+        text: a query written by hand, in place of conditions; '' for none.
+        length: of the interval, as typed.
+        confidence: in percent, as typed.
+    """
+
+    ranges: Mapping[str, Range]
+    choices: Mapping[str, Choice]
+    text: str
+    length: str
+    confidence: str
+
+    @classmethod
+    def of(cls, fields: MultiDict[str, str], domain: Domain) -> Question:
+        """The question in a form's fields; fields of no attribute are left aside."""
+        ranges, choices = {}, {}
+        for attribute in domain.attributes:
+            name = attribute.name
+            if attribute.kind == "labels":
+                labels = tuple(dict.fromkeys(fields.getlist(f"is:{name}")))
+                if labels:
+                    choices[name] = Choice(labels, bool(fields.get(f"not:{name}")))
+                continue
+            typed = Range(
+                fields.get(f"from:{name}", "").strip(), fields.get(f"to:{name}", "").strip()
+            )
+            if typed.low or typed.high:
+                ranges[name] = typed
+        return cls(
+            ranges=ranges,
+            choices=choices,
+            text=fields.get("text", "").strip(),
+            length=fields.get("length", DEFAULT_LENGTH).strip(),
+            confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
+        )
+
+    def requirement(self) -> Requirement:
+        """Length and confidence; RequirementError where one cannot be read or is out of range."""
+        length = _number(self.length, "length")
+        confidence = _number(self.confidence, "confidence")
+        if not 0 < confidence < 100:
+            raise RequirementError(
+                "confidence", "be a percentage between 0 and 100", self.confidence
+            )
+        return Requirement(length=float(length), confidence=float(confidence / 100))
+
+    def where(self, domain: Domain) -> dict[str, Any]:
+        """The conditions as a `where` document; QueryError where a number cannot be read."""
+        document: dict[str, Any] = {}
+        for attribute in domain.attributes:
+            if attribute.name in self.ranges:
+                document[attribute.name] = _between(attribute, self.ranges[attribute.name])
+            elif attribute.name in self.choices:
+                choice = self.choices[attribute.name]
+                labels = list(choice.labels)
+                document[attribute.name] = {"not": labels} if choice.is_not else labels
+        return document
+
+    def pairs(self, *, length: str | None = None) -> list[tuple[str, str]]:
+        """The fields again, those that say something; `length` in place of its own."""
+        found = [("text", self.text)] if self.text else []
+        for name, typed in self.ranges.items():
+            found += [(f"from:{name}", typed.low)] if typed.low else []
+            found += [(f"to:{name}", typed.high)] if typed.high else []
+        for name, choice in self.choices.items():
+            found += [(f"is:{name}", label) for label in choice.labels]
+            found += [(f"not:{name}", "1")] if choice.is_not else []
+        return [*found, ("length", length or self.length), ("confidence", self.confidence)]
+
+    def encoded(self, *, length: str | None = None) -> str:
+        """The fields as the query part of an address."""
+        return urlencode(self.pairs(length=length), safe=":")
+
+
+def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:
+    """A range with both ends included on whole numbers, [low, high) on real ones."""
+    place = f"query.where.{attribute.name}"
+    low = exact_number(typed.low, f"{place}.from") if typed.low else None
+    high = exact_number(typed.high, f"{place}.to") if typed.high else None
+    if low is not None and high is not None:
+        return {"between": [low, high]}
+    if low is not None:
+        return {"at_least": low}
+    if high is None:
+        raise QueryError(place, "have an end")
+    return {"below": high + 1 if attribute.kind == "integer" else high}
+
+
+def _number(text: str, name: str) -> Fraction:
+    # People set thousands apart; a document may not.
+    return exact_number(text.replace(",", ""), name, RequirementError)
+
+
+def bin_hint(attribute: Attribute) -> str:
+    """What a numeric attribute takes: `17 to 90, in steps of 1`."""
+    edges = attribute.edges
+    low, high = edges[0], edges[-1] - (1 if attribute.kind == "integer" else 0)
+    widths = {b - a for a, b in pairwise(edges)}
+    span = f"{decimal_text(low)} to {decimal_text(high)}"
+    if len(widths) == 1:
+        width = next(iter(widths))
+        return (
+            span
+            if width == 1 and attribute.kind == "integer"
+            else f"{span} in steps of {decimal_text(width)}"
+        )
+    cuts = ", ".join(decimal_text(e) for e in edges[:8])
+    return f"{span}; cuts at {cuts}" + (", …" if len(edges) > 8 else "")

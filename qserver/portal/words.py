@@ -1,0 +1,115 @@
+"""Numbers as people read them. Intervals are rounded outward, never inward."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from qserver.answer import Answer
+
+NANO = 10**9
+_MOST_DECIMALS = 9
+# Rounding lengthens an interval by at most this part of it.
+_ROUNDING = 0.02
+# An interval a little shorter than a power of ten needs no further decimal.
+_SLACK = 0.05
+
+
+def decimals_for(length: float) -> int:
+    """Decimals with which both ends of an interval of this length may be rounded outward."""
+    if not (math.isfinite(length) and length > 0):
+        return _MOST_DECIMALS
+    return min(_MOST_DECIMALS, max(0, math.ceil(-math.log10(length * _ROUNDING / 2) - _SLACK)))
+
+
+def low_end(value: float, decimals: int) -> str:
+    """The lower end of an interval, rounded down: `12,290`."""
+    return _rounded(value, decimals, ROUND_FLOOR)
+
+
+def high_end(value: float, decimals: int) -> str:
+    """The upper end of an interval, rounded up."""
+    return _rounded(value, decimals, ROUND_CEILING)
+
+
+def number(value: float, decimals: int = 0) -> str:
+    """A number with thousands set apart: `12,340`."""
+    return f"{value:,.{decimals}f}"
+
+
+def plain(value: float) -> str:
+    """A number in few digits, as a form takes it back: `100`, `0.25`."""
+    return f"{value:.12g}"
+
+
+def epsilon(nano: float) -> str:
+    """Epsilon in four significant digits at most: `0.05991`, `0`."""
+    value = nano / NANO
+    if value == 0:
+        return "0"
+    text = f"{Decimal(f'{value:.4g}'):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def price(nano: float) -> str:
+    """A price: `0.05991 ε`, or `free`."""
+    return f"{epsilon(nano)} ε" if nano else "free"
+
+
+def epsilon_left(nano: float) -> str:
+    """What remains, rounded down, so that no more is promised than there is."""
+    return _rounded(nano / NANO, 4, ROUND_FLOOR).rstrip("0").rstrip(".")
+
+
+def percent(part: float) -> str:
+    """A probability as a percentage, rounded down, never up to certainty: `95`, `99.99`."""
+    decimals = 4 if part < 0.999 else 9
+    exact = Decimal(repr(part)) * 100
+    text = f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR):f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def probability(value: float) -> str:
+    """A probability of three digits that says 0 or 1 only where it is: `0.873`, `< 0.001`."""
+    if 0 < value < 0.001:
+        return "less than 0.001"
+    if 0.999 < value < 1:
+        return "more than 0.999"
+    return f"{value:.3f}"
+
+
+def moment(at: int | None) -> str:
+    """A Unix time in whole seconds, in UTC: `2026-01-31 12:00:05`."""
+    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def days(value: float) -> str:
+    """So many days, in the unit that fits."""
+    if value < 2:
+        return f"{value * 24:.0f} hours"
+    return f"{value:.0f} days" if value < 730 else f"{value / 365.25:.0f} years"
+
+
+def interval_words(low: float, high: float, confidence: float) -> str:
+    """`between 12,290 and 12,390 with 95 percent confidence`."""
+    decimals = decimals_for(high - low)
+    ends = f"between {low_end(low, decimals)} and {high_end(high, decimals)}"
+    return f"{ends} with {percent(confidence)} percent confidence"
+
+
+def answer_words(answer: Answer, *, charged_nano: int) -> str:
+    """An answer in a sentence: the interval, what it cost, what remains."""
+    if answer.source == "exact":
+        return f"Exactly {number(answer.estimate)}: no record can change it, so it costs nothing."
+    cost = f"cost {epsilon(charged_nano)}" if charged_nano else "cost nothing"
+    interval = interval_words(answer.low, answer.high, answer.confidence)
+    left = epsilon_left(answer.remaining_nano)
+    return f"{interval[0].upper()}{interval[1:]}; {cost}; remaining {left}."
+
+
+def _rounded(value: float, decimals: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return "unbounded"
+    places = Decimal(1).scaleb(-decimals)
+    return f"{Decimal(value).quantize(places, rounding=rounding):,f}"

@@ -1,0 +1,1 @@
+"""SQL: texts to linear queries, and from their answers to the cells of a table."""

@@ -1,0 +1,255 @@
+"""What stands behind SELECT: linear combinations of counts and sums, and quotients of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from qserver.errors import CapacityError, SqlError
+from qserver.query import MAX_TERMS
+from qserver.sql.attributes import Names
+from qserver.sql.constants import constant
+from qserver.sql.functions import ONE, Functions, ProductTerm, RecordFunction
+from qserver.sql.records import RecordExpressions
+from qserver.sql.regions import Regions
+
+_NOT_LINEAR: dict[type[exp.Expr], str] = {
+    exp.Max: "the greatest value depends on single records",
+    exp.Min: "the least value depends on single records",
+    exp.Median: "a median is no sum over records",
+    exp.Quantile: "a quantile is no sum over records",
+    exp.Stddev: "a deviation is no sum over records",
+    exp.StddevPop: "a deviation is no sum over records",
+    exp.StddevSamp: "a deviation is no sum over records",
+    exp.Variance: "a variance is no sum over records",
+    exp.VariancePop: "a variance is no sum over records",
+}
+_INSTEAD: dict[type[exp.Expr], str] = {
+    exp.Max: "Nearest: COUNT(*) FILTER (WHERE ... >= t), the records above a value of yours.",
+    exp.Min: "Nearest: COUNT(*) FILTER (WHERE ... < t), the records below a value of yours.",
+    exp.Median: "Nearest: COUNT(*) FILTER (WHERE ... < t), the records below a value of yours.",
+    exp.Quantile: "Nearest: COUNT(*) FILTER (WHERE ... < t), the records below a value of yours.",
+}
+_SQUARES = "Nearest: SUM(x), SUM(x * x) and COUNT(*), from which it follows."
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear combination of counts and sums: a sum over records of a function of each.
+
+    Args:
+        terms: the function.
+        error: how far a record's own part may be from its part by the middles of bins.
+    """
+
+    terms: tuple[ProductTerm, ...]
+    error: Fraction = Fraction(0)
+
+    def scaled(self, factor: Fraction) -> Linear:
+        """`factor` times it."""
+        terms = tuple(ProductTerm(t.coefficient * factor, t.factors) for t in self.terms)
+        return Linear(terms, self.error * abs(factor))
+
+    def plus(self, other: Linear) -> Linear:
+        """The sum; CapacityError where it has too many terms."""
+        if len(self.terms) + len(other.terms) > MAX_TERMS:
+            raise CapacityError(f"A query has at most {MAX_TERMS:,} terms. Ask its parts.")
+        return Linear((*self.terms, *other.terms), self.error + other.error)
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A linear combination divided by another.
+
+    Args:
+        low, high: public bounds on its value, None where none is known here.
+        is_average: whether the numerator sums, over the records that the denominator counts.
+    """
+
+    numerator: Linear
+    denominator: Linear
+    low: Fraction | None = None
+    high: Fraction | None = None
+    is_average: bool = False
+
+    def scaled(self, factor: Fraction) -> Quotient:
+        """`factor` times it."""
+        bounds = self.low, self.high
+        if self.low is not None and self.high is not None:
+            low, high = sorted((self.low * factor, self.high * factor))
+            bounds = low, high
+        return replace(
+            self,
+            numerator=self.numerator.scaled(factor),
+            low=bounds[0],
+            high=bounds[1],
+        )
+
+
+class Aggregates:
+    """Items of SELECT on one domain, in the bounded work of `regions`."""
+
+    def __init__(self, names: Names, regions: Regions) -> None:
+        self._source = names.source
+        self._records = RecordExpressions(names, regions)
+        self._functions = Functions(regions)
+
+    def item(self, node: exp.Expr) -> Linear | Quotient:
+        """What an item of SELECT means.
+
+        Raises:
+            SqlError: it is neither linear nor a quotient of two linear ones.
+            CapacityError: it takes too many terms or steps.
+        """
+        found = self._value(node)
+        if isinstance(found, Fraction):
+            raise self._source.refuse(
+                "count or sum records, not only hold numbers", node, hint="Nearest: COUNT(*)."
+            )
+        return found
+
+    def condition(self, node: exp.Expr | None) -> tuple[ProductTerm, ...]:
+        """1 on the records that meet a condition, 0 elsewhere."""
+        return ONE if node is None else self._records.indicator(node)
+
+    def possible(self, node: exp.Expr | None, axis: int) -> int:
+        """Mask of the values of an attribute that a condition leaves possible."""
+        return self._records.possible(node, axis)
+
+    def _value(self, node: exp.Expr) -> Linear | Quotient | Fraction:
+        node = node.unnest()
+        number = constant(node, self._source)
+        if number is not None:
+            return number
+        if isinstance(node, exp.Neg):
+            return self._scaled(self._value(node.this), Fraction(-1))
+        if isinstance(node, exp.Add | exp.Sub):
+            return self._sum(node)
+        if isinstance(node, exp.Mul):
+            return self._product(node)
+        if isinstance(node, exp.Div):
+            return self._quotient(node)
+        if isinstance(node, exp.Filter):
+            return self._aggregate(node.this, self.condition(node.expression.this))
+        return self._aggregate(node, ONE)
+
+    def _sum(self, node: exp.Binary) -> Linear:
+        """Many summands are nested to the left: walked, not recursed into."""
+        total = Linear(())
+        at: exp.Expr = node
+        while isinstance(at, exp.Add | exp.Sub):
+            sign = Fraction(-1 if isinstance(at, exp.Sub) else 1)
+            total = total.plus(self._summand(at.expression).scaled(sign))
+            at = at.this.unnest()
+        return total.plus(self._summand(at))
+
+    def _summand(self, node: exp.Expr) -> Linear:
+        found = self._value(node)
+        if isinstance(found, Fraction):
+            raise self._source.refuse(
+                "not add a number to counts", node, hint="Add it to the answer yourself."
+            )
+        if isinstance(found, Quotient):
+            raise self._source.refuse(
+                "not add quotients: their sum is not linear",
+                node,
+                hint="Select the quotients one by one.",
+            )
+        return found
+
+    def _product(self, node: exp.Binary) -> Linear | Quotient | Fraction:
+        left, right = self._value(node.this), self._value(node.expression)
+        if isinstance(left, Fraction):
+            return self._scaled(right, left)
+        if isinstance(right, Fraction):
+            return self._scaled(left, right)
+        raise self._source.refuse(
+            "not multiply counts with one another: that is not linear",
+            node,
+            hint="Select the factors one by one.",
+        )
+
+    def _quotient(self, node: exp.Binary) -> Linear | Quotient | Fraction:
+        left, right = self._value(node.this), self._value(node.expression)
+        if isinstance(right, Fraction):
+            if right == 0:
+                raise self._source.refuse("not divide by zero", node)
+            return self._scaled(left, 1 / right)
+        if isinstance(left, Linear) and isinstance(right, Linear):
+            if right.error:
+                raise self._source.refuse(
+                    "divide by counts, or by sums without wide bins", node.expression
+                )
+            return Quotient(left, right)
+        raise self._source.refuse(
+            "divide counts and sums by counts and sums, once",
+            node,
+            hint="Select numerator and denominator one by one.",
+        )
+
+    def _scaled(
+        self, value: Linear | Quotient | Fraction, factor: Fraction
+    ) -> Linear | Quotient | Fraction:
+        return value * factor if isinstance(value, Fraction) else value.scaled(factor)
+
+    def _aggregate(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Linear | Quotient:
+        if isinstance(node, exp.CountIf):
+            return self._on(self._records.indicator(node.this), where)
+        if isinstance(node, exp.Count):
+            return self._on(self._counted(node), where)
+        if isinstance(node, exp.Sum):
+            found = self._records.function(node.this)
+            return self._on(found.terms, where, found.error)
+        if isinstance(node, exp.Avg):
+            return self._average(self._records.function(node.this), where)
+        raise self._refused(node)
+
+    def _counted(self, node: exp.Count) -> tuple[ProductTerm, ...]:
+        if node.expressions:
+            raise self._source.refuse("count one thing at a time", node)
+        if node.this is None or isinstance(node.this, exp.Star):
+            return ONE
+        return self._functions.indicator(self._records.counted(node.this))
+
+    def _average(self, found: RecordFunction, where: tuple[ProductTerm, ...]) -> Quotient:
+        present = self._functions.indicator(found.present)
+        return Quotient(
+            numerator=self._on(found.terms, where, found.error),
+            denominator=self._on(present, where),
+            low=found.low,
+            high=found.high,
+            is_average=True,
+        )
+
+    def _on(
+        self,
+        terms: tuple[ProductTerm, ...],
+        where: tuple[ProductTerm, ...],
+        error: Fraction = Fraction(0),
+    ) -> Linear:
+        return Linear(self._functions.multiplied(terms, where), error)
+
+    def _refused(self, node: exp.Expr) -> SqlError:
+        name = self._source.source(node)
+        if isinstance(node, exp.Column):
+            return self._source.refuse(
+                f"count or sum `{name}`, or group by it",
+                node,
+                hint=f"Nearest: SELECT {name}, COUNT(*) ... GROUP BY {name}.",
+            )
+        if isinstance(node, exp.Star):
+            return self._source.refuse(
+                "count records, not list them", node, hint="Nearest: COUNT(*)."
+            )
+        reason = _NOT_LINEAR.get(type(node))
+        if reason is not None:
+            called = node.sql_name() if isinstance(node, exp.Func) else name
+            hint = _INSTEAD.get(type(node), _SQUARES)
+            return self._source.refuse(f"not use {called}: {reason}", node, hint=hint)
+        return self._source.refuse(
+            "select COUNT, SUM and AVG, and + - * / of these",
+            node,
+            hint="Nearest: SUM(CASE WHEN ... THEN weight ... END), for any weight of a record.",
+        )

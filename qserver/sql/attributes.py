@@ -1,0 +1,169 @@
+"""Names and values in a text of SQL: attributes, labels, and ranges of whole bins."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
+
+from sqlglot import exp
+
+from qserver.domain import Attribute, Domain, decimal_text
+from qserver.sql.text import SqlText
+
+_MOST_SHOWN = 12
+# Close matches are looked for among so many names: each costs time.
+_MOST_COMPARED = 500
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names that a text may use.
+
+    Args:
+        tables: how the dataset may be called before a dot: its name and its alias.
+    """
+
+    domain: Domain
+    source: SqlText
+    tables: tuple[str, ...] = ()
+
+    def axis(self, node: exp.Column) -> int:
+        """Position of the attribute that a column names.
+
+        A name without quotes may differ in capitals where that leaves no choice.
+
+        Raises:
+            SqlError: there is none of this name.
+        """
+        table = node.args.get("table")
+        if table is not None and not any(_same(t, table) for t in self.tables):
+            raise self.source.refuse("name the dataset it reads, or nothing, before a dot", table)
+        name = node.this
+        if not isinstance(name, exp.Identifier):
+            raise self.source.refuse("name an attribute", node)
+        found = self.domain.axis(name.name)
+        if found is not None:
+            return found
+        folded = [i for i, n in enumerate(self.domain.names) if _same(n, name)]
+        if len(folded) != 1:
+            raise self._unknown(name)
+        return folded[0]
+
+    def _unknown(self, name: exp.Identifier) -> Exception:
+        hint = "Attributes: " + _listed(self.domain.names) + "."
+        if any(a.index_of_name(name.name) is not None for a in self.domain.attributes):
+            hint = f"Text stands in single quotes: '{name.name[:40]}'."
+        elif close := _closest(name.name, self.domain.names):
+            hint = f"Did you mean `{close}`? {hint}"
+        return self.source.refuse(
+            f"name attributes of the dataset, got `{name.name[:40]}`", name, hint=hint
+        )
+
+
+def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
+    """The mask of the value of this name.
+
+    Raises:
+        SqlError: the attribute has none.
+    """
+    index = attribute.index_of_name(node.this)
+    if index is not None:
+        return 1 << index
+    hint = "Values: " + _listed(attribute.value_names) + "."
+    if close := _closest(node.this, attribute.value_names):
+        hint = f"Did you mean '{close}'? {hint}"
+    kind = "a label" if attribute.kind == "labels" else "a number or a value"
+    raise source.refuse(f"compare `{attribute.name}` with {kind} of it", node, hint=hint)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Values from `low` to `high`, each end included or not; None is without an end."""
+
+    low: Fraction | None = None
+    high: Fraction | None = None
+    low_closed: bool = True
+    high_closed: bool = False
+
+    def bins(self, attribute: Attribute) -> range | None:
+        """The bins that hold just these values of a numeric attribute, or None: one is cut."""
+        inner, outer = self._around(attribute)
+        return inner if inner == outer else None
+
+    def nearest(self, attribute: Attribute) -> tuple[str, ...]:
+        """The nearest conditions that cut no bin: more values first, then fewer, if any."""
+        inner, outer = self._around(attribute)
+        return tuple(_range_text(attribute, r) for r in (outer, inner) if len(r))
+
+    def _around(self, attribute: Attribute) -> tuple[range, range]:
+        """The bins that lie inside, and those that share a value with the span."""
+        edges = attribute.edges
+        if attribute.kind == "integer":
+            # Whole numbers: an end may be moved until the span is half open.
+            start = _whole(self.low, closed=self.low_closed, default=edges[0])
+            stop = _whole(self.high, closed=not self.high_closed, default=edges[-1])
+            start, stop = max(start, edges[0]), min(stop, edges[-1])
+            if stop <= start:
+                return range(0), range(0)
+            inner = range(bisect_left(edges, start), bisect_right(edges, stop) - 1)
+            return _ordered(inner), range(bisect_right(edges, start) - 1, bisect_left(edges, stop))
+        return self._around_reals(edges)
+
+    def _around_reals(self, edges: tuple[Fraction, ...]) -> tuple[range, range]:
+        n = len(edges) - 1
+        low = edges[0] if self.low is None else self.low
+        high = edges[-1] if self.high is None else self.high
+        high_closed = self.high_closed and self.high is not None
+        if high < low or (high == low and not (self.low_closed and high_closed)):
+            return range(0), range(0)
+        # An open low end leaves its own bin's first value out; a closed high end takes it in.
+        first = bisect_left(edges, low) if self.low_closed else bisect_right(edges, low)
+        last = bisect_right(edges, high) - 1
+        touched_first = bisect_right(edges, low) - 1
+        touched_last = bisect_right(edges, high) if high_closed else bisect_left(edges, high)
+        outer = range(max(0, touched_first), min(n, touched_last))
+        return _ordered(range(first, min(n, last))), _ordered(outer)
+
+
+def _ordered(found: range) -> range:
+    return found if len(found) else range(0)
+
+
+def _whole(value: Fraction | None, *, closed: bool, default: Fraction) -> Fraction:
+    """The least whole number that is at least `value`, or above it unless `closed`."""
+    if value is None:
+        return default
+    return Fraction(-(-value // 1) if closed else value // 1 + 1)
+
+
+def _range_text(attribute: Attribute, bins: range) -> str:
+    name = quoted(attribute.name)
+    low, high = attribute.edges[bins.start], attribute.edges[bins.stop]
+    if attribute.kind == "integer":
+        return f"{name} BETWEEN {low} AND {high - 1}"
+    return f"{name} >= {decimal_text(low)} AND {name} < {decimal_text(high)}"
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def _same(name: str, identifier: exp.Identifier) -> bool:
+    if identifier.quoted:
+        return name == identifier.name
+    return name.lower() == identifier.name.lower()
+
+
+def _closest(name: str, names: tuple[str, ...]) -> str:
+    by_fold = {n.lower(): n for n in names[:_MOST_COMPARED]}
+    found = get_close_matches(name[:64].lower(), by_fold, n=1, cutoff=0.75)
+    return by_fold[found[0]] if found else ""
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(n[:40] for n in names[:_MOST_SHOWN])
+    more = len(names) - _MOST_SHOWN
+    return shown + (f" and {more} more" if more > 0 else "")

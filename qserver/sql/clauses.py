@@ -1,0 +1,132 @@
+"""The clauses that SQL does not know: how exact the answer shall be.
+
+WITHIN w | WITHIN p PERCENT OF n     half-width of the interval
+CONFIDENCE c | CONFIDENCE p PERCENT
+SIMULTANEOUS                         all intervals hold at once with that confidence
+ASSUMING [AT LEAST] n                records in the denominator of a quotient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from qserver.errors import QueryError
+from qserver.numbers import exact_number
+from qserver.sql.text import SqlText
+from qserver.sql.tokens import TokenizedSql
+
+DEFAULT_CONFIDENCE = Fraction(19, 20)
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """How exact the answers shall be, as far as the text says.
+
+    Args:
+        half_width: w, in the units of the answer, or None.
+        confidence: of each interval, or None.
+        simultaneous: whether all intervals shall hold at once.
+        assuming: records that the denominator of each quotient has at least, or None.
+    """
+
+    half_width: Fraction | None = None
+    confidence: Fraction | None = None
+    simultaneous: bool = False
+    assuming: Fraction | None = None
+
+
+@dataclass
+class _Reader:
+    """Tokens, read one after the other."""
+
+    source: SqlText
+    tokens: Sequence[Token]
+    i: int = 0
+    found: dict[str, Fraction] = field(default_factory=dict)
+
+    def word(self, *words: str) -> bool:
+        """Whether one of `words` comes next; it is passed if so."""
+        matches = self.i < len(self.tokens) and self.tokens[self.i].text.upper() in words
+        self.i += matches
+        return matches
+
+    def number(self, what: str) -> Fraction:
+        """The number that comes next."""
+        token = self.tokens[self.i] if self.i < len(self.tokens) else None
+        if token is None or token.token_type is not TokenType.NUMBER:
+            at = self.source.end if token is None else token
+            raise self.source.refuse(f"give a number > 0 {what}", at)
+        self.i += 1
+        try:
+            value = exact_number(token.text, "sql")
+        except QueryError as exc:
+            raise self.source.refuse(exc.condition, token) from exc
+        if value <= 0:
+            raise self.source.refuse(f"give a number > 0 {what}", token)
+        return value
+
+    def last(self) -> Token:
+        """The token that was passed last."""
+        return self.tokens[self.i - 1]
+
+
+def read_clauses(sql: TokenizedSql) -> Clauses:
+    """The clauses of a text; SqlError where one is malformed, or comes twice."""
+    reader = _Reader(sql.source, sql.clauses)
+    simultaneous = False
+    while reader.i < len(reader.tokens):
+        if reader.word("WITHIN"):
+            _once(reader, "WITHIN", _half_width(reader))
+        elif reader.word("CONFIDENCE"):
+            _once(reader, "CONFIDENCE", _confidence(reader))
+        elif reader.word("ASSUMING"):
+            if reader.word("AT"):
+                reader.word("LEAST")
+            _once(reader, "ASSUMING", reader.number("after ASSUMING AT LEAST"))
+        elif reader.word("SIMULTANEOUS"):
+            simultaneous = True
+        else:
+            raise sql.source.refuse(
+                "end with WITHIN, CONFIDENCE, SIMULTANEOUS and ASSUMING alone",
+                reader.tokens[reader.i],
+            )
+    return Clauses(
+        reader.found.get("WITHIN"),
+        reader.found.get("CONFIDENCE"),
+        simultaneous,
+        reader.found.get("ASSUMING"),
+    )
+
+
+def _once(reader: _Reader, name: str, value: Fraction) -> None:
+    if name in reader.found:
+        raise reader.source.refuse(f"say {name} once", reader.last())
+    reader.found[name] = value
+
+
+def _half_width(reader: _Reader) -> Fraction:
+    value = reader.number("after WITHIN")
+    if not reader.word("PERCENT", "%"):
+        return value
+    if not reader.word("OF"):
+        raise reader.source.refuse(
+            "say of which number WITHIN is a percentage",
+            reader.last(),
+            hint="Nearest: WITHIN 5 PERCENT OF 10000, with a number of your own.",
+        )
+    return value * reader.number("after OF") / 100
+
+
+def _confidence(reader: _Reader) -> Fraction:
+    value = reader.number("after CONFIDENCE")
+    if reader.word("PERCENT", "%"):
+        value /= 100
+    if value >= 1:
+        raise reader.source.refuse(
+            "have a CONFIDENCE below 1", reader.last(), hint="Nearest: CONFIDENCE 0.95."
+        )
+    return value

@@ -1,0 +1,175 @@
+"""What a SUM adds up: functions of one record, as sums of product terms.
+
+A numeric attribute stands for the middle of its bin, so a function is known up to `error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from qserver.domain import Attribute
+from qserver.errors import CapacityError
+from qserver.query import MAX_TERMS
+from qserver.sql.regions import ALL, NOTHING, Region, Regions
+from qserver.unions import box_weights
+from qserver.weights import ScaledWeights, from_runs, product
+
+Factors = Mapping[int, ScaledWeights]
+
+
+@dataclass(frozen=True)
+class ProductTerm:
+    """A coefficient times one weight vector per attribute; an absent one is all ones."""
+
+    coefficient: Fraction
+    factors: Factors
+
+
+ONE = (ProductTerm(Fraction(1), {}),)
+
+
+@dataclass(frozen=True)
+class RecordFunction:
+    """A function of one record, zero where it has no value.
+
+    Args:
+        terms: the function, of the middles of bins.
+        present: where it has a value (is not NULL).
+        low, high: bounds on its value where it has one, true values included.
+        error: how far the true value of a record may be from the one for the middles.
+    """
+
+    terms: tuple[ProductTerm, ...]
+    present: Region
+    low: Fraction
+    high: Fraction
+    error: Fraction = Fraction(0)
+
+    @property
+    def size(self) -> Fraction:
+        """Bound on the absolute value."""
+        return max(-self.low, self.high)
+
+
+ABSENT = RecordFunction((), NOTHING, Fraction(0), Fraction(0))
+
+
+def constant_function(value: Fraction) -> RecordFunction:
+    """The same value for every record."""
+    terms = (ProductTerm(value, {}),) if value else ()
+    return RecordFunction(terms, ALL, value, value)
+
+
+class Functions:
+    """Functions of records of a domain, in bounded work: the steps of `regions`."""
+
+    def __init__(self, regions: Regions) -> None:
+        self._regions = regions
+
+    def of_attribute(self, attribute: Attribute, axis: int) -> RecordFunction:
+        """The value of a numeric attribute, by the middle of its bin; none for `other`."""
+        self._regions.take(attribute.size)
+        # The last whole number of a bin is one below its end.
+        gap = Fraction(int(attribute.kind == "integer"))
+        ends = [(low, high - gap) for low, high in pairwise(attribute.edges)]
+        middles = [(low + high) / 2 for low, high in ends]
+        values = middles + [Fraction(0)] * attribute.has_other
+        weights = from_runs(range(1, len(values) + 1), values)
+        return RecordFunction(
+            terms=(ProductTerm(Fraction(1), {axis: weights}),),
+            present=self._regions.of_mask(axis, (1 << attribute.n_regular) - 1),
+            low=ends[0][0],
+            high=ends[-1][1],
+            error=max((high - low) / 2 for low, high in ends),
+        )
+
+    def plus(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
+        """The sum, where both have a value."""
+        present = self._regions.both(one.present, other.present)
+        terms = (*self._within(one, other.present), *self._within(other, one.present))
+        return RecordFunction(
+            self._checked(terms),
+            present,
+            one.low + other.low,
+            one.high + other.high,
+            one.error + other.error,
+        )
+
+    def times(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
+        """The product, where both have a value."""
+        terms = self.multiplied(one.terms, other.terms)
+        ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
+        # ab - AB = a (b - B) + B (a - A)
+        error = one.size * other.error + other.size * one.error
+        present = self._regions.both(one.present, other.present)
+        return RecordFunction(terms, present, min(ends), max(ends), error)
+
+    def scaled(self, one: RecordFunction, factor: Fraction) -> RecordFunction:
+        """`factor` times the function."""
+        terms = tuple(ProductTerm(t.coefficient * factor, t.factors) for t in one.terms)
+        low, high = sorted((one.low * factor, one.high * factor))
+        return RecordFunction(terms, one.present, low, high, one.error * abs(factor))
+
+    def restricted(self, one: RecordFunction, region: Region) -> RecordFunction:
+        """The function on the records of a region; none elsewhere."""
+        present = self._regions.both(one.present, region)
+        terms = self._checked(self._on(one.terms, region))
+        return RecordFunction(terms, present, one.low, one.high, one.error)
+
+    def joined(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
+        """Two functions that have values on different records, as one."""
+        if not one.present or not other.present:
+            return one if one.present else other
+        return RecordFunction(
+            self._checked((*one.terms, *other.terms)),
+            (*one.present, *other.present),
+            min(one.low, other.low),
+            max(one.high, other.high),
+            max(one.error, other.error),
+        )
+
+    def indicator(self, region: Region) -> tuple[ProductTerm, ...]:
+        """1 on the records of a region, 0 elsewhere."""
+        # Boxes that differ in one attribute alone become one.
+        return self._on(ONE, self._regions.either([(box,) for box in region]))
+
+    def multiplied(
+        self, terms: tuple[ProductTerm, ...], others: tuple[ProductTerm, ...]
+    ) -> tuple[ProductTerm, ...]:
+        """The product of two sums of terms."""
+        if others == ONE or terms == ONE:
+            return terms if others == ONE else others
+        self._take_terms(len(terms) * len(others))
+        return tuple(self._multiplied(a, b) for a in terms for b in others)
+
+    def _within(self, one: RecordFunction, region: Region) -> tuple[ProductTerm, ...]:
+        return one.terms if region in (ALL, one.present) else self._on(one.terms, region)
+
+    def _on(self, terms: tuple[ProductTerm, ...], region: Region) -> tuple[ProductTerm, ...]:
+        if region == ALL:
+            return terms
+        boxes = [box_weights(box, self._regions.sizes) for box in region]
+        return self.multiplied(terms, tuple(ProductTerm(Fraction(1), b) for b in boxes))
+
+    def _multiplied(self, one: ProductTerm, other: ProductTerm) -> ProductTerm:
+        factors = dict(one.factors)
+        for axis, weights in other.factors.items():
+            n_runs = len(weights.weights.stops)
+            if axis in factors:
+                n_runs += len(factors[axis].weights.stops)
+                weights = product(factors[axis], weights)
+            self._regions.take(1 + n_runs // 8)
+            factors[axis] = weights
+        return ProductTerm(one.coefficient * other.coefficient, factors)
+
+    def _take_terms(self, n_terms: int) -> None:
+        if n_terms > MAX_TERMS:
+            raise CapacityError(f"A query has at most {MAX_TERMS:,} terms. Ask its parts.")
+        self._regions.take(n_terms)
+
+    def _checked(self, terms: tuple[ProductTerm, ...]) -> tuple[ProductTerm, ...]:
+        self._take_terms(len(terms))
+        return terms

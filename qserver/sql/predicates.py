@@ -1,0 +1,199 @@
+"""Conditions of a text of SQL to sets of cells.
+
+A condition is true or false on every cell. A value `other` of a numeric attribute is no number:
+comparisons with numbers are false for it, and so NOT keeps it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sqlglot import exp
+
+from qserver.domain import Attribute
+from qserver.sql.attributes import Names, Span, label_mask
+from qserver.sql.constants import constant
+from qserver.sql.regions import ALL, NOTHING, Region, Regions
+
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+}
+_COMPARISONS = tuple(_FLIPPED)
+_ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
+
+
+class Predicates:
+    """Conditions on one domain, in bounded work.
+
+    Args:
+        names: what the text may name.
+        regions: sets of cells of the same domain.
+    """
+
+    def __init__(self, names: Names, regions: Regions) -> None:
+        self._names = names
+        self._source = names.source
+        self._domain = names.domain
+        self._regions = regions
+
+    def region(self, node: exp.Expr, *, negated: bool = False) -> Region:
+        """The cells on which a condition holds, or where `negated` those on which it does not.
+
+        Raises:
+            SqlError: it is none on this domain, or it cuts through a bin.
+            CapacityError: it takes too many boxes or steps.
+        """
+        node = node.unnest()
+        if isinstance(node, exp.Not):
+            return self.region(node.this, negated=not negated)
+        if isinstance(node, exp.And | exp.Or):
+            return self._connected(node, negated=negated)
+        if isinstance(node, exp.Boolean):
+            return ALL if bool(node.this) != negated else NOTHING
+        if isinstance(node, _COMPARISONS):
+            return self._comparison(node, negated=negated)
+        if isinstance(node, exp.Between):
+            return self._between(node, negated=negated)
+        if isinstance(node, exp.In):
+            return self._in(node, negated=negated)
+        raise self._no_condition(node)
+
+    def _connected(self, node: exp.Connector, *, negated: bool) -> Region:
+        parts = [self.region(part, negated=negated) for part in node.flatten()]
+        # The complement of a union is the intersection of the complements, and the other way.
+        if isinstance(node, exp.Or) != negated:
+            return self._regions.either(parts)
+        found = ALL
+        for part in parts:
+            found = self._regions.both(found, part)
+        return found
+
+    def _comparison(self, node: exp.Expr, *, negated: bool) -> Region:
+        left, right = node.this.unnest(), node.expression.unnest()
+        kind: type[exp.Expr] = type(node)
+        if not isinstance(left, exp.Column) and isinstance(right, exp.Column):
+            left, right, kind = right, left, _FLIPPED[kind]
+        if not isinstance(left, exp.Column):
+            return self._of_constants(node, negated=negated)
+        axis = self._names.axis(left)
+        is_equality = kind in (exp.EQ, exp.NEQ)
+        if is_equality:
+            mask = self._value_mask(axis, right)
+            return self._of_mask(axis, mask, negated=negated != (kind is exp.NEQ))
+        number = self._number(axis, right, node)
+        spans: dict[type[exp.Expr], Span] = {
+            exp.LT: Span(high=number),
+            exp.LTE: Span(high=number, high_closed=True),
+            exp.GT: Span(low=number, low_closed=False),
+            exp.GTE: Span(low=number),
+        }
+        return self._of_mask(axis, self._span_mask(axis, spans[kind], node), negated=negated)
+
+    def _of_constants(self, node: exp.Expr, *, negated: bool) -> Region:
+        left, right = constant(node.this, self._source), constant(node.expression, self._source)
+        if left is None or right is None:
+            raise self._source.refuse(
+                _ONE_ATTRIBUTE, node, hint="Nearest: AND and OR of such comparisons."
+            )
+        holds: dict[type[exp.Expr], bool] = {
+            exp.EQ: left == right,
+            exp.NEQ: left != right,
+            exp.LT: left < right,
+            exp.LTE: left <= right,
+            exp.GT: left > right,
+            exp.GTE: left >= right,
+        }
+        return ALL if holds[type(node)] != negated else NOTHING
+
+    def _between(self, node: exp.Between, *, negated: bool) -> Region:
+        subject = node.this.unnest()
+        if not isinstance(subject, exp.Column) or node.args.get("symmetric"):
+            raise self._source.refuse(_ONE_ATTRIBUTE, node)
+        axis = self._names.axis(subject)
+        low = self._number(axis, node.args["low"], node)
+        high = self._number(axis, node.args["high"], node)
+        mask = self._span_mask(axis, Span(low, high, high_closed=True), node)
+        return self._of_mask(axis, mask, negated=negated)
+
+    def _in(self, node: exp.In, *, negated: bool) -> Region:
+        subject, items = node.this.unnest(), node.expressions
+        if not isinstance(subject, exp.Column) or not items:
+            raise self._source.refuse("give IN an attribute and a list of its values", node)
+        axis = self._names.axis(subject)
+        mask = 0
+        for item in items:
+            self._regions.take(1, self._domain.sizes[axis])
+            mask |= self._value_mask(axis, item.unnest())
+        return self._of_mask(axis, mask, negated=negated)
+
+    def _value_mask(self, axis: int, node: exp.Expr) -> int:
+        """The mask of one value of an attribute: a label, the name of a bin, or a number."""
+        attribute = self._domain.attributes[axis]
+        if isinstance(node, exp.Literal) and node.is_string:
+            return label_mask(attribute, node, self._source)
+        number = self._number(axis, node, node)
+        return self._span_mask(axis, Span(number, number, high_closed=True), node)
+
+    def _number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> Fraction:
+        """The number that a numeric attribute is compared with."""
+        attribute = self._domain.attributes[axis]
+        if isinstance(node, exp.Null):
+            raise self._no_null(node)
+        if isinstance(node, exp.Column):
+            self._names.axis(node)  # raises where it names no attribute
+            raise self._source.refuse(
+                _ONE_ATTRIBUTE, whole, hint="Nearest: name the values that it may have."
+            )
+        if attribute.kind == "labels":
+            shown = ", ".join(f"'{label[:40]}'" for label in attribute.value_names[:3])
+            raise self._source.refuse(
+                f"compare `{attribute.name}`, which has labels, by =, <> or IN with texts",
+                whole,
+                hint=f"Its labels are such as {shown}.",
+            )
+        number = constant(node, self._source)
+        if number is None:
+            raise self._source.refuse(f"compare `{attribute.name}` with numbers", node)
+        return number
+
+    def _span_mask(self, axis: int, span: Span, node: exp.Expr) -> int:
+        """The mask of the bins that hold just these values."""
+        attribute = self._domain.attributes[axis]
+        bins = span.bins(attribute)
+        if bins is None:
+            raise self._cut(attribute, span, node)
+        return ((1 << len(bins)) - 1) << bins.start
+
+    def _cut(self, attribute: Attribute, span: Span, node: exp.Expr) -> Exception:
+        nearest = " and ".join(f"`{text}`" for text in span.nearest(attribute))
+        return self._source.refuse(
+            f"not cut through a bin of `{attribute.name}`",
+            node,
+            hint=f"The nearest that fit: {nearest}.",
+        )
+
+    def _of_mask(self, axis: int, mask: int, *, negated: bool) -> Region:
+        size = self._domain.sizes[axis]
+        self._regions.take(1, size)
+        return self._regions.of_mask(axis, mask ^ ((1 << size) - 1) if negated else mask)
+
+    def _no_condition(self, node: exp.Expr) -> Exception:
+        if isinstance(node, exp.Is):
+            return self._no_null(node)
+        if isinstance(node, exp.AggFunc):
+            return self._source.refuse(
+                "have no aggregate in a condition: which records count must be public", node
+            )
+        return self._source.refuse(f"have conditions that {_ONE_ATTRIBUTE}", node)
+
+    def _no_null(self, node: exp.Expr) -> Exception:
+        return self._source.refuse(
+            "not ask for NULL: what was missing was dropped, or is a value of its own",
+            node,
+            hint="`qserver dataset show` names that value.",
+        )

@@ -1,0 +1,311 @@
+"""A statement as questions with lengths and confidences, and cells from their answers.
+
+A quotient N / D is answered by two questions whose intervals hold together, and its interval is
+the set of all quotients of what the two leave possible. So it holds whenever both do: no normal
+law, no linearisation, and where the denominator may be zero it is unbounded, as it must be.
+The numerator is asked about its middle m, as N - m D, since N = m D says nothing about the
+noise: the interval is m plus the quotients of N - m D and D.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from qserver.asked import Question
+from qserver.errors import RequirementError, SqlError
+from qserver.grid import class_grid
+from qserver.query import LinearQuery
+from qserver.requirement import Requirement
+from qserver.sql.clauses import DEFAULT_CONFIDENCE
+from qserver.sql.statement import Ratio, Row, Statement, Sum
+
+# Bounds of a quotient are looked for on grids of so many cells.
+_MAX_GRID = 1 << 16
+
+
+@dataclass(frozen=True)
+class Centred:
+    """A quotient as middle + part / denominator, the part's own quotient within +-radius.
+
+    Args:
+        is_bounded: whether the radius is a bound; otherwise it is a guess, and the interval may
+            be longer than asked.
+    """
+
+    middle: Fraction
+    radius: Fraction
+    part: LinearQuery
+    denominator: LinearQuery
+    is_bounded: bool
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a value lies; None is without an end."""
+
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class CellQuestions:
+    """The questions of one cell, by their index; `denominator` and `centred` for quotients."""
+
+    main: int
+    denominator: int | None = None
+    centred: Centred | None = None
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The indexes of its questions."""
+        return (self.main,) if self.denominator is None else (self.main, self.denominator)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The questions of a statement, none twice, and the cells that their answers fill.
+
+    Args:
+        confidence: of the interval of each cell, or of all at once where `simultaneous`.
+    """
+
+    statement: Statement
+    questions: tuple[Question, ...]
+    cells: tuple[tuple[CellQuestions, ...], ...]
+    confidence: float
+    simultaneous: bool
+
+
+@dataclass
+class _Collected:
+    """Questions so far, each once: the least length asked of a query at a confidence.
+
+    So which questions there are, and in which order, depends on the text alone.
+    """
+
+    places: dict[tuple[LinearQuery, float], int] = field(default_factory=dict)
+    lengths: list[Fraction] = field(default_factory=list)
+
+    def add(self, query: LinearQuery, length: Fraction, confidence: float) -> int:
+        """The question's index."""
+        i = self.places.setdefault((query, confidence), len(self.lengths))
+        if i == len(self.lengths):
+            self.lengths.append(length)
+        self.lengths[i] = min(length, self.lengths[i])
+        return i
+
+    def questions(self) -> tuple[Question, ...]:
+        """The questions in order."""
+        found = zip(self.places, self.lengths, strict=True)
+        return tuple(Question(q, Requirement(float(length), c)) for (q, c), length in found)
+
+
+def denominators(statement: Statement) -> tuple[LinearQuery, ...]:
+    """The denominators about which something must be known before the statement can be asked."""
+    if statement.clauses.assuming is not None:
+        return ()
+    cells = (cell for row in statement.rows for cell in row.cells)
+    return tuple(dict.fromkeys(c.denominator for c in cells if isinstance(c, Ratio)))
+
+
+def asked(statement: Statement, *, known: Mapping[LinearQuery, float]) -> Asked:
+    """The questions that answer a statement.
+
+    Args:
+        known: records that a denominator has at least, for those of `denominators`.
+
+    Raises:
+        SqlError: the statement says not how long the intervals may be, or nothing is known of a
+            denominator.
+        RequirementError: a length or a confidence is out of range.
+    """
+    clauses = statement.clauses
+    if clauses.half_width is None:
+        raise statement.source.refuse(
+            "say how long the interval may be",
+            statement.source.end,
+            hint="Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
+        )
+    confidence = confidence_of(statement)
+    part = part_confidence(statement)
+    collected = _Collected()
+    cells = []
+    for row in statement.rows:
+        found = []
+        for cell in row.cells:
+            if isinstance(cell, Sum):
+                i = collected.add(cell.query, 2 * clauses.half_width, confidence)
+                found.append(CellQuestions(i))
+            else:
+                base = _base(statement, row, cell, known)
+                found.append(_ratio(collected, cell, clauses.half_width * base, part))
+        cells.append(tuple(found))
+    return Asked(statement, collected.questions(), tuple(cells), confidence, clauses.simultaneous)
+
+
+def confidence_of(statement: Statement) -> float:
+    """The confidence of each cell's interval."""
+    return float(statement.clauses.confidence or DEFAULT_CONFIDENCE)
+
+
+def part_confidence(statement: Statement) -> float:
+    """The confidence of each of the two intervals behind a quotient.
+
+    Half of the chance to miss each: then both hold at once with the confidence of the cell,
+    however their errors depend on one another. Intervals that are asked to hold all at once do so
+    already.
+    """
+    confidence = confidence_of(statement)
+    return confidence if statement.clauses.simultaneous else 1 - (1 - confidence) / 2
+
+
+def centred(cell: Ratio) -> Centred:
+    """The quotient about the middle of its bounds, or of what they are guessed to be: -1 to 1."""
+    low, high = cell.low, cell.high
+    if low is None or high is None:
+        low, high = public_bounds(cell.numerator, cell.denominator) or (None, None)
+    is_bounded = low is not None and high is not None
+    middle = (low + high) / 2 if low is not None and high is not None else Fraction(0)
+    radius = (high - low) / 2 if low is not None and high is not None else Fraction(1)
+    part = cell.numerator - cell.denominator.scaled(middle)
+    return Centred(middle, radius, part, cell.denominator, is_bounded)
+
+
+def public_bounds(
+    numerator: LinearQuery, denominator: LinearQuery
+) -> tuple[Fraction, Fraction] | None:
+    """Between which values the quotient lies whatever the data are, or None where unknown.
+
+    Where no record weighs less than nothing in the denominator, and none that weighs nothing
+    there counts in the numerator, it is a weighted average of the quotients of single records.
+    """
+    grid = class_grid(numerator, denominator)
+    if grid.n_cells > _MAX_GRID:
+        return None
+    over, under = grid.values(numerator).ravel(), grid.values(denominator).ravel()
+    if (under < 0).any() or (over[under == 0] != 0).any() or not (under > 0).any():
+        return None
+    scale = Fraction(denominator.denominator, numerator.denominator)
+    pairs = set(zip(over[under > 0].tolist(), under[under > 0].tolist(), strict=True))
+    found = [scale * Fraction(a, b) for a, b in pairs]
+    return min(found), max(found)
+
+
+def quotient_interval(part: Interval, denominator: Interval, shape: Centred) -> Interval:
+    """All values of middle + n / d with n in `part` and d in `denominator`, d > 0.
+
+    For d that may be negative too the whole line, unless its sign is known. Clipped to the public
+    bounds where there are any; ends are rounded outward.
+    """
+    ends = _quotients(part, denominator)
+    if shape.is_bounded:
+        inside = _clipped(ends, shape.radius)
+        # Nothing is left only if an interval missed; the bounds alone say what is sure then.
+        ends = inside if inside is not None else (-shape.radius, shape.radius)
+    low = None if ends[0] is None else _rounded(ends[0] + shape.middle, -math.inf)
+    high = None if ends[1] is None else _rounded(ends[1] + shape.middle, math.inf)
+    return Interval(low, high)
+
+
+_Ends = tuple[Fraction | None, Fraction | None]
+
+
+def _quotients(part: Interval, denominator: Interval) -> _Ends:
+    n1, n2, d1, d2 = map(_fraction, (part.low, part.high, denominator.low, denominator.high))
+    if d2 is not None and d2 < 0:
+        n1, n2 = (None if n2 is None else -n2), (None if n1 is None else -n1)
+        d1, d2 = -d2, (None if d1 is None else -d1)
+    if d1 is None or d1 <= 0:
+        return None, None
+    far = Fraction(0) if d2 is None else 1 / d2
+    low = None if n1 is None else n1 * (1 / d1 if n1 < 0 else far)
+    high = None if n2 is None else n2 * (1 / d1 if n2 > 0 else far)
+    return low, high
+
+
+def _clipped(ends: _Ends, radius: Fraction) -> _Ends | None:
+    low = -radius if ends[0] is None else max(ends[0], -radius)
+    high = radius if ends[1] is None else min(ends[1], radius)
+    return (low, high) if low <= high else None
+
+
+def _fraction(value: float | None) -> Fraction | None:
+    return None if value is None or math.isinf(value) else Fraction(value)
+
+
+def _rounded(value: Fraction, towards: float) -> float:
+    found = float(value)
+    beyond = Fraction(found) > value if towards < 0 else Fraction(found) < value
+    return math.nextafter(found, towards) if beyond else found
+
+
+def _base(
+    statement: Statement, row: Row, cell: Ratio, known: Mapping[LinearQuery, float]
+) -> Fraction:
+    """Records that the denominator has at least: as typed, or as known from history."""
+    typed = statement.clauses.assuming
+    if typed is not None:
+        return typed
+    found = known.get(cell.denominator, 0.0)
+    if found < 1:
+        raise _unknown_base(statement, row)
+    return Fraction(math.floor(found))
+
+
+def _unknown_base(statement: Statement, row: Row) -> SqlError:
+    group = ", ".join(f"`{name[:40]}`" for name in row.group)
+    where = f" in the group {group}" if group else ""
+    return statement.source.refuse(
+        "say how many records the denominator has at least, since nothing is known of it yet"
+        + where,
+        statement.source.end,
+        hint="How exact numerator and denominator must be depends on it. Nearest: ASSUMING AT "
+        "LEAST 1000, or first ask for COUNT(*) of the same records.",
+    )
+
+
+def _ratio(collected: _Collected, cell: Ratio, room: Fraction, confidence: float) -> CellQuestions:
+    """Half of the room for the part, half for the denominator, which weighs by the radius."""
+    shape = centred(cell)
+    if shape.radius == 0:
+        raise RequirementError("sql", "not ask for a quotient that is the same for all records")
+    return CellQuestions(
+        main=collected.add(shape.part, room, confidence),
+        denominator=collected.add(shape.denominator, room / shape.radius, confidence),
+        centred=shape,
+    )
+
+
+@dataclass(frozen=True)
+class CellValue:
+    """What a cell holds; an estimate of None has no value: the denominator may be zero."""
+
+    estimate: float | None
+    interval: Interval
+
+
+def cell_value(
+    cell: CellQuestions, estimates: Sequence[float], intervals: Sequence[Interval]
+) -> CellValue:
+    """The value of a cell, from the answers of all questions."""
+    if cell.denominator is None or cell.centred is None:
+        return CellValue(estimates[cell.main], intervals[cell.main])
+    shape = cell.centred
+    interval = quotient_interval(intervals[cell.main], intervals[cell.denominator], shape)
+    return CellValue(_estimate(cell, estimates, interval), interval)
+
+
+def _estimate(cell: CellQuestions, estimates: Sequence[float], interval: Interval) -> float | None:
+    """The quotient of the estimates, moved into the interval; None where it has no sense."""
+    if cell.denominator is None or cell.centred is None or estimates[cell.denominator] == 0:
+        return None
+    quotient = estimates[cell.main] / estimates[cell.denominator]
+    if not math.isfinite(quotient):
+        return None
+    found = float(cell.centred.middle) + quotient
+    low = -math.inf if interval.low is None else interval.low
+    high = math.inf if interval.high is None else interval.high
+    return min(max(found, low), high)

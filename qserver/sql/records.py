@@ -1,0 +1,188 @@
+"""Expressions within SUM, AVG and COUNT to functions of one record."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sqlglot import exp
+
+from qserver.errors import CapacityError, InputError, SqlError
+from qserver.sql.attributes import Names, quoted
+from qserver.sql.constants import constant
+from qserver.sql.functions import (
+    ABSENT,
+    ONE,
+    Functions,
+    ProductTerm,
+    RecordFunction,
+    constant_function,
+)
+from qserver.sql.predicates import Predicates
+from qserver.sql.regions import ALL, Region, Regions
+
+# A union of so many boxes has at least as many terms the other way.
+_FEW = 2
+_ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div
+
+
+class RecordExpressions:
+    """Expressions of one record on one domain, in the bounded work of `regions`."""
+
+    def __init__(self, names: Names, regions: Regions) -> None:
+        self._names = names
+        self._source = names.source
+        self._regions = regions
+        self._predicates = Predicates(names, regions)
+        self._functions = Functions(regions)
+
+    def indicator(self, node: exp.Expr) -> tuple[ProductTerm, ...]:
+        """1 on the records that meet a condition, 0 elsewhere, as the fewer terms of two ways.
+
+        One way is a disjoint union, the other everything less the disjoint union of the rest.
+
+        Raises:
+            SqlError: it is no condition on this domain, or it cuts through a bin.
+            CapacityError: both ways take too many terms or steps.
+        """
+        meets = self._attempt(node, negated=False)
+        if not isinstance(meets, CapacityError) and len(meets) <= _FEW:
+            return self._functions.indicator(meets)
+        fails = self._attempt(node, negated=True)
+        if isinstance(fails, CapacityError):
+            if isinstance(meets, CapacityError):
+                raise meets
+            return self._functions.indicator(meets)
+        if not isinstance(meets, CapacityError) and len(meets) <= len(fails) + 1:
+            return self._functions.indicator(meets)
+        rest = self._functions.indicator(fails)
+        return (*ONE, *(ProductTerm(-t.coefficient, t.factors) for t in rest))
+
+    def possible(self, node: exp.Expr | None, axis: int) -> int:
+        """Mask of the values of an attribute that some record may have that meets a condition.
+
+        All of them, where the condition takes too many boxes to tell.
+        """
+        everything = (1 << self._regions.sizes[axis]) - 1
+        region = ALL if node is None else self._attempt(node, negated=False)
+        if isinstance(region, CapacityError):
+            return everything
+        found = 0
+        for box in region:
+            found |= box.get(axis, everything)
+        return found
+
+    def _attempt(self, node: exp.Expr, *, negated: bool) -> Region | CapacityError:
+        try:
+            return self._predicates.region(node, negated=negated)
+        except CapacityError as exc:
+            return exc
+
+    def counted(self, node: exp.Expr) -> Region:
+        """The records on which an expression has a value: those that COUNT counts."""
+        node = node.unnest()
+        if isinstance(node, exp.Column) and not self._is_numeric(node):
+            return ALL
+        if isinstance(node, exp.Literal):
+            return ALL
+        return self.function(node, counts_only=True).present
+
+    def function(self, node: exp.Expr, *, counts_only: bool = False) -> RecordFunction:
+        """The function of one record that an expression means.
+
+        Args:
+            counts_only: texts are taken, as 1: only where there is a value counts.
+
+        Raises:
+            SqlError: it is none, or one that is too uneven to be measured.
+            CapacityError: it has too many terms, or takes too many steps.
+        """
+        try:
+            return self._function(node.unnest(), counts_only=counts_only)
+        except (SqlError, CapacityError):
+            raise
+        except InputError as exc:
+            raise self._source.refuse(exc.condition, node) from exc
+
+    def _function(self, node: exp.Expr, *, counts_only: bool) -> RecordFunction:
+        if isinstance(node, exp.Null):
+            return ABSENT
+        if counts_only and isinstance(node, exp.Literal) and node.is_string:
+            return constant_function(Fraction(1))
+        value = constant(node, self._source)
+        if value is not None:
+            return constant_function(value)
+        if isinstance(node, exp.Column):
+            return self._attribute(node)
+        if isinstance(node, exp.Neg):
+            return self._functions.scaled(self.function(node.this), Fraction(-1))
+        if isinstance(node, exp.Case):
+            return self._case(node, counts_only=counts_only)
+        if isinstance(node, _ARITHMETIC):
+            return self._arithmetic(node)
+        raise self._refused(node)
+
+    def _attribute(self, node: exp.Column) -> RecordFunction:
+        axis = self._names.axis(node)
+        attribute = self._names.domain.attributes[axis]
+        if attribute.kind == "labels":
+            name = quoted(attribute.name)
+            raise self._source.refuse(
+                f"calculate with numbers: `{attribute.name}` has labels",
+                node,
+                hint=f"Nearest: CASE WHEN {name} = '...' THEN 1 ELSE 0 END.",
+            )
+        return self._functions.of_attribute(attribute, axis)
+
+    def _arithmetic(self, node: exp.Binary) -> RecordFunction:
+        left = self.function(node.this)
+        if isinstance(node, exp.Div):
+            divisor = constant(node.expression, self._source)
+            if divisor is None:
+                raise self._source.refuse("divide what it sums by numbers only", node)
+            if divisor == 0:
+                raise self._source.refuse("not divide by zero", node)
+            return self._functions.scaled(left, 1 / divisor)
+        right = self.function(node.expression)
+        if isinstance(node, exp.Mul):
+            return self._functions.times(left, right)
+        if isinstance(node, exp.Sub):
+            right = self._functions.scaled(right, Fraction(-1))
+        return self._functions.plus(left, right)
+
+    def _case(self, node: exp.Case, *, counts_only: bool) -> RecordFunction:
+        """The first branch whose condition holds; CASE x WHEN v is read as WHEN x = v."""
+        rest, found = ALL, ABSENT
+        for branch in node.args["ifs"]:
+            condition = self._condition(node, branch)
+            here = self._regions.both(rest, self._predicates.region(condition))
+            value = self.function(branch.args["true"], counts_only=counts_only)
+            found = self._functions.joined(found, self._functions.restricted(value, here))
+            rest = self._regions.both(rest, self._predicates.region(condition, negated=True))
+        default = node.args.get("default")
+        if default is None:
+            return found
+        value = self.function(default, counts_only=counts_only)
+        return self._functions.joined(found, self._functions.restricted(value, rest))
+
+    def _condition(self, node: exp.Case, branch: exp.If) -> exp.Expr:
+        if node.this is None:
+            condition: exp.Expr = branch.this
+            return condition
+        # Not copied: the parts keep their places in the text.
+        found = exp.EQ()
+        found.args = {"this": node.this, "expression": branch.this}
+        return found
+
+    def _is_numeric(self, node: exp.Column) -> bool:
+        return self._names.domain.attributes[self._names.axis(node)].kind != "labels"
+
+    def _refused(self, node: exp.Expr) -> SqlError:
+        shown = self._source.source(node)
+        if isinstance(node, exp.AggFunc):
+            return self._source.refuse("have no aggregate inside another", node)
+        if isinstance(node, exp.Predicate | exp.Connector | exp.Not):
+            hint = "Nearest: CASE WHEN ... THEN 1 ELSE 0 END."
+            return self._source.refuse("sum numbers, not conditions", node, hint=hint)
+        return self._source.refuse(
+            "sum numbers, numeric attributes, CASE, and + - * of these", node, hint=f"Got {shown}."
+        )

@@ -1,0 +1,94 @@
+"""What a text of SQL asks: a table of linear queries and quotients of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from qserver.query import LinearQuery
+from qserver.sql.clauses import Clauses
+from qserver.sql.text import SqlText
+
+
+@dataclass(frozen=True)
+class Binning:
+    """What bins hide: an attribute stands for the middle of its bin.
+
+    Args:
+        error: how far the true value may be from the one by the middles of bins.
+        of: whose value: that of each `record`, of each record of the `numerator`, or the
+            `average` itself.
+    """
+
+    error: Fraction
+    of: Literal["record", "numerator", "average"]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A linear query; `binning` is None where no bin hides anything."""
+
+    query: LinearQuery
+    binning: Binning | None = None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A linear query divided by another; without a value where the denominator is zero.
+
+    Args:
+        low, high: public bounds on its value, None where none is known.
+        binning: None where no bin hides anything.
+    """
+
+    numerator: LinearQuery
+    denominator: LinearQuery
+    low: Fraction | None = None
+    high: Fraction | None = None
+    binning: Binning | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group: the names of its values, in the order of GROUP BY, and a cell per column."""
+
+    group: tuple[str, ...]
+    cells: tuple[Sum | Ratio, ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a text asks.
+
+    Args:
+        source: the text.
+        explains: whether it asks for the price alone.
+        columns: the columns' names, without those of the groups.
+        groups: the attributes of GROUP BY.
+        rows: the groups in the order of the domain; without GROUP BY one.
+        clauses: how exact the answers shall be.
+    """
+
+    source: SqlText
+    explains: bool
+    columns: tuple[str, ...]
+    groups: tuple[str, ...]
+    rows: tuple[Row, ...]
+    clauses: Clauses
+
+    @property
+    def only_query(self) -> LinearQuery:
+        """The linear query of a text that asks for just one.
+
+        Raises:
+            SqlError: it asks for several, or for a quotient.
+        """
+        cell = self.rows[0].cells[0] if self.rows else None
+        if len(self.columns) != 1 or self.groups or not isinstance(cell, Sum):
+            raise self.source.refuse(
+                "ask for one count or sum here, without GROUP BY",
+                self.source.end,
+                hint="Send the whole text to `sql` instead.",
+            )
+        return cell.query

@@ -1,0 +1,85 @@
+"""A text of SQL with its places: what errors point at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token
+
+from qserver.errors import SqlError
+from qserver.shown import printable
+
+# Characters of a long line that an excerpt shows on each side of its carets, and most carets.
+_MARGIN = 60
+_MAX_CARETS = 40
+
+
+@dataclass(frozen=True)
+class Place:
+    """Part of a text: characters from `start` up to, not including, `stop`."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class SqlText:
+    """The text as it came; makes the errors that point into it.
+
+    Args:
+        name: the field that holds it, for messages.
+    """
+
+    text: str
+    name: str = "sql"
+
+    def refuse(self, condition: str, at: Place | Token | exp.Expr, *, hint: str = "") -> SqlError:
+        """The error that the text does not meet `condition` at a place.
+
+        Args:
+            condition: a verb phrase, as of every InputError.
+            at: the place, a token, or a parsed expression.
+            hint: the nearest that can be answered, as a sentence.
+        """
+        place = self._place(at)
+        line_start = self.text.rfind("\n", 0, place.start) + 1
+        return SqlError(
+            condition,
+            line=self.text.count("\n", 0, place.start) + 1,
+            column=place.start - line_start + 1,
+            excerpt=self._excerpt(place, line_start),
+            hint=hint,
+            name=self.name,
+        )
+
+    def source(self, at: Place | Token | exp.Expr) -> str:
+        """What stands at a place, at most 60 characters of it on one line."""
+        place = self._place(at)
+        words = printable(" ".join(self.text[place.start : place.stop].split()))
+        return words if len(words) <= _MARGIN else words[: _MARGIN - 3] + "..."
+
+    @property
+    def end(self) -> Place:
+        """The place behind the last character that is no space."""
+        stop = len(self.text.rstrip())
+        return Place(stop, stop)
+
+    def _place(self, at: Place | Token | exp.Expr) -> Place:
+        if isinstance(at, Place):
+            return at
+        if isinstance(at, Token):
+            return Place(at.start, at.end + 1)
+        places = [node.meta for node in at.walk() if "start" in node.meta]
+        if not places:
+            return self.end
+        return Place(min(p["start"] for p in places), max(p["end"] for p in places) + 1)
+
+    def _excerpt(self, place: Place, line_start: int) -> str:
+        line_stop = self.text.find("\n", place.start)
+        line_stop = len(self.text) if line_stop < 0 else line_stop
+        start = max(line_start, place.start - _MARGIN)
+        stop = min(line_stop, max(place.stop, place.start) + _MARGIN)
+        shown = "".join(c if c.isprintable() else " " for c in self.text[start:stop])
+        n_carets = min(max(1, min(place.stop, line_stop) - place.start), _MAX_CARETS)
+        return f"{shown.rstrip()}\n{' ' * (place.start - start)}{'^' * n_carets}"

@@ -1,0 +1,272 @@
+"""Texts of SQL to tokens: bounded, and only those that a question is made of.
+
+Whatever else SQL knows is refused here, with the reason, before it reaches the parser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer as StandardTokenizer
+
+from qserver.errors import CapacityError, SqlError
+from qserver.sql.text import Place, SqlText
+
+MAX_CHARACTERS = 1 << 16
+MAX_TOKENS = 1 << 14
+MAX_NESTING = 32
+
+_EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_CLAUSES = frozenset({"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "ASSUMING"})
+_ALLOWED = frozenset(
+    {
+        TokenType.ALIAS,
+        TokenType.AND,
+        TokenType.BETWEEN,
+        TokenType.CASE,
+        TokenType.COMMA,
+        TokenType.DASH,
+        TokenType.DOT,
+        TokenType.ELSE,
+        TokenType.END,
+        TokenType.EQ,
+        TokenType.FALSE,
+        TokenType.FILTER,
+        TokenType.FROM,
+        TokenType.GROUP_BY,
+        TokenType.GT,
+        TokenType.GTE,
+        TokenType.IDENTIFIER,
+        TokenType.IN,
+        TokenType.IS,
+        TokenType.LT,
+        TokenType.LTE,
+        TokenType.L_PAREN,
+        TokenType.NEQ,
+        TokenType.NOT,
+        TokenType.NULL,
+        TokenType.NUMBER,
+        TokenType.OR,
+        TokenType.PLUS,
+        TokenType.R_PAREN,
+        TokenType.SELECT,
+        TokenType.SLASH,
+        TokenType.STAR,
+        TokenType.STRING,
+        TokenType.THEN,
+        TokenType.TRUE,
+        TokenType.VAR,
+        TokenType.WHEN,
+        TokenType.WHERE,
+    }
+)
+_AFTER_COUNTING = "Groups come in the order of the domain, all of them: sort and cut the answer."
+_REASONS = {
+    TokenType.DISTINCT: (
+        "not use DISTINCT, which is not linear in the counts of records",
+        "Nearest: COUNT(*) with GROUP BY, which counts each value.",
+    ),
+    TokenType.HAVING: (
+        "not use HAVING: which groups remain would depend on private counts",
+        "Ask for all groups, and choose among the answers.",
+    ),
+    TokenType.ORDER_BY: ("not use ORDER BY", _AFTER_COUNTING),
+    TokenType.LIMIT: ("not use LIMIT", _AFTER_COUNTING),
+    TokenType.OFFSET: ("not use OFFSET", _AFTER_COUNTING),
+    TokenType.UNION: ("be one SELECT without UNION", "Add counts: COUNT(*) FILTER (...) + ..."),
+    TokenType.LIKE: (
+        "not use LIKE",
+        "The labels are public: name them with IN ('...', '...').",
+    ),
+    TokenType.WITH: ("be one SELECT without WITH", "Write each condition where it is used."),
+    TokenType.OVER: ("not use OVER: windows rank records", "Nearest: GROUP BY."),
+}
+_JOINS = frozenset({TokenType.JOIN, TokenType.CROSS, TokenType.INNER, TokenType.LEFT})
+
+
+class _Words(Dialect):
+    """SQL whose names may stand in backquotes too."""
+
+    class Tokenizer(StandardTokenizer):
+        """Standard tokens."""
+
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+
+
+@dataclass(frozen=True)
+class TokenizedSql:
+    """A text, cut into what sqlglot parses and the clauses that SQL does not know.
+
+    Args:
+        explains: whether EXPLAIN stood before it.
+        body: SELECT and what follows, up to the clauses.
+        clauses: from WITHIN, CONFIDENCE, ASSUMING or SIMULTANEOUS on.
+    """
+
+    source: SqlText
+    explains: bool
+    body: tuple[Token, ...]
+    clauses: tuple[Token, ...]
+
+
+def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> TokenizedSql:
+    """The tokens of a text.
+
+    Args:
+        names: attributes and the dataset: they need no quotes, whatever SQL means by them, even
+            with `-` and `.` inside.
+        field: the name of the field that holds the text, for messages.
+
+    Raises:
+        SqlError: it holds what is no part of a question, or a text that does not end.
+        CapacityError: it is too long, or nested too deep.
+    """
+    source = _bounded(text, field)
+    tokens = _named(_scan(source), source, set(names))
+    if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if len(tokens) > MAX_TOKENS:
+        raise CapacityError(f"A text of SQL has at most {MAX_TOKENS:,} words and signs.")
+    cut = _start_of_clauses(tokens)
+    _check(source, tokens[:cut])
+    return TokenizedSql(source, explains(text), tuple(tokens[:cut]), tuple(tokens[cut:]))
+
+
+def explains(text: str) -> bool:
+    """Whether a text begins with EXPLAIN."""
+    return _EXPLAIN.match(text) is not None
+
+
+def dataset_of(text: str) -> str:
+    """The name behind a text's FROM, without looking at anything else.
+
+    Raises:
+        SqlError: there is none.
+        CapacityError: the text is too long.
+    """
+    source = _bounded(text, "sql")
+    tokens = _scan(source)
+    start = next((i for i, t in enumerate(tokens) if t.token_type is TokenType.FROM), None)
+    if start is None or start + 1 == len(tokens):
+        raise source.refuse("say what it reads", source.end, hint="Nearest: FROM and a dataset.")
+    first = tokens[start + 1]
+    if first.token_type is TokenType.IDENTIFIER:
+        return str(first.text)
+    # A name may hold `-` and `.`, which are tokens of their own: up to the next space or sign.
+    found = _NAME.match(text, first.start)
+    if found is None:
+        raise source.refuse("name a dataset after FROM", first)
+    return found[0]
+
+
+def _bounded(text: str, field: str) -> SqlText:
+    if len(text) > MAX_CHARACTERS:
+        raise CapacityError(f"A text of SQL has at most {MAX_CHARACTERS:,} characters.")
+    return SqlText(text, field)
+
+
+def _scan(source: SqlText) -> list[Token]:
+    """The tokens of a text but for EXPLAIN."""
+    found = _EXPLAIN.match(source.text)
+    # Blanked out, since places are counted in the whole text.
+    skipped = 0 if found is None else found.end()
+    text = " " * skipped + source.text[skipped:]
+    try:
+        return list(_Words().tokenize(text))
+    except TokenError as exc:
+        # Nearly always a quote or a comment that does not end.
+        quote = max(text.rfind("'"), text.rfind('"'), text.rfind("`"), text.rfind("/*"), 0)
+        place = Place(quote, quote + 1)
+        raise source.refuse("end each quoted text and comment that it opens", place) from exc
+
+
+def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]:
+    """The tokens, those that spell one of `names` joined into an identifier."""
+    folded = {name.lower() for name in names}
+    found: list[Token] = []
+    i = 0
+    while i < len(tokens):
+        n = _n_joined(tokens, i, source.text, folded)
+        if n:
+            first, last = tokens[i], tokens[i + n - 1]
+            name = source.text[first.start : last.end + 1]
+            found.append(Token(TokenType.VAR, name, first.line, last.col, first.start, last.end))
+        else:
+            found.append(tokens[i])
+        i += max(1, n)
+    return found
+
+
+def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str]) -> int:
+    """How many tokens from `i` on, without a space between, spell a name; 0 for none."""
+    quoted = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
+    best, stop = 0, i
+    while stop < len(tokens) and tokens[stop].token_type not in quoted and stop - i < MAX_NESTING:
+        if stop > i and tokens[stop].start != tokens[stop - 1].end + 1:
+            break
+        # A single word of SQL's grammar stays one, or an attribute called `end` would hide it.
+        is_word = stop == i and tokens[i].token_type in _ALLOWED
+        if not is_word and text[tokens[i].start : tokens[stop].end + 1].lower() in folded:
+            best = stop - i + 1
+        stop += 1
+    return best
+
+
+def _start_of_clauses(tokens: Sequence[Token]) -> int:
+    """Index of the first clause word at the end of the statement: outside of parentheses."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if not depth and i and token.token_type is TokenType.VAR and _is_clause(tokens, i):
+            return i
+    return len(tokens)
+
+
+def _is_clause(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a clause begins: an attribute may have the same name, but not a number after it."""
+    word = tokens[i].text.upper()
+    if word not in _CLAUSES:
+        return False
+    follows = tokens[i + 1].token_type if i + 1 < len(tokens) else None
+    return word == "SIMULTANEOUS" or follows in (None, TokenType.NUMBER, TokenType.VAR)
+
+
+def _check(source: SqlText, tokens: Sequence[Token]) -> None:
+    depth = n_signs = 0
+    for i, token in enumerate(tokens):
+        kind = token.token_type
+        if kind not in _ALLOWED or (kind is TokenType.SELECT and i):
+            raise _refusal(source, token)
+        opens = kind in (TokenType.L_PAREN, TokenType.CASE)
+        depth += opens - (kind in (TokenType.R_PAREN, TokenType.END))
+        # NOT NOT NOT and - - - nest as well.
+        n_signs = n_signs + 1 if kind in (TokenType.NOT, TokenType.DASH, TokenType.PLUS) else 0
+        if depth + n_signs > MAX_NESTING:
+            raise CapacityError(f"A text of SQL is nested at most {MAX_NESTING} deep.")
+
+
+def _refusal(source: SqlText, token: Token) -> SqlError:
+    kind = token.token_type
+    if kind in _REASONS:
+        condition, hint = _REASONS[kind]
+        return source.refuse(condition, token, hint=hint)
+    if kind in _JOINS:
+        return source.refuse("read one dataset, without JOIN", token)
+    if kind is TokenType.SELECT:
+        return source.refuse(
+            "hold one SELECT", token, hint="Write the inner condition out: AND, OR, IN, CASE."
+        )
+    if kind is TokenType.SEMICOLON:
+        return source.refuse("be one statement", token)
+    return source.refuse(
+        f"not hold {source.source(token)!r}, which is no part of a question",
+        token,
+        hint='Names of attributes may stand in double quotes: "name".',
+    )

@@ -1,0 +1,105 @@
+"""How a job ends: written down, durable, and only then shown.
+
+What a client was shown is thus what every later reader is shown, bit for bit, also where the store
+is lost at that moment and a replica, or what is on its disk, takes its place.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from qserver.history import Estimator
+from qserver.storage.connection import Scripts, StoreClient
+from qserver.storage.keys import GROUP, Keys
+from qserver.storage.queue import Taken
+from qserver.storage.records import estimator_from_json, estimator_json, reply_code
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ends.
+
+    Args:
+        state: `done` with an answer's JSON, or `failed` with a problem's JSON.
+        keep_s: seconds to keep the job, 0 for as long as the store lives.
+        n_show: events of the snapshot's history to show from now on.
+        estimators: certified weights of answered keys that would not be found again.
+    """
+
+    state: Literal["done", "failed"]
+    text: str
+    snapshot: str
+    n_show: int
+    keep_s: int
+    estimators: tuple[Estimator, ...] = ()
+
+    def to_json(self) -> str:
+        """Canonical JSON."""
+        kept = list(map(estimator_json, self.estimators))
+        return json.dumps({**asdict(self), "estimators": kept}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        """The outcome that `to_json` wrote."""
+        plain = json.loads(text)
+        # Before there were workloads a job had one at most.
+        alone = plain.pop("estimator", "")
+        kept = plain.pop("estimators", [alone] if alone else [])
+        return cls(**plain, estimators=tuple(map(estimator_from_json, kept)))
+
+
+@dataclass(frozen=True)
+class Concluded:
+    """An outcome that is written down, and whether this call wrote it."""
+
+    outcome: Outcome
+    is_new: bool
+
+
+class Endings:
+    """The last steps of a job; shares the spending side's connection."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+        self._scripts = Scripts(client)
+
+    def conclude(self, taken: Taken, outcome: Outcome) -> Concluded:
+        """Write down how a job is to end; what was written down before stands."""
+        reply = self._scripts.run(
+            "conclude",
+            keys=[Keys(taken.population).job(taken.job)],
+            args=[outcome.to_json()],
+        )
+        return Concluded(Outcome.from_json(str(reply[1])), is_new=reply_code(reply) == 1)
+
+    def concluded(self, taken: Taken) -> Outcome | None:
+        """How a job that has not ended is to end, where that was written down; else None."""
+        text: Any = self._client.hget(Keys(taken.population).job(taken.job), "ending")
+        return None if text is None else Outcome.from_json(str(text))
+
+    def show(self, taken: Taken, outcome: Outcome) -> None:
+        """End a job and show its rows. Comes after `conclude` and durability; idempotent."""
+        keys = Keys(taken.population)
+        self._scripts.run(
+            "acknowledge",
+            keys=[
+                keys.job(taken.job),
+                keys.asked,
+                keys.jobs(taken.dataset),
+                keys.ledger,
+                keys.estimators(outcome.snapshot),
+            ],
+            args=[
+                taken.job,
+                GROUP,
+                taken.entry,
+                outcome.state,
+                outcome.text,
+                outcome.snapshot,
+                outcome.n_show,
+                outcome.keep_s,
+                *map(estimator_json, outcome.estimators),
+            ],
+        )

@@ -1,0 +1,61 @@
+"""How jobs end, as the store holds it: answers and problems, and their JSON forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from qserver.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a job failed: a stable code, a public text, public facts."""
+
+    code: str
+    message: str
+    facts: Mapping[str, Any]
+
+    def to_json(self) -> str:
+        """The problem as JSON text."""
+        return json.dumps({"code": self.code, "message": self.message, "facts": dict(self.facts)})
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A job as the store has it."""
+
+    id: str
+    state: Literal["queued", "running", "done", "failed"]
+    dataset: str
+    request: str
+    result: str | None
+    problem: str | None
+
+
+def answer_json(answer: AnyAnswer) -> str:
+    """JSON text of an answer, of a workload's, or of a model's."""
+    return json.dumps(asdict(answer))
+
+
+def answer_from_json(text: str) -> AnyAnswer:
+    """The answer that `answer_json` wrote."""
+    plain = json.loads(text)
+    if "kind" in plain:
+        return ModelAnswer(**{**plain, "tables": tuple(plain["tables"])})
+    if "answers" not in plain:
+        return _answer(plain)
+    together = plain["simultaneous"]
+    return WorkloadAnswer(
+        answers=tuple(map(_answer, plain["answers"])),
+        charged_nano=plain["charged_nano"],
+        remaining_nano=plain["remaining_nano"],
+        simultaneous=None if together is None else Simultaneous(**together),
+        version=plain["version"],
+    )
+
+
+def _answer(plain: Mapping[str, Any]) -> Answer:
+    return Answer(**{**plain, "evidence": tuple(plain["evidence"])})

@@ -1,0 +1,84 @@
+"""What the store holds of models: specification, version of the history, tables. No parameter."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from qserver.answer import ModelAnswer
+from qserver.asked import ModelAsked
+from qserver.errors import NotFoundError, StoreError
+from qserver.history import AnyMeasurement, place_measurement
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import Keys
+from qserver.storage.records import DatasetMeta, measurements_from_json
+from qserver.storage.requests import Request
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """A model: what was asked and what came of it.
+
+    Args:
+        by: account that asked; '' where there are no accounts.
+    """
+
+    asked: ModelAsked
+    answer: ModelAnswer
+    by: str
+
+
+def model_json(request: Request, answer: ModelAnswer) -> str:
+    """JSON text of a model that was learnt on request."""
+    return json.dumps({"request": request.to_json(), "answer": asdict(answer)})
+
+
+def model_from_json(text: str) -> ModelRecord:
+    """The model that `model_json` wrote."""
+    plain = json.loads(text)
+    request, answer = Request.from_json(plain["request"]), plain["answer"]
+    if not isinstance(request.asked, ModelAsked):
+        raise StoreError("The store's record of a model is of another form.")
+    found = ModelAnswer(**{**answer, "tables": tuple(answer["tables"])})
+    return ModelRecord(request.asked, found, request.by)
+
+
+class ModelStore:
+    """The models of the datasets. Only the worker writes. Thread-safe as its client is."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+
+    def keep(self, population: str, request: Request, answer: ModelAnswer) -> None:
+        """Keep what a model is made from; once it is kept, nothing changes it."""
+        key = Keys(population).models(request.snapshot)
+        self._client.hsetnx(key, answer.id, model_json(request, answer))
+
+    def count(self, meta: DatasetMeta) -> int:
+        """Number of models of the present snapshot."""
+        return int(self._client.hlen(Keys(meta.population).models(meta.snapshot)))
+
+    def all(self, meta: DatasetMeta) -> tuple[ModelRecord, ...]:
+        """The models of the present snapshot, oldest version first."""
+        texts: Any = self._client.hvals(Keys(meta.population).models(meta.snapshot))
+        found = map(model_from_json, texts)
+        return tuple(sorted(found, key=lambda m: (m.answer.version, m.answer.id)))
+
+    def one(self, meta: DatasetMeta, number: str) -> ModelRecord:
+        """A model of the present snapshot; NotFoundError."""
+        text: Any = self._client.hget(Keys(meta.population).models(meta.snapshot), number)
+        if text is None:
+            raise NotFoundError("model", number)
+        return model_from_json(str(text))
+
+    def history(self, meta: DatasetMeta, version: int) -> tuple[AnyMeasurement, ...]:
+        """What was in force after the first `version` events of the snapshot's history."""
+        key = Keys(meta.population).history(meta.snapshot)
+        texts: Any = self._client.lrange(key, 0, version - 1) if version else []
+        if len(texts) != version:
+            raise StoreError("The store's history is shorter than a model's.")
+        measurements: list[AnyMeasurement] = []
+        for found in measurements_from_json(texts, next_id=0, sizes=meta.domain.sizes):
+            place_measurement(measurements, found)
+        return tuple(measurements)

@@ -1,0 +1,63 @@
+"""What a user of the store can do beyond its part, found out without doing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import redis
+
+from qserver.errors import StoreError, StoreUnavailableError
+from qserver.storage.connection import StoreClient
+from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys
+
+Role = Literal["web", "worker"]
+# No population can have this name, and the rules of a user are by pattern: such keys are nobody's.
+_NOBODYS = Keys("qserver doctor")
+_NOTHING = "qserver doctor"
+
+
+@dataclass(frozen=True)
+class _Power:
+    """A command that changes nothing where it is allowed, and what being allowed it means."""
+
+    words: str
+    command: tuple[str, ...]
+    roles: tuple[Role, ...]
+
+
+_POWERS = (
+    _Power("write the ledger", ("EXPIRE", _NOBODYS.ledger, "1"), ("web",)),
+    _Power("write charges", ("EXPIRE", _NOBODYS.charges, "1"), ("web",)),
+    _Power("write answers", ("EXPIRE", _NOBODYS.history("s"), "1"), ("web",)),
+    _Power("shorten the audit log", ("LTRIM", AUDIT, "0", "-1"), ("web",)),
+    _Power("write accounts", ("HDEL", ACCOUNTS, _NOTHING), ("web", "worker")),
+    _Power("write tokens", ("HDEL", TOKENS, _NOTHING), ("web", "worker")),
+    _Power("change settings", ("CONFIG", "SET", _NOTHING, "1"), ("web", "worker")),
+    _Power("remove users", ("ACL", "DELUSER", _NOTHING), ("web", "worker")),
+)
+
+
+def forbidden_powers(client: StoreClient, *, role: Role) -> list[str]:
+    """What the client's user may do though its role never does, in words; empty when all is well.
+
+    Each is tried in a form that takes no effect: on a key, field, setting or user that is not
+    there. What a user may not do at all is refused before that is looked at.
+
+    Raises:
+        StoreUnavailableError: the server does not answer.
+    """
+    return [p.words for p in _POWERS if role in p.roles and _may(client, p.command)]
+
+
+def _may(client: StoreClient, command: tuple[str, ...]) -> bool:
+    try:
+        client.execute_command(*command)
+    except StoreUnavailableError:
+        raise
+    except redis.ResponseError:
+        # It was allowed, and its arguments were not.
+        return True
+    except StoreError as exc:
+        return "does not let this user do that" not in str(exc)
+    return True

@@ -1,0 +1,222 @@
+"""What waits for a worker and what it reserved, as the store holds it, and its JSON forms.
+
+A single question is written as it always was; a workload has `questions` in place of the one, a
+model `model`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any
+
+from qserver.answer import Simultaneous, Source
+from qserver.asked import AnyAsked, ModelAsked, Question, Workload
+from qserver.errors import InputError
+from qserver.history import Estimator
+from qserver.plan import Planned, PlannedRow, PlannedTable
+from qserver.query import query_from_document
+from qserver.requirement import Requirement
+from qserver.standing import Standing
+from qserver.storage.records import estimator_from_plain, estimator_plain
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question, a workload or a model, as it waits for a worker: in exact terms.
+
+    Args:
+        by: account that asked first and pays; '' where there are no accounts.
+
+    Raises:
+        InputError: its questions are on different domains.
+    """
+
+    dataset: str
+    snapshot: str
+    asked: AnyAsked
+    by: str = ""
+
+    def __post_init__(self) -> None:
+        if any(q.query.sizes != self.sizes for q in self.asked.questions):
+            raise InputError("questions", "be on one domain")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values per attribute of the domain."""
+        if isinstance(self.asked, ModelAsked):
+            return self.asked.sizes
+        return self.asked.questions[0].query.sizes
+
+    def to_json(self) -> str:
+        """The request as JSON text."""
+        head = {
+            "dataset": self.dataset,
+            "snapshot": self.snapshot,
+            "sizes": list(self.sizes),
+            "by": self.by,
+        }
+        if isinstance(self.asked, Question):
+            return json.dumps({**head, **_question_plain(self.asked)})
+        if isinstance(self.asked, ModelAsked):
+            return json.dumps({**head, "model": _model_plain(self.asked)})
+        questions = [_question_plain(q) for q in self.asked.questions]
+        return json.dumps({**head, "questions": questions, "simultaneous": self.asked.simultaneous})
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request that `to_json` wrote; also what a hostile web process may have written.
+
+        Raises:
+            InputError: a query or a requirement is out of range.
+            CapacityError: a workload has too many questions.
+        """
+        plain = json.loads(text)
+        return cls(
+            dataset=plain["dataset"],
+            snapshot=plain["snapshot"],
+            asked=_asked(plain),
+            by=str(plain.get("by", "")),
+        )
+
+
+def _asked(plain: Mapping[str, Any]) -> AnyAsked:
+    sizes, asked = plain["sizes"], list[Question]()
+    if "model" in plain:
+        model = plain["model"]
+        return ModelAsked(
+            str(model["kind"]),
+            tuple(map(int, sizes)),
+            str(model["specification"]),
+            int(model["epsilon"]),
+        )
+    for one in plain.get("questions", [plain]):
+        query = query_from_document(sizes, one["terms"])
+        asked.append(Question(query, Requirement(one["length"], one["confidence"])))
+    return asked[0] if "questions" not in plain else _workload(asked, plain)
+
+
+def _model_plain(asked: ModelAsked) -> dict[str, Any]:
+    return {
+        "kind": asked.kind,
+        "specification": asked.specification,
+        "epsilon": asked.epsilon_nano,
+    }
+
+
+def _question_plain(question: Question) -> dict[str, Any]:
+    return {
+        "terms": question.query.to_document(),
+        "length": question.requirement.length,
+        "confidence": question.requirement.confidence,
+    }
+
+
+def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Workload:
+    return Workload(tuple(questions), simultaneous=bool(plain["simultaneous"]))
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What a job will measure, fixed when its charges were reserved.
+
+    Args:
+        before, after: the snapshot's standing without and with this spend.
+        n_history: events in the history that it was planned on.
+        weights: of a single question, pairs of a measurement's id and its weight in the asked row
+            that meet the requirement once the rows are released; empty where nobody wrote them
+            down.
+        tables_give_rest: whether the weights leave something of the row to the tables.
+        tables: tables to be measured or refined; new ones have the ids after those of new rows.
+        paid: the paid questions that it adds, as JSON texts.
+        estimators: of a workload, weights per question that meet its requirement once all is
+            released; None where inference finds them.
+        simultaneous: the confidence at which all intervals of a workload hold at once.
+        n_measurements: rows and tables that there were before: the id of the first new one.
+    """
+
+    job: str
+    request: Request
+    rows: tuple[PlannedRow, ...]
+    before: Standing
+    after: Standing
+    n_history: int
+    weights: tuple[tuple[int, float], ...] = ()
+    tables: tuple[PlannedTable, ...] = ()
+    paid: tuple[str, ...] = ()
+    estimators: tuple[Estimator | None, ...] = ()
+    simultaneous: Simultaneous | None = None
+    n_measurements: int = 0
+    tables_give_rest: bool = False
+
+    @property
+    def planned(self) -> tuple[Planned, ...]:
+        """What is measured, in the order of its answers and of new ids: rows, then tables."""
+        return (*self.rows, *self.tables)
+
+    @property
+    def source(self) -> Source:
+        """Where the answer comes from: `refined` if anything is a refinement, else `measured`."""
+        refines = any(p.old_alpha_nano > 0 for p in self.planned)
+        return "refined" if refines else "measured"
+
+    @property
+    def sources(self) -> dict[int, Source]:
+        """Whether each row and table was measured or refined, by id."""
+        found: dict[int, Source] = {}
+        new = count(self.n_measurements)
+        for planned in self.planned:
+            number = next(new) if planned.refines is None else planned.refines
+            found[number] = "refined" if planned.old_alpha_nano else "measured"
+        return found
+
+    @property
+    def price_nano(self) -> int:
+        """What the people of the snapshot lose more, in nano-epsilon."""
+        return self.after.lost_nano - self.before.lost_nano
+
+    def to_json(self) -> str:
+        """The reservation as JSON text."""
+        plain = {
+            "job": self.job,
+            "request": self.request.to_json(),
+            "rows": [row.to_plain() for row in self.rows],
+            "before": asdict(self.before),
+            "after": asdict(self.after),
+            "n_history": self.n_history,
+            "weights": [list(w) for w in self.weights],
+            "tables": [table.to_plain() for table in self.tables],
+            "paid": list(self.paid),
+            "tables_give_rest": self.tables_give_rest,
+        }
+        if self.estimators:
+            plain["estimators"] = [e and estimator_plain(e) for e in self.estimators]
+        if isinstance(self.request.asked, Workload):
+            plain["n_measurements"] = self.n_measurements
+        if self.simultaneous is not None:
+            plain["simultaneous"] = asdict(self.simultaneous)
+        return json.dumps(plain)
+
+    @classmethod
+    def from_json(cls, text: str) -> Reservation:
+        """The reservation that `to_json` wrote."""
+        plain = json.loads(text)
+        request, together = Request.from_json(plain["request"]), plain.get("simultaneous")
+        tables = plain.get("tables", ())
+        return cls(
+            job=plain["job"],
+            request=request,
+            rows=tuple(PlannedRow.from_plain(r, request.sizes) for r in plain["rows"]),
+            before=Standing(**plain["before"]),
+            after=Standing(**plain["after"]),
+            n_history=plain["n_history"],
+            weights=tuple((int(i), float(w)) for i, w in plain.get("weights", ())),
+            tables=tuple(PlannedTable.from_plain(t, request.sizes) for t in tables),
+            paid=tuple(plain.get("paid", ())),
+            estimators=tuple(e and estimator_from_plain(e) for e in plain.get("estimators", ())),
+            simultaneous=None if together is None else Simultaneous(**together),
+            n_measurements=plain.get("n_measurements", 0),
+            tables_give_rest=bool(plain.get("tables_give_rest", False)),
+        )

@@ -1,0 +1,50 @@
+"""Log lines for people, or for programs as one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import Any
+
+_FIELDS = ("request_id", "route", "method", "status", "code", "job")
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as a JSON object: time, level, logger, message, known fields, error and trace.
+
+    Times are in whole seconds of UTC: a finer one could tell more than the publication slot does.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of ASCII, whatever the message holds."""
+        found: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        found |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        if record.exc_info and record.exc_info[0] is not None:
+            found["error"] = record.exc_info[0].__name__
+            found["trace"] = self.formatException(record.exc_info)
+        return json.dumps(found, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """A record as a line for people, with the request's id where there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line; a request's id comes last, in brackets."""
+        text = super().format(record)
+        request_id = getattr(record, "request_id", "")
+        head, newline, trace = text.partition("\n")
+        return f"{head} [{request_id}]{newline}{trace}" if request_id else text
+
+
+def formatter_of(log_format: str) -> logging.Formatter:
+    """The formatter for `json`; for anything else the one for people."""
+    return JsonFormatter() if log_format == "json" else TextFormatter()

@@ -1,0 +1,192 @@
+"""From the estimates of a workload's questions to its answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from qserver.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
+from qserver.answering import answer_from, exact_answer, offer_from
+from qserver.asked import Workload
+from qserver.errors import MeasurementError
+from qserver.history import Estimator
+from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.planning.bought import roomy_half_width, row_half_width
+from qserver.planning.question import Question
+from qserver.planning.workload import simultaneous
+from qserver.primitive import Primitive, primitive
+from qserver.requirement import Requirement
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a workload costs.
+
+    Args:
+        charged_nano: in nano-epsilon; remaining_nano: what is left then.
+        sources: what was measured or refined for it, by id of the row or table.
+    """
+
+    charged_nano: int
+    remaining_nano: int
+    sources: Mapping[int, Source]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A workload's answer, and weights to be kept, or it might not stay free."""
+
+    answer: WorkloadAnswer
+    estimators: tuple[Estimator, ...]
+
+
+def planned_questions(workload: Workload) -> list[Question]:
+    """The questions as the planner takes them."""
+    return [Question(primitive(q.query), q.requirement) for q in workload.questions]
+
+
+def answer_workload(
+    engine: InferenceEngine,
+    workload: Workload,
+    *,
+    estimators: Sequence[Estimator | None],
+    together: Simultaneous | None,
+    cost: Cost,
+    version: int,
+) -> Answered:
+    """The answers of all questions, which are met: by given weights, or as inference finds them.
+
+    Where a joint bound says that all intervals hold at once, they have the asked lengths and the
+    weights that it was made for. Else each holds by itself as sure as asked, or as the union bound
+    asks for.
+
+    Raises:
+        MeasurementError: history does not give a question.
+    """
+    is_joint = together is not None and together.method != "union"
+    kept = tuple(e for e in estimators if e is not None and not engine.has_kept(e))
+    for estimator in kept:
+        engine.keep(estimator)
+    found = [
+        _one(engine, q, e if is_joint else None, cost, version)
+        for q, e in zip(asked_of(workload), estimators, strict=True)
+    ]
+    answer = WorkloadAnswer(
+        _borne([a.answer for a in found], cost.charged_nano),
+        cost.charged_nano,
+        cost.remaining_nano,
+        together,
+        version,
+    )
+    more = tuple(a.estimator for a in found if a.estimator is not None and not is_joint)
+    return Answered(answer, (*kept, *more))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of a workload with the confidence that its interval needs by itself."""
+
+    question: Question
+    confidence: float
+
+    @property
+    def requirement(self) -> Requirement:
+        """The asked length, at that confidence."""
+        return Requirement(self.question.requirement.length, self.confidence)
+
+
+def asked_of(workload: Workload) -> list[Asked]:
+    """The questions; of a simultaneous workload each as sure as the union bound asks for."""
+    questions = planned_questions(workload)
+    each = simultaneous(questions) if workload.simultaneous else questions
+    return [Asked(q, e.requirement.confidence) for q, e in zip(questions, each, strict=True)]
+
+
+@dataclass(frozen=True)
+class _One:
+    answer: Answer
+    estimator: Estimator | None
+
+
+def _one(
+    engine: InferenceEngine, asked: Asked, joint: Estimator | None, cost: Cost, version: int
+) -> _One:
+    """The answer of one question, by the weights of the joint bound where there is one."""
+    row, remaining = asked.question.query, cost.remaining_nano
+    if row.is_zero:
+        requirement = asked.question.requirement
+        return _One(exact_answer(requirement, remaining_nano=remaining, version=version), None)
+    estimate = _estimate(engine, asked, joint)
+    answer = answer_from(
+        row,
+        asked.requirement,
+        estimate,
+        source=_source(estimate, cost.sources),
+        charged_nano=0,
+        remaining_nano=remaining,
+        version=version,
+    )
+    answer = replace(answer, confidence=asked.question.requirement.confidence)
+    if joint is not None:
+        answer = _of_asked_length(answer, asked.question, estimate)
+    return _One(answer, estimate.estimator(row.key) if estimate.needs_storing else None)
+
+
+def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
+    """Per question the best interval that history gives for nothing, if it gives one.
+
+    Of a simultaneous workload each at the confidence with which all hold at once.
+    """
+    return tuple(_offer(engine, asked) for asked in asked_of(workload))
+
+
+def _offer(engine: InferenceEngine, asked: Asked) -> Offer | None:
+    row, confidence = asked.question.query, asked.confidence
+    if row.is_zero:
+        return Offer(0.0, 0.0, confidence)
+    enough = row_half_width(row, asked.requirement)
+    found = engine.estimate(row, confidence=confidence, enough=enough)
+    return None if found is None else offer_from(row, found, confidence=confidence)
+
+
+def _estimate(engine: InferenceEngine, asked: Asked, joint: Estimator | None) -> RowEstimate:
+    """By the weights of the joint bound, or else by whatever meets the requirement."""
+    row, confidence = asked.question.query, asked.confidence
+    if joint is None:
+        enough = row_half_width(row, asked.requirement)
+        found = engine.estimate(row, confidence=confidence, enough=enough)
+    else:
+        found = engine.estimate_after(row, joint, confidence=confidence)
+    if found is None:
+        raise MeasurementError
+    return found
+
+
+def _of_asked_length(answer: Answer, asked: Question, estimate: RowEstimate) -> Answer:
+    """The answer with the interval of the asked length that the joint bound is about."""
+    row: Primitive = asked.query
+    scaled = estimate.posterior.scaled(row.multiplier)
+    size = abs(float(row.multiplier))
+    half_width = roomy_half_width(row, asked.requirement) + estimate.unforeseen
+    rounding = scaled.allowance - size * estimate.posterior.allowance
+    reach = size * half_width + max(0.0, rounding)
+    return replace(
+        answer,
+        low=math.nextafter(scaled.estimate - reach, -math.inf),
+        high=math.nextafter(scaled.estimate + reach, math.inf),
+    )
+
+
+def _source(estimate: RowEstimate, sources: Mapping[int, Source]) -> Source:
+    """Where an answer comes from: what was done for it to the rows and tables that it uses."""
+    used = {sources[i] for i in (*estimate.ids, *estimate.tables) if i in sources}
+    return "refined" if "refined" in used else "measured" if used else "history"
+
+
+def _borne(answers: Sequence[Answer], charged_nano: int) -> tuple[Answer, ...]:
+    """The answers, the first that was not free bearing the price of all."""
+    first = next((i for i, a in enumerate(answers) if a.source in ("measured", "refined")), 0)
+    return tuple(
+        replace(a, charged_nano=charged_nano) if i == first else a for i, a in enumerate(answers)
+    )

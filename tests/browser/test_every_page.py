@@ -1,0 +1,42 @@
+"""Every page in light and dark, on a desk and a phone: axe finds no fault, nothing overflows."""
+
+from __future__ import annotations
+
+import pytest
+from chromium_page import Scheme, Size, Visitor
+from playwright.sync_api import expect
+from town_server import TownServer
+
+QUESTION = "is:sex=Female&length=40&confidence=95"
+PLACES = {
+    "datasets": "/portal/",
+    "ask": f"/portal/datasets/people?{QUESTION}",
+    "answer": f"/portal/datasets/people/answer?{QUESTION}&at_least=330",
+    "budget": "/portal/datasets/people/budget",
+    "history": "/portal/datasets/people/history",
+    "jobs": "/portal/jobs",
+    "nothing": "/portal/datasets/nowhere",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_a_page_is_sound(visitor: Visitor, town: TownServer, size: Size, scheme: Scheme) -> None:
+    town.town.ask({"sex": "Female"}, by="ann")
+    town.town.ask({"age": {"between": [22, 26]}}, by="boss", length=90)
+    visit = visitor.open(size=size, scheme=scheme)
+    visit.expected_statuses.add(404)
+    page = visit.page
+    page.goto(f"{town.url}/portal/sign-in")
+    assert visit.faults() == []
+    visit.picture("sign-in")
+    page.get_by_label("Token").fill(town.owner)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("boss owner")).to_be_visible()
+    for name, place in PLACES.items():
+        page.goto(f"{town.url}{place}")
+        if name == "ask":
+            expect(page.locator("#price .headline")).to_be_visible()
+        visit.picture(name)
+        assert visit.faults() == [], name
+        assert visit.overflow() == 0, name

@@ -1,0 +1,187 @@
+"""From the landing page to an answer, and where that path leads astray."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from chromium_page import Visit, Visitor
+from playwright.sync_api import Page, expect
+
+SENTENCE = re.compile(
+    r"Between [\d,.]+ and [\d,.]+ with 95 percent confidence; cost 0\.\d+; remaining 0\.\d+\."
+)
+
+
+def set_question(page: Page, low: str, high: str, sex: str) -> None:
+    """Open the conditions and set them, as a reader of the page would."""
+    page.locator("summary", has_text=re.compile(r"^age")).click()
+    page.get_by_label("from", exact=True).locator("visible=true").fill(low)
+    page.get_by_label("to", exact=True).locator("visible=true").fill(high)
+    page.locator("summary", has_text=re.compile(r"^sex")).click()
+    page.get_by_role("checkbox", name=sex, exact=True).check()
+
+
+def shown_probability(page: Page) -> str:
+    return page.locator("[data-probability]").inner_text()
+
+
+def server_probability(page: Page, threshold: str) -> str:
+    """What the server works out for the threshold, for pages without scripts."""
+    address = page.url + ("&" if "?" in page.url else "?") + f"at_least={threshold}"
+    text = page.request.get(address).text()
+    found = re.search(r'<output for="drag"[^>]*>([^<]*)<', text)
+    assert found
+    return found[1]
+
+
+def test_a_newcomer_gets_from_the_landing_page_to_an_answer(visit: Visit, demo_url: str) -> None:
+    page = visit.page
+    page.goto(demo_url)
+    expect(page).to_have_url(f"{demo_url}/portal/")
+    visit.picture("1-landing")
+    page.get_by_role("link", name="Ask adult").click()
+    expect(page.locator("#price .headline")).to_be_visible()
+    set_question(page, "30", "39", "Female")
+    expect(page.locator("#price .asked")).to_have_text("age 30 to 39, sex Female")
+    expect(page.locator("#price .headline")).to_contain_text("0.05991 ε")
+    expect(page.get_by_text("Known now, for nothing: nothing yet.")).to_be_visible()
+    visit.picture("2-price")
+
+    # A longer interval by the keyboard: cheaper at once, the length in the form follows.
+    slider = page.get_by_role("slider")
+    slider.press("ArrowRight")
+    expect(page.get_by_role("textbox", name="Length of the interval")).to_have_value("150")
+    expect(page.locator("#price .headline")).to_contain_text("0.03994 ε")
+    slider.press("ArrowLeft")
+    page.get_by_role("button", name="Ask: 0.05991 ε").click()
+
+    expect(page.locator(".sentence")).to_have_text(SENTENCE)
+    expect(page.locator(".sub")).to_contain_text("0.24 of 0.3 ε remains")
+    visit.picture("3-answer")
+    assert visit.faults() == []
+
+    # Half lies above the estimate; dragging to the right leaves less.
+    assert shown_probability(page) == "0.500"
+    box = page.locator(".u-over").bounding_box()
+    assert box
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.5, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=4)
+    page.mouse.up()
+    assert 0.01 < float(shown_probability(page)) < 0.4
+    visit.picture("4-threshold")
+    for threshold in ("2590", "2603.5", "2650"):
+        page.get_by_label("Threshold", exact=True).fill(threshold)
+        assert shown_probability(page) == server_probability(page, threshold)
+    page.locator("#drag").press("ArrowLeft")
+    assert shown_probability(page) != server_probability(page, "2650")
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="JSON", exact=True).click()
+    document = json.loads(download.value.path().read_text())
+    assert document["source"] == "measured"
+    low, high = document["interval"]
+    assert 0 < high - low <= 100
+    page.get_by_role("link", name="History").click()
+    expect(page.get_by_role("cell", name="age 30 to 39, sex Female")).to_be_visible()
+    page.get_by_role("link", name="Jobs").click()
+    expect(page.get_by_role("link", name="age 30 to 39, sex Female")).to_be_visible()
+    page.get_by_role("link", name="age 30 to 39, sex Female").click()
+    expect(page.locator(".sentence")).to_have_text(SENTENCE)
+
+
+def test_an_exhausted_budget_is_told_before_and_a_longer_interval_is_offered(
+    visit: Visit, demo_url: str
+) -> None:
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult?is:race=Black&length=15")
+    notice = page.get_by_text("The budget cannot pay for this.")
+    button = page.get_by_role("button", name="Ask:")
+    expect(notice).to_be_visible()
+    expect(button).to_be_disabled()
+    visit.picture("told")
+    assert visit.faults() == []
+    slider = page.get_by_role("slider")
+    slider.press("End")
+    expect(notice).to_be_hidden()
+    expect(button).to_be_enabled()
+    slider.press("Home")
+    expect(button).to_be_disabled()
+    # Sent all the same, it is refused, and says what there is.
+    visit.expected_statuses.add(409)
+    page.locator("[data-ask]").evaluate("(button) => { button.disabled = false; button.click(); }")
+    expect(page.get_by_role("heading", name="The budget cannot pay")).to_be_visible()
+    expect(page.get_by_text("Nothing was spent.")).to_be_visible()
+    visit.picture("refused")
+    assert visit.faults() == []
+
+
+def test_a_bad_question_is_explained_and_can_be_mended(visit: Visit, demo_url: str) -> None:
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult")
+    set_question(page, "39", "30", "Female")
+    notice = page.locator("#price .notice")
+    expect(notice).to_contain_text("`age.between` must have low <= high")
+    visit.picture("ends-swapped")
+    assert visit.faults() == []
+    page.get_by_label("to", exact=True).locator("visible=true").fill("forty")
+    page.get_by_label("Confidence, percent").fill("90")
+    expect(notice).to_contain_text("`age.to` must be a finite number, got 'forty'")
+    visit.expected_statuses.add(422)
+    page.locator("#question").evaluate("(form) => form.submit()")
+    expect(page.get_by_role("heading", name="The query is wrong")).to_be_visible()
+    visit.picture("refused")
+    page.get_by_role("link", name="Change the question").click()
+    expect(page.get_by_label("to", exact=True).locator("visible=true")).to_have_value("forty")
+    page.get_by_text("Write it instead").click()
+    text = page.get_by_label("What to count, in SQL")
+    text.fill('{"where": {"height": 3}}')
+    text.blur()
+    expect(notice).to_contain_text("Attributes: age, workclass")
+    text.fill("SELECT MAX(age) FROM adult")
+    text.blur()
+    expect(notice).to_contain_text("the greatest value depends on single records")
+    expect(notice.locator("pre")).to_contain_text("^^^^")
+    visit.picture("sql-refused")
+    assert visit.faults() == []
+    text.fill("SELECT COUNT(*) FROM adult WHERE sex = 'Female' OR age >= 80")
+    text.blur()
+    expect(page.locator("#price .headline")).to_be_visible()
+    text.fill('{"any": [{"age": {"at_least": 80}}, {"sex": "Female"}]}')
+    text.blur()
+    expect(page.locator("#price .headline")).to_be_visible()
+
+
+def test_a_label_of_many_is_found_by_the_keyboard_alone(visit: Visit, demo_url: str) -> None:
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.locator("summary").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("50")
+    page.keyboard.press("Tab")
+    page.keyboard.type("59")
+    page.keyboard.press("Tab")
+    expect(page.locator("#price .asked")).to_have_text("age 50 to 59")
+    visit.picture("keyboard")
+
+
+def test_everything_can_be_done_without_scripts(visitor: Visitor, demo_url: str) -> None:
+    visit = visitor.open(scripts=False)
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult?is:sex=Male&length=400")
+    page.get_by_role("button", name="Show the price").click()
+    expect(page.locator("#price .headline")).to_contain_text("ε")
+    visit.picture("price")
+    page.locator("#price button.button").click()
+    expect(page.locator(".sentence")).to_contain_text("with 95 percent confidence")
+    page.get_by_label("Threshold", exact=True).fill("1")
+    page.get_by_role("button", name="Work it out").click()
+    expect(page.locator("[data-probability]")).to_have_text("1.000")
+    visit.picture("answer")

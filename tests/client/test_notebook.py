@@ -1,0 +1,141 @@
+"""docs/python.ipynb and the examples of docs/python.md run, against the census data."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from qserver import client as client_package
+from qserver.client import (
+    Answer,
+    AsyncClient,
+    Cell,
+    Client,
+    Cost,
+    DatasetInfo,
+    Interval,
+    Price,
+    Table,
+)
+from qserver.demo_data import adult_csv, adult_domain
+from qserver.domain_file import load_domain
+from tests.client.conftest import serving
+from tests.deployment import Deployment
+from worker.attach import AttachRequest, attach
+
+DOCS = Path(__file__).parents[2] / "docs"
+DEMO_URL = "http://127.0.0.1:8000"
+N_WOMEN_IN_THEIR_THIRTIES = 2720
+
+
+@pytest.fixture
+def demo_url(tmp_path: Path, store_url: str) -> Iterator[str]:
+    """A server of the census data whose worker works off each job as it comes."""
+    town = Deployment.make(tmp_path, store_url, limit="2")
+    request = AttachRequest(
+        name="adult",
+        data=adult_csv(),
+        domain=load_domain(adult_domain()),
+        limit=Fraction(2),
+        relation="add-remove",
+        population="town",
+        records_per_person=1,
+    )
+    meta = attach(
+        request, settings=town.settings, registry=town.registry, progress=lambda _text: None
+    )
+    done = Event()
+    worker = Thread(target=_work, args=(replace(town, meta=meta), done))
+    worker.start()
+    with serving(town, wait_s=20.0) as served:
+        yield served.url
+    done.set()
+    worker.join()
+
+
+def _work(town: Deployment, done: Event) -> None:
+    spender = town.spender()
+    while not done.wait(0.02):
+        town.work_off(spender)
+
+
+def _run(source: str, namespace: dict[str, Any]) -> Any:
+    """The value of a cell: of its last statement, where that is an expression."""
+    parsed = ast.parse(source)
+    last = parsed.body.pop() if isinstance(parsed.body[-1], ast.Expr) else None
+    exec(compile(parsed, "cell", "exec"), namespace)
+    if last is None:
+        return None
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), namespace)  # type: ignore[attr-defined]
+
+
+def test_the_notebook_runs_and_shows_what_it_says(demo_url: str) -> None:
+    cells = json.loads((DOCS / "python.ipynb").read_text(encoding="utf-8"))["cells"]
+    namespace: dict[str, Any] = {}
+    printed = io.StringIO()
+    shown = []
+    with redirect_stdout(printed):
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                assert cell["outputs"] == []
+                source = "".join(cell["source"]).replace(DEMO_URL, demo_url)
+                shown.append(_run(source, namespace))
+    answer, table = namespace["answer"], namespace["table"]
+    assert isinstance(answer, Answer)
+    assert abs(answer.estimate - N_WOMEN_IN_THEIR_THIRTIES) < 300
+    assert isinstance(table, Table)
+    assert ("history", 0.0) in shown
+    assert "single records" in printed.getvalue()
+    assert "The answer costs" in printed.getvalue()
+    for value in shown:
+        assert repr(value)
+        if isinstance(value, Answer | Table):
+            assert value._repr_html_().startswith("<")
+
+
+def test_the_examples_of_the_reference_run(demo_url: str) -> None:
+    text = (DOCS / "python.md").read_text(encoding="utf-8")
+    examples = re.findall(r"(?m)^```python\n(.*?)^```$", text, flags=re.DOTALL)
+    assert len(examples) == 2
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        values = [_run(example.replace(DEMO_URL, demo_url), {}) for example in examples]
+    assert printed.getvalue().count("\n") == 1 + 3
+    assert all(isinstance(answer, Answer) for answer in values[1])
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_the_reference_has_every_method_with_its_arguments(client: type[Any]) -> None:
+    text = (DOCS / "python.md").read_text(encoding="utf-8")
+    methods = [name for name in vars(client) if not name.startswith("_")]
+    stated = re.findall(r"(?m)^\| `(\w+)\((.*)\)` \|", text)
+    assert sorted(methods) == sorted(name for name, _ in stated)
+    for name, arguments in [
+        *stated,
+        ("__init__", "url, *, token, timeout_s, wait_s, retries, sleep"),
+    ]:
+        [_, *expected] = inspect.signature(getattr(client, name)).parameters
+        assert [a for a in arguments.split(", ") if a not in ("", "*")] == expected
+    assert "`Client(url, *, token, timeout_s, wait_s, retries, sleep)`" in text
+
+
+def test_the_reference_has_every_field_of_every_result() -> None:
+    text = (DOCS / "python.md").read_text(encoding="utf-8")
+    for result in (Answer, Interval, Cost, Table, Cell, Price, DatasetInfo):
+        [line] = re.findall(rf"(?m)^- `{result.__name__}`: .*$", text)
+        for item in fields(result):
+            assert f"`{item.name}`" in line
+    for name in (n for n in client_package.__all__ if n.endswith("Error")):
+        assert f"| `{name}` |" in text

@@ -1,0 +1,139 @@
+"""Results read well, hold what the server said, and leave as records."""
+
+from __future__ import annotations
+
+import math
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from qserver.client import Answer, Interval, Price, Table
+from qserver.errors import ConfigError
+
+ANSWER: dict[str, Any] = {
+    "estimate": 2720.5,
+    "interval": [2670.5, 2770.5],
+    "confidence": 0.95,
+    "confidence_attained": 0.96,
+    "source": "measured",
+    "epsilon_charged": 0.059914646,
+    "epsilon_remaining": 1.940085354,
+    "evidence": [0, 3],
+    "method": "direct",
+    "version": 4,
+}
+
+
+def table(n_rows: int = 2, **members: Any) -> Table:
+    cells = [
+        {"estimate": 5.0, "interval": [4.0, 6.0], "source": "history", "binning": None},
+        {"estimate": None, "interval": [None, None], "source": "measured", "binning": None},
+    ]
+    document = {
+        "groups": ["<b>sex</b>"],
+        "columns": ["n", "n"],
+        "rows": [{"group": [f"v{i}"], "cells": cells} for i in range(n_rows)],
+        "confidence": 0.95,
+        "simultaneous": None,
+        "epsilon_charged": 0.0,
+        "epsilon_remaining": 1.5,
+        "version": 4,
+    }
+    return Table.of({**document, **members})
+
+
+def test_an_answer_reads_as_a_sentence() -> None:
+    answer = Answer.of(ANSWER)
+    assert repr(answer) == (
+        "<Answer 2,720.5: between 2,670.5 and 2,770.5 with 95 percent confidence; "
+        "cost 0.059914646, 1.940085354 left>"
+    )
+    assert answer._repr_html_() == (
+        "<p><b>2,720.5: between 2,670.5 and 2,770.5 with 95 percent confidence</b><br>"
+        "measured; cost 0.059914646, 1.940085354 left</p>"
+    )
+    assert (float(answer), 2700 in answer.interval, 2600 in answer.interval) == (
+        2720.5,
+        True,
+        False,
+    )
+    assert answer.interval.half_width == 50
+    assert answer.evidence == (0, 3)
+
+
+def test_a_table_reads_as_one_and_escapes_what_owners_named() -> None:
+    shown = repr(table())
+    assert shown.splitlines() == [
+        "<b>sex</b>  n            n",
+        "v0          5  [4 to 6]  -  [-infinity to infinity]",
+        "v1          5  [4 to 6]  -  [-infinity to infinity]",
+        "each with 95 percent confidence; cost 0, 1.5 left",
+    ]
+    page = table()._repr_html_()
+    assert "<th>&lt;b&gt;sex&lt;/b&gt;</th>" in page
+    assert "<b>" not in page
+    assert page.count("<tr>") == 3
+
+
+def test_a_long_table_shows_its_first_rows_and_how_many_follow() -> None:
+    lines = repr(table(n_rows=50)).splitlines()
+    assert len(lines) == 1 + 20 + 2
+    assert lines[-2] == "30 more rows"
+    assert len(table(n_rows=50)) == 50
+
+
+def test_records_name_each_column_once() -> None:
+    [first, _] = table().records()
+    assert list(first) == ["<b>sex</b>", "n", "n_low", "n_high", "n_2", "n_2_low", "n_2_high"]
+    assert (first["n"], first["n_low"], first["n_high"]) == (5.0, 4.0, 6.0)
+    assert math.isnan(first["n_2"])
+    assert (first["n_2_low"], first["n_2_high"]) == (-math.inf, math.inf)
+
+
+def test_cells_are_found_by_their_group() -> None:
+    count, ratio = table()["v1"]  # type: ignore[misc]
+    assert (count.estimate, count.interval) == (5.0, Interval(4.0, 6.0))
+    assert math.isnan(ratio.estimate)
+    with pytest.raises(KeyError):
+        _ = table()["v2"]
+    with pytest.raises(ValueError, match="unpack"):
+        _ = table().only
+
+
+@pytest.mark.parametrize(
+    ("library", "method", "stand_in"),
+    [
+        ("pandas", "to_pandas", SimpleNamespace(DataFrame=SimpleNamespace(from_records=tuple))),
+        ("pyarrow", "to_arrow", SimpleNamespace(Table=SimpleNamespace(from_pylist=tuple))),
+    ],
+)
+def test_data_frames_are_made_of_the_records_where_the_library_is_there(
+    library: str, method: str, stand_in: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = table(columns=["n", "m"])
+    monkeypatch.setitem(sys.modules, library, stand_in)
+    assert [list(row) for row in getattr(given, method)()] == [list(r) for r in given.records()]
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ConfigError, match=f"pip install {library}"):
+        getattr(given, method)()
+
+
+def test_a_price_says_whether_it_can_be_paid() -> None:
+    document = {
+        "kind": "fresh",
+        "price": 0.5,
+        "remaining": 0.25,
+        "affordable": False,
+        "free": {"interval": [1.0, 2.0], "confidence": 0.95},
+        "curve": [[50, 1.0], [100, 0.5], [1, None]],
+        "version": 0,
+    }
+    price = Price.of(document)
+    assert repr(price) == (
+        "<Price 0.5 of 0.25 epsilon left, which is too much; 1 of 1 known for nothing>"
+    )
+    assert price.free == (Interval(1.0, 2.0),)
+    assert price.curve == ((50, 1.0), (100, 0.5), (1, None))
+    assert price._repr_html_().startswith("<p><b>0.5 of 0.25")

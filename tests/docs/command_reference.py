@@ -1,0 +1,93 @@
+"""docs/cli.md: every command of both programs with all its arguments, read off their parsers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_HEAD = """\
+# Command line
+
+Made from the programs' own parsers by `python -m tests.docs`; a test compares them.
+`NAME --help` says the same in a terminal.
+"""
+
+
+def command_reference(programs: list[argparse.ArgumentParser]) -> str:
+    """The page, as Markdown."""
+    return "\n".join([_HEAD, *(line for program in programs for line in _program(program))])
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A command without commands of its own, and what the list of commands says of it."""
+
+    parser: argparse.ArgumentParser
+    summary: str
+
+
+def leaves(parser: argparse.ArgumentParser, summary: str = "") -> Iterator[Leaf]:
+    """All commands below a parser."""
+    below = _commands(parser)
+    if below is None:
+        yield Leaf(parser, summary)
+        return
+    summaries = {action.dest: action.help or "" for action in below._choices_actions}
+    for name, command in below.choices.items():
+        yield from leaves(command, summaries.get(name, ""))
+
+
+def _program(parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"## `{parser.prog}`\n"
+    yield _prose(parser.description)
+    if parser.epilog:
+        yield "```text\n" + parser.epilog.strip() + "\n```\n"
+    for leaf in leaves(parser):
+        yield f"### `{leaf.parser.prog}`\n"
+        yield _prose(leaf.parser.description or _sentence(leaf.summary))
+        rows = [_row(action) for action in _shown(leaf.parser)]
+        if rows:
+            yield "\n".join(["| argument | is |", "|---|---|", *rows]) + "\n"
+
+
+def _commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction | None:  # type: ignore[type-arg]
+    found = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return found[0] if found else None
+
+
+def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    hidden = (argparse._HelpAction, argparse._VersionAction, argparse._SubParsersAction)
+    return [a for a in parser._actions if not isinstance(a, hidden) and a.help != argparse.SUPPRESS]
+
+
+def _row(action: argparse.Action) -> str:
+    value = _value(action)
+    names = ", ".join(action.option_strings) or value
+    takes = f" {value}" if action.option_strings and action.nargs != 0 else ""
+    need = " (required)" if action.option_strings and action.required else ""
+    text = (action.help or "") % {**vars(action), "prog": ""} if action.help else ""
+    return f"| `{names}{takes}` | {_cell(text)}{need} |"
+
+
+def _value(action: argparse.Action) -> str:
+    if isinstance(action.metavar, str):
+        return action.metavar
+    if action.choices is not None:
+        return "{" + ",".join(str(choice) for choice in action.choices) + "}"
+    return action.dest.upper()
+
+
+def _cell(text: str) -> str:
+    """One line; the folder of whoever makes the page is nobody else's."""
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace(str(Path.home()), "~")
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[:1].upper()}{summary[1:]}." if summary else ""
+
+
+def _prose(text: str | None) -> str:
+    return (text or "").strip() + "\n"

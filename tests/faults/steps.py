@@ -1,0 +1,147 @@
+"""The steps of a spend as places where a process may be killed: before or after each.
+
+A trap is a small file. The first process that comes to the place it names claims it, and kills or
+stops the victim there and then. Nothing of this is in the worker: its steps are wrapped from here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import worker.measuring
+import worker.spend
+from qserver.replica import Replica
+from qserver.storage.endings import Endings
+from qserver.storage.queue import JobQueue
+from qserver.storage.spending import SpendingStore
+from worker.spend import Spender
+from worker.tables import Table
+
+Victim = Literal["worker", "store", "http", "pause", "slow"]
+When = Literal["before", "after"]
+
+# Step -> where it is found: an object, and the name in it.
+_PLACES: dict[str, tuple[Any, str]] = {
+    "take": (JobQueue, "take"),
+    "lease": (SpendingStore, "acquire"),
+    "settle": (Spender, "settle"),
+    "plan": (Replica, "plan"),
+    "reserve": (SpendingStore, "reserve"),
+    "await": (SpendingStore, "await_durable"),
+    "journal charge": (worker.spend, "write_reserved"),
+    "read": (Table, "answer"),
+    "sample": (worker.measuring, "draw_row"),
+    "draw": (Spender, "_measure"),
+    "journal answer": (worker.spend, "write_released"),
+    "slot": (Spender, "_keep_slot"),
+    "publish": (SpendingStore, "publish"),
+    "conclude": (Endings, "conclude"),
+    "acknowledge": (SpendingStore, "acknowledge"),
+    "let go": (SpendingStore, "release"),
+}
+STEPS = tuple(_PLACES)
+
+
+@dataclass(frozen=True)
+class Trap:
+    """What is killed, and where.
+
+    Args:
+        victim: killed; but `pause` holds a worker still, and `slow` the store.
+        pid: of the victim; 0 for the process that springs the trap.
+    """
+
+    step: str
+    when: When
+    victim: Victim
+    pid: int = 0
+
+
+class Traps:
+    """The folder of traps: at most one is set; those that were sprung stay behind.
+
+    Args:
+        folder: shared by the harness and its workers.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._set = folder / "trap.json"
+        self._folder = folder
+
+    def set(self, trap: Trap) -> None:
+        """Set a trap in place of the one that is set."""
+        new = self._folder / "trap.new"
+        new.write_text(json.dumps(asdict(trap)))
+        new.replace(self._set)
+
+    def take_away(self) -> bool:
+        """Take the trap away; False when it was sprung."""
+        with contextlib.suppress(FileNotFoundError):
+            self._set.unlink()
+            return True
+        return False
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a trap is set that nobody sprang."""
+        return self._set.exists()
+
+    def passed(self, step: str, when: When) -> None:
+        """Spring the trap if it is set for this place."""
+        try:
+            trap = Trap(**json.loads(self._set.read_text()))
+            if (trap.step, trap.when) != (step, when):
+                return
+            # Of several processes one gets to rename it.
+            self._set.rename(self._folder / f"sprung.{os.getpid()}")
+        except FileNotFoundError:
+            return
+        _kill(trap)
+
+
+def _kill(trap: Trap) -> None:
+    number = signal.SIGSTOP if trap.victim in ("pause", "slow") else signal.SIGKILL
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(trap.pid or os.getpid(), number)
+
+
+def lay(traps: Traps) -> None:
+    """Make this process pass the traps at every step of its spends."""
+    for step, (owner, name) in _PLACES.items():
+        setattr(owner, name, _passing(getattr(owner, name), step, traps))
+
+
+def _passing(original: Callable[..., Any], step: str, traps: Traps) -> Callable[..., Any]:
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        traps.passed(step, "before")
+        found = original(*args, **kwargs)
+        traps.passed(step, "after")
+        return found
+
+    return passing
+
+
+def record_draws(path: Path) -> None:
+    """Write down each draw of this process as it is made: job and lattice indices, a line each."""
+    reserve, measure = Spender._reserve, Spender._measure
+
+    def reserving(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.job_at_hand = reserve(self, *args, **kwargs)
+        return self.job_at_hand
+
+    def measuring(self: Any, *args: Any, **kwargs: Any) -> Any:
+        drawn = measure(self, *args, **kwargs)
+        line = json.dumps([self.job_at_hand.job, [list(map(str, i)) for i in drawn]]) + "\n"
+        with path.open("a") as file:
+            file.write(line)
+        return drawn
+
+    Spender._reserve = reserving  # type: ignore[method-assign]
+    Spender._measure = measuring  # type: ignore[method-assign]

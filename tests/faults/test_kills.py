@@ -1,0 +1,136 @@
+"""A short campaign of each kind on real processes, and proof that its checks can fail.
+
+The long ones are run by hand: `python -m tests.faults kills --seed 1 --kills 200`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.storage.connection import connect
+from tests.deployment import Deployment
+from tests.faults import kills, races
+from tests.faults.checks import Books, faults
+from tests.faults.clients import Shown
+from tests.faults.site import Site
+from tests.faults.steps import STEPS, Victim
+
+SEED = 11
+VICTIMS: tuple[Victim, ...] = ("worker", "store", "http")
+N_KILLS = 3
+N_CLIENTS = 24
+
+
+def test_a_schedule_visits_every_step_before_and_after() -> None:
+    n_places = 2 * len(STEPS)
+    places = {(trap.step, trap.when) for trap in kills.schedule(SEED, n_places)}
+    assert len(places) == n_places
+
+
+def test_kills_under_load_lose_nothing_and_spend_nothing_twice(tmp_path: Path) -> None:
+    report = kills.run(tmp_path, seed=SEED, n_kills=N_KILLS, n_clients=4, victims=VICTIMS)
+    assert report.faults == []
+    assert report.n_kills >= N_KILLS - 1
+    assert report.released > 0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with races.race_site(tmp_path_factory.mktemp("races"), http_workers=2) as site:
+        yield site
+
+
+def test_identical_questions_of_many_clients_are_charged_once(site: Site) -> None:
+    race = races.identical(site, n_clients=N_CLIENTS)
+    assert race.faults == []
+    assert (race.done, race.reservations) == (N_CLIENTS, 1)
+
+
+def test_different_questions_of_many_clients_never_pass_the_limit(site: Site) -> None:
+    race = races.different(site, n_clients=N_CLIENTS, seed=SEED)
+    assert race.faults == []
+    assert 0 < race.spent_nano <= race.limit_nano
+
+
+@pytest.fixture
+def books(tmp_path: Path, store_url: str) -> Books:
+    """The books of a deployment that answered three questions."""
+    town = Deployment.make(tmp_path, store_url, limit="10")
+    for length in (60, 40, 30):
+        town.ask({"age": {"below": 25}}, length=length)
+    client = connect(store_url, role="test")
+    return Books.read(client, "town", town.registry.journal("town", create=False))
+
+
+Tamper = Callable[[Books], Books]
+
+
+def _without_last_charge(books: Books) -> Books:
+    return replace(books, charges=books.charges[:-1])
+
+
+def _spent_less(books: Books) -> Books:
+    return replace(books, ledger={**books.ledger, "spent": "1"})
+
+
+def _other_answer(books: Books) -> Books:
+    ((snapshot, events),) = books.history.items()
+    changed = [{**events[0], "index": str(int(events[0]["index"]) + 1)}, *events[1:]]
+    return replace(books, history={snapshot: changed})
+
+
+def _lost_release(books: Books) -> Books:
+    ((snapshot, events),) = books.history.items()
+    return replace(books, history={snapshot: events[:-1]})
+
+
+def _endless_job(books: Books) -> Books:
+    job = next(iter(books.jobs))
+    return replace(books, jobs={**books.jobs, job: {"state": "running"}})
+
+
+def _open_reservation(books: Books) -> Books:
+    return replace(books, n_open=1)
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        _without_last_charge,
+        _spent_less,
+        _other_answer,
+        _lost_release,
+        _endless_job,
+        _open_reservation,
+    ],
+)
+def test_books_that_were_tampered_with_are_found_out(books: Books, tamper: Tamper) -> None:
+    """The negative control of every campaign: untouched books pass, these do not."""
+    assert faults(books) == []
+    assert faults(tamper(books)) != []
+
+
+def _shown(books: Books, **changed: Any) -> Sequence[Shown]:
+    job, fields = next((j, f) for j, f in books.jobs.items() if "result" in f)
+    return [Shown("people", job, "done", {**json.loads(fields["result"]), **changed}, 0.0)]
+
+
+def test_an_answer_that_was_shown_and_is_another_now_is_found_out(books: Books) -> None:
+    assert faults(books, shown=_shown(books)) == []
+    assert faults(books, shown=_shown(books, estimate=0.0)) != []
+
+
+def test_a_second_draw_for_one_reservation_is_found_out(books: Books, tmp_path: Path) -> None:
+    ((_, events),) = books.history.items()
+    line = json.dumps([events[0]["job"], [events[0]["index"].split()]]) + "\n"
+    draws = tmp_path / "draws.txt"
+    draws.write_text(line)
+    assert faults(books, draws=draws) == []
+    draws.write_text(2 * line)
+    assert faults(books, draws=draws) != []

@@ -1,0 +1,1 @@
+"""Hostile input: what is sent, and a real server that must stand it."""

@@ -1,0 +1,50 @@
+"""A real server stands what is made to bring it down. Longer: `python -m tests.hostile`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.document_run import run_document
+from tests.hostile.inputs import hostile_inputs, hostile_workloads
+from tests.hostile.stage import Stage, running_stage
+from tests.hostile.trial import try_input
+
+MOST_GROWTH_MEGABYTES = 200
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The server of this file; nothing of it is set back between tests."""
+    with running_stage(tmp_path_factory.mktemp("hostile"), wait_s=2) as found:
+        yield found
+
+
+def test_every_hostile_input_gets_its_refusal_within_bounded_memory(stage: Stage) -> None:
+    before = stage.peak_megabytes()
+    trials = [try_input(h, stage=stage, kind="query") for h in hostile_inputs()]
+    trials += [try_input(h, stage=stage, kind="workload") for h in hostile_inputs()]
+    trials += [try_input(h, stage=stage, kind="workload") for h in hostile_workloads()]
+    assert [t for t in trials if t.fault] == []
+    assert stage.peak_megabytes() - before < MOST_GROWTH_MEGABYTES
+
+
+def test_schemathesis_finds_nothing_in_the_document(stage: Stage, tmp_path: Path) -> None:
+    run = run_document(
+        stage,
+        dataset="people",
+        seed=1,
+        n_examples=5,
+        phases=("coverage", "fuzzing"),
+        folder=tmp_path,
+    )
+    assert run.findings == (), run.output
+    assert run.n_operations >= 13
+    assert run.n_cases > 500
+
+
+def test_no_input_left_a_traceback_in_the_logs(stage: Stage) -> None:
+    for path in stage.logs.iterdir():
+        assert "Traceback" not in path.read_text(), path.name

@@ -1,0 +1,183 @@
+"""What models answer: marginals, products of weights, scopes no table holds, drawn records."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import lsq_linear, minimize
+
+from qserver.errors import CapacityError
+from qserver.models.marginals.elimination import Factor, eliminate
+from qserver.models.marginals.estimate import estimate
+from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.unmeasured import Known, least_violation
+
+SIZES = (2, 3, 2, 3, 2)
+SCOPES = [(0, 1), (1, 2), (2, 3)]
+N_DRAWN = 200_000
+# Standard errors of a proportion; a false alarm on 60 cells once in some 10^6 runs.
+ERRORS = 6.0
+
+
+def model(oracle):
+    """A chain of pairs fitted to marginals of one table, exact; attribute 4 is unmeasured."""
+    rng = np.random.default_rng(8)
+    full = rng.dirichlet(np.full(36, 0.5)).reshape(SIZES[:4])
+    measurements = [
+        NoisyMarginal(
+            scope,
+            1000.0 * full.sum(axis=tuple(a for a in range(4) if a not in scope)),
+            np.array(0.1),
+        )
+        for scope in SCOPES
+    ]
+    return estimate(SIZES, measurements, oracle=oracle, precision=1e-6).distribution
+
+
+def chain(distribution):
+    """The chain's distribution from its pairs: p(01) p(2 | 1) p(3 | 2), uniform in attribute 4."""
+    a, b, c = (distribution.marginal(s) for s in SCOPES)
+    with np.errstate(invalid="ignore"):
+        joint = np.einsum(
+            "ab,bc,cd->abcd", a, b / b.sum(1, keepdims=True), c / c.sum(1, keepdims=True)
+        )
+    return np.repeat(joint[..., None] / 2, 2, axis=-1)
+
+
+def test_an_exact_model_answers_every_scope_as_the_chain_written_out():
+    distribution = model("exact")
+    joint = chain(distribution)
+    for inside in product([False, True], repeat=5):
+        scope = tuple(a for a in range(5) if inside[a])
+        expected = joint.sum(axis=tuple(a for a in range(5) if a not in scope))
+        assert_allclose(distribution.marginal(scope), expected, atol=1e-9)
+
+
+def test_an_exact_model_weighs_products_as_the_chain_written_out():
+    distribution = model("exact")
+    weights = {0: np.array([1.0, -2.0]), 3: np.array([0.5, 0.0, 1.0]), 4: np.array([1.0, 0.0])}
+    expected = np.einsum("abcde,a,d,e->", chain(distribution), *weights.values())
+    assert_allclose(distribution.expectation(weights), expected, rtol=1e-8)
+    assert_allclose(distribution.expectation({}), 1.0, rtol=1e-9)
+
+
+def test_a_relaxed_model_takes_what_no_table_ties_as_independent():
+    """Attributes 0 and 3 share no table: the entropy is most for the product of their marginals."""
+    distribution = model("saturated")
+    zero, three = distribution.marginal((0,)), distribution.marginal((3,))
+    assert_allclose(distribution.marginal((0, 3)), np.outer(zero, three), atol=1e-8)
+    weights = {0: np.array([0.0, 1.0]), 3: np.array([1.0, 1.0, 0.0])}
+    assert_allclose(distribution.expectation(weights), zero[1] * three[:2].sum(), atol=1e-8)
+    assert not distribution.holds((0, 3))
+
+
+def test_a_relaxed_model_answers_a_scope_of_several_tables_by_most_entropy():
+    """(0, 1, 2) of two pairs that agree on 1: conditional independence given 1."""
+    distribution = model("saturated")
+    a, b = distribution.marginal((0, 1)), distribution.marginal((1, 2))
+    middle = a.sum(axis=0)
+    expected = np.einsum("ab,bc->abc", a, b / np.where(middle > 0, middle, 1.0)[:, None])
+    assert_allclose(distribution.marginal((0, 1, 2)), expected, atol=1e-6)
+
+
+def test_tables_that_cannot_come_from_one_are_violated_least():
+    """Three binary pairs, all as unlike as can be: no table of three has them as marginals."""
+    unlike = np.array([[0.05, 0.45], [0.45, 0.05]])
+    known = [Known(pair, unlike) for pair in ((0, 1), (0, 2), (1, 2))]
+    found = least_violation((2, 2, 2), known)
+    cells = np.indices((2, 2, 2)).reshape(3, -1)
+    rows = [
+        (cells[p] == i) & (cells[q] == j)
+        for p, q in ((0, 1), (0, 2), (1, 2))
+        for i in (0, 1)
+        for j in (0, 1)
+    ]
+    matrix = np.vstack([np.array(rows, dtype=float), np.full(8, 1e4)])
+    target = np.concatenate([np.tile(unlike.ravel(), 3), [1e4]])
+    best = lsq_linear(matrix, target, bounds=(0, np.inf), tol=1e-14)
+    ours = np.sum((matrix @ found.ravel() - target) ** 2)
+    assert ours > 0.01
+    assert_allclose(ours, 2 * best.cost, rtol=1e-4)
+
+
+def test_of_tables_in_line_with_what_is_known_the_one_of_most_entropy_is_taken():
+    """A cycle of pairs and a single: against the dense dual, a potential per known cell."""
+    rng = np.random.default_rng(4)
+    whole = rng.dirichlet(np.ones(16)).reshape((2,) * 4)
+    parts = [(0, 1), (1, 2), (0, 2), (3,)]
+    known = [Known(p, whole.sum(axis=tuple(a for a in range(4) if a not in p))) for p in parts]
+    codes = np.indices((2,) * 4).reshape(4, -1)
+    rows = [
+        np.all(codes[list(p)] == np.array(v)[:, None], axis=0)
+        for p in parts
+        for v in product((0, 1), repeat=len(p))
+    ]
+    matrix = np.array(rows, dtype=float)
+    target = np.concatenate([k.table.ravel() for k in known])
+
+    def dual(theta):
+        cells = np.exp(matrix.T @ theta)
+        return np.log(cells.sum()) - theta @ target, matrix @ cells / cells.sum() - target
+
+    found = minimize(dual, np.zeros(len(target)), jac=True, method="BFGS", options={"gtol": 1e-10})
+    cells = np.exp(matrix.T @ found.x)
+    expected = cells / cells.sum()
+    assert_allclose(least_violation((2,) * 4, known).ravel(), expected, atol=1e-7)
+
+
+def test_elimination_refuses_products_that_are_too_large():
+    big = Factor((0, 1), np.ones((5000, 5000)))
+    with pytest.raises(CapacityError, match="table of 25,000,000 cells; 16,777,216 are the most"):
+        eliminate([big], (0, 1))
+
+
+@pytest.mark.parametrize("oracle", ["exact", "saturated"])
+def test_drawn_records_have_the_model_s_pairs(oracle):
+    """200,000 records; every cell of every measured pair within six standard errors."""
+    distribution = model(oracle)
+    records = distribution.draw(N_DRAWN, np.random.default_rng(12))
+    for scope in [*SCOPES, (4,)]:
+        shape = tuple(SIZES[a] for a in scope)
+        cell = np.ravel_multi_index(tuple(records[:, a] for a in scope), shape)
+        share = np.bincount(cell, minlength=int(np.prod(shape))) / N_DRAWN
+        expected = distribution.marginal(scope).ravel()
+        error = np.sqrt(expected * (1 - expected) / N_DRAWN)
+        assert (np.abs(share - expected) <= ERRORS * error + 1e-6).all()
+
+
+def test_a_draw_from_independent_attributes_would_be_caught():
+    """The test above is sharp enough to see a lost dependence."""
+    distribution = model("exact")
+    pair = distribution.marginal((0, 1))
+    apart = np.outer(pair.sum(axis=1), pair.sum(axis=0))
+    error = np.sqrt(pair * (1 - pair) / N_DRAWN)
+    assert (np.abs(apart - pair) > ERRORS * error + 1e-6).any()
+
+
+def test_the_same_seed_draws_the_same_records():
+    distribution = model("exact")
+    first, second = (distribution.draw(50, np.random.default_rng(3)) for _ in range(2))
+    assert (first == second).all()
+
+
+def test_records_are_drawn_given_several_attributes_at_once():
+    """Two triples that share a pair: every cell of both within six standard errors."""
+    rng = np.random.default_rng(21)
+    full = rng.dirichlet(np.full(24, 0.4)).reshape(2, 3, 2, 2)
+    triples = [(0, 1, 2), (1, 2, 3)]
+    measurements = [
+        NoisyMarginal((0, 1, 2), 1000.0 * full.sum(axis=3), np.array(0.1)),
+        NoisyMarginal((1, 2, 3), 1000.0 * full.sum(axis=0), np.array(0.1)),
+    ]
+    distribution = estimate((2, 3, 2, 2), measurements, oracle="exact", precision=1e-4).distribution
+    records = distribution.draw(N_DRAWN, np.random.default_rng(22))
+    for scope in triples:
+        shape = tuple((2, 3, 2, 2)[a] for a in scope)
+        cell = np.ravel_multi_index(tuple(records[:, a] for a in scope), shape)
+        share = np.bincount(cell, minlength=int(np.prod(shape))) / N_DRAWN
+        expected = distribution.marginal(scope).ravel()
+        error = np.sqrt(expected * (1 - expected) / N_DRAWN)
+        assert (np.abs(share - expected) <= ERRORS * error + 1e-6).all()

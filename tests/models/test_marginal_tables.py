@@ -1,0 +1,108 @@
+"""Sums of many tables at once, region graphs, and the projection onto agreement."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from models.local_polytope import local_polytope
+from numpy.testing import assert_allclose
+
+from qserver.errors import CapacityError, InputError
+from qserver.models.marginals.consistency import Consistency
+from qserver.models.marginals.layout import Layout, layout_of
+from qserver.models.marginals.regions import factor_graph, saturated
+from qserver.models.marginals.summation import Edge, Summation
+
+SIZES = (2, 3, 2, 4, 2)
+
+
+@st.composite
+def scopes(draw, most=4):
+    n = draw(st.integers(1, 12))
+    scope = st.sets(st.integers(0, len(SIZES) - 1), min_size=1, max_size=most)
+    return [tuple(sorted(draw(scope))) for _ in range(n)]
+
+
+@given(scopes(), st.integers(0, 2**32 - 1))
+def test_sums_are_marginals_and_spreading_is_their_transpose(found, seed):
+    """Batches by shape and the sparse rest give what numpy gives table by table."""
+    rng = np.random.default_rng(seed)
+    # Twelve copies make batches of equal shapes beside single tables.
+    source = layout_of(SIZES, found * 3 + found[:1] * 9)
+    edges = [
+        Edge(i, part)
+        for i, scope in enumerate(source.scopes)
+        for part in combinations(scope, rng.integers(len(scope) + 1))
+        if rng.random() < 0.8
+    ]
+    summation = Summation(source, edges)
+    x, y = rng.normal(size=source.n_cells), rng.normal(size=summation.target.n_cells)
+    sums = summation.sums(x)
+    for e, edge in enumerate(summation.edges):
+        scope = source.scopes[edge.source]
+        axes = tuple(k for k, a in enumerate(scope) if a not in edge.scope)
+        expected = source.table(x, edge.source).sum(axis=axes)
+        assert_allclose(summation.target.table(sums, e), expected, rtol=1e-12, atol=1e-12)
+    onto = np.zeros(source.n_cells)
+    summation.spread(y, onto)
+    assert sorted(edges, key=repr) == sorted(summation.edges, key=repr)
+    assert_allclose(onto @ x, y @ sums, rtol=1e-9, atol=1e-9)
+
+
+def test_a_saturated_graph_holds_all_intersections_and_only_covering_edges():
+    """The example of figure 1: ABC, AD, BCD, DE share A, BC and D."""
+    graph = saturated((2,) * 5, [(0, 1, 2), (0, 3), (1, 2, 3), (3, 4)])
+    edges = {(graph.layout.scopes[e.source], e.scope) for e in graph.edges}
+    assert set(graph.layout.scopes) == {
+        (0, 1, 2), (0, 3), (1, 2, 3), (3, 4), (0,), (1, 2), (3,),
+    }  # fmt: skip
+    assert edges == {
+        ((0, 1, 2), (0,)), ((0, 1, 2), (1, 2)), ((0, 3), (0,)), ((0, 3), (3,)),
+        ((1, 2, 3), (1, 2)), ((1, 2, 3), (3,)), ((3, 4), (3,)),
+    }  # fmt: skip
+
+
+def test_a_saturated_graph_holds_intersections_of_intersections():
+    graph = saturated((2,) * 5, [(0, 1, 2), (0, 1, 3), (0, 2, 3)])
+    assert {s for s in graph.layout.scopes if len(s) < 3} == {(0, 1), (0, 2), (0, 3), (0,)}
+
+
+def test_a_factor_graph_ties_tables_by_single_attributes():
+    graph = factor_graph((2,) * 3, [(0, 1), (1, 2), (2,)])
+    edges = {(graph.layout.scopes[e.source], e.scope) for e in graph.edges}
+    assert edges == {((0, 1), (0,)), ((0, 1), (1,)), ((1, 2), (1,)), ((1, 2), (2,))}
+
+
+def test_a_scope_of_too_many_attributes_is_refused():
+    with pytest.raises(CapacityError, match="17 attributes; 16 are the most"):
+        saturated((2,) * 20, [tuple(range(17))])
+
+
+def test_a_scope_that_does_not_rise_is_refused():
+    with pytest.raises(InputError, match="`scope` must be a rising tuple"):
+        Layout((2, 2), ((1, 0),))
+
+
+@pytest.mark.parametrize("agreement", ["shared", "singles"])
+@given(scopes(most=3), st.integers(0, 2**32 - 1))
+@example(found=[(1, 2, 3)] * 4, seed=4)
+def test_the_closed_form_is_the_weighted_nearest_point_of_all_that_agree(agreement, found, seed):
+    """Against a dense solve with the constraints written out one by one."""
+    rng = np.random.default_rng(seed)
+    layout = layout_of(SIZES, found)
+    weights = 0.2 + rng.random(len(found))
+    point = rng.normal(size=layout.n_cells)
+    dense = local_polytope(layout, on=agreement)
+    spread = 1.0 / layout.per_cell(weights)
+    lift = (
+        spread[:, None]
+        * dense.matrix.T
+        @ np.linalg.pinv((dense.matrix * spread) @ dense.matrix.T, rcond=1e-10)
+    )
+    expected = point - lift @ (dense.matrix @ point - dense.right)
+    found_point = Consistency(layout, agreement=agreement, weights=weights).project(point)
+    assert_allclose(found_point, expected, atol=1e-8)

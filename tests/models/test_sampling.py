@@ -1,0 +1,86 @@
+"""Ancestral sampling and the bounds of theorems 4.1 and 4.2."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.published_networks import NAMES, counts, published, records
+from models.brute_force import joint, random_network
+from scipy import stats
+
+from qserver.errors import NetworkError
+from qserver.models.elimination import Questions
+from qserver.models.error_bounds import error_bounds, eta
+from qserver.models.network import Network, normalised
+from qserver.models.sampling import draw_records
+from qserver.models.structure import Structure, Variable
+
+FALSE_ALARM = 1e-6
+
+
+def _p_value(observed: np.ndarray, expected: np.ndarray) -> float:
+    likely = expected > 0
+    assert observed[~likely].sum() == 0
+    return float(stats.chisquare(observed[likely], expected[likely]).pvalue)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drawn_records_follow_the_joint_distribution(seed: int) -> None:
+    network = random_network(seed, n_variables=5)
+    n = 200_000
+    drawn = draw_records(network, n, np.random.default_rng(seed))
+    observed = counts(network.structure, drawn, tuple(range(5)))
+    expected = joint(network) * n
+    frequent = expected >= 5
+    rare = np.array([observed[~frequent].sum(), expected[~frequent].sum()])
+    observed = np.append(observed[frequent], rare[0])
+    assert _p_value(observed, np.append(expected[frequent], rare[1])) > FALSE_ALARM
+
+
+def test_the_test_above_sees_a_shift_of_one_percent() -> None:
+    n, p = 200_000, np.array([0.3, 0.7])
+    drawn = np.random.default_rng(1).multinomial(n, [0.31, 0.69])
+    assert _p_value(drawn, n * p) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_records_kept_for_tests_follow_their_network(name: str) -> None:
+    network = published(name)
+    questions = Questions(network)
+    for i, variable in enumerate(network.names):
+        observed = counts(network.structure, records(name), (i,))
+        expected = questions.probability([variable]) * 10_000
+        assert _p_value(observed, expected) > FALSE_ALARM
+
+
+def test_many_values_are_drawn_by_search_with_the_same_law() -> None:
+    weights = np.random.default_rng(5).gamma(1.0, size=(2, 40))
+    weights[:, 7] = 0
+    parent = Variable("p", ("0", "1"))
+    child = Variable("c", tuple(map(str, range(40))), ("p",))
+    network = Network(Structure((parent, child)), (np.array([0.4, 0.6]), normalised(weights)))
+    drawn = draw_records(network, 100_000, np.random.default_rng(6))
+    observed = counts(network.structure, drawn, (0, 1))
+    assert _p_value(observed.ravel(), joint(network).ravel() * 100_000) > FALSE_ALARM
+
+
+def test_the_same_seed_draws_the_same_records() -> None:
+    one, two = (draw_records(published("child"), 50, np.random.default_rng(9)) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert draw_records(published("child"), 0, np.random.default_rng(9)).shape == (0, 20)
+
+
+def test_the_bounds_are_those_of_the_theorems() -> None:
+    """A chain of two binary variables: eta = 2, treewidth 1, worked by hand."""
+    structure = Structure((Variable("a", ("0", "1")), Variable("b", ("0", "1"), ("a",))))
+    truth = Network(structure, (np.array([0.5, 0.5]), np.array([[0.2, 0.8], [0.6, 0.4]])))
+    near = Network(structure, (np.array([0.49, 0.51]), np.array([[0.23, 0.77], [0.6, 0.4]])))
+    assert eta(structure) == 2
+    bounds = error_bounds(truth, near)
+    assert bounds.lower == pytest.approx(0.0, abs=1e-15)
+    assert bounds.upper == pytest.approx(2 * 2 * 2**1 * 0.03, rel=1e-12)
+    assert bounds.scale_normalised(bounds.upper / 4) == pytest.approx(0.25, rel=1e-12)
+    off = Network(structure, (np.array([0.48, 0.52]), np.array([[0.23, 0.77], [0.64, 0.36]])))
+    assert error_bounds(truth, off).lower == pytest.approx(0.02, rel=1e-12)
+    with pytest.raises(NetworkError):
+        error_bounds(truth, truth).scale_normalised(0.1)

@@ -1,0 +1,71 @@
+"""Work counted in place of time ends a search at the same place wherever it runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from benchmarks.synthetic_noise import Snapshot
+
+from qserver.planning.effort import PLANNING_WORK, Effort, count, never, work_of_steps
+from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.primitive import Primitive, primitive
+from qserver.query import linear_query
+from qserver.requirement import Requirement
+from qserver.weights import interval
+
+SIZES = (30, 6)
+
+
+def question(generator: random.Random) -> tuple[Primitive, Requirement]:
+    axes = {a: interval(n, *sorted(generator.sample(range(n + 1), 2))) for a, n in enumerate(SIZES)}
+    query = primitive(linear_query(SIZES, [(1, axes)]))
+    return query, Requirement(generator.choice((40.0, 60.0, 90.0)), 0.95)
+
+
+def planned(snapshot: Snapshot, asked: tuple[Primitive, Requirement], effort: Effort) -> Plan:
+    plan = plan_answer(
+        *asked,
+        engine=snapshot.engine,
+        ledger=snapshot.ledger,
+        limit_nano=snapshot.limit_nano,
+        rule=snapshot.rule,
+        out_of_time=effort,
+    )
+    return replace(plan, estimate=None)
+
+
+@pytest.mark.parametrize("limit", [4_000.0, 40_000.0, PLANNING_WORK])
+def test_a_process_that_reads_everything_anew_stops_at_the_same_work(limit: float) -> None:
+    """Its caches are cold, so it takes longer; what it finds and how much it counts is the same."""
+    generator, n_ended = random.Random(12), 0
+    snapshot = Snapshot(SIZES, rule=RentOrBuy(0.3))
+    for i in range(14):
+        asked, effort, again = question(generator), Effort(limit), Effort(limit)
+        plan = planned(snapshot, asked, effort)
+        if i % 3 == 1:
+            assert planned(snapshot.replayed(), asked, again) == plan
+            assert again.done == effort.done
+        n_ended += effort()
+        snapshot.carry_out(plan, asked[0])
+    assert (n_ended > 0) is (limit < PLANNING_WORK)
+
+
+def test_work_is_counted_by_an_effort_and_by_no_clock() -> None:
+    effort = Effort(10.0)
+    count(effort, 10.0)
+    assert not effort()
+    count(effort, 0.5)
+    assert effort()
+    count(never, 1e9)
+    assert not never()
+    assert Effort(10.0, out_of_time=lambda: True)()
+
+
+def test_steps_on_larger_problems_are_more_work() -> None:
+    sizes = {"blocks": 10, "components": 20, "targets": 30}
+    work = work_of_steps(100, **sizes)
+    assert all(work_of_steps(100, **{**sizes, k: 2 * v}) > work for k, v in sizes.items())
+    assert work_of_steps(200, **sizes) == 2.0 * work

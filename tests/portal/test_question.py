@@ -1,0 +1,111 @@
+"""A form's fields as a question: what is asked, and that nothing is lost on the way back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from werkzeug.datastructures import MultiDict
+
+from qserver.conditions import parse_query
+from qserver.domain_file import domain_from_document
+from qserver.errors import QueryError, RequirementError
+from qserver.portal.question import Question, bin_hint
+
+DOMAIN = domain_from_document(
+    {
+        "attributes": [
+            {"name": "age", "kind": "integer", "range": [0, 9], "outside": "clamp"},
+            {"name": "sex", "labels": ["Female", "Male", "a&b=c"], "outside": "other"},
+            {"name": "income", "kind": "real", "edges": [0, "0.5", 10], "outside": "clamp"},
+            {"name": "decade", "kind": "integer", "range": [0, 99], "width": 10},
+        ]
+    }
+)
+
+
+def question(*pairs: tuple[str, str]) -> Question:
+    return Question.of(MultiDict(pairs), DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "where"),
+    [
+        ([], {}),
+        ([("from:age", " 3 "), ("to:age", "5")], {"age": {"between": [3, 5]}}),
+        ([("from:age", "3")], {"age": {"at_least": 3}}),
+        ([("to:age", "5")], {"age": {"below": 6}}),
+        ([("to:income", "0.5")], {"income": {"below": "0.5"}}),
+        ([("from:income", "0"), ("to:income", "0.5")], {"income": {"between": [0, "0.5"]}}),
+        ([("is:sex", "Female")], {"sex": ["Female"]}),
+        ([("is:sex", "Female"), ("is:sex", "Male")], {"sex": ["Female", "Male"]}),
+        ([("is:sex", "Male"), ("not:sex", "1")], {"sex": {"not": ["Male"]}}),
+        ([("not:sex", "1"), ("is:nothing", "x"), ("from:sex", "1")], {}),
+    ],
+)
+def test_fields_mean_these_conditions(pairs: list[tuple[str, str]], where: dict[str, Any]) -> None:
+    asked = parse_query({"where": question(*pairs).where(DOMAIN)}, DOMAIN)
+    assert asked == parse_query({"where": where}, DOMAIN)
+
+
+def test_length_and_confidence_are_read_as_people_write_them() -> None:
+    found = question(("length", "1,000"), ("confidence", "99.5")).requirement()
+    assert (found.length, found.confidence) == (1000, 0.995)
+    default = question().requirement()
+    assert (default.length, default.confidence) == (100, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("length", "wide"),
+        ("length", "0"),
+        ("confidence", "100"),
+        ("confidence", "0"),
+        ("length", ""),
+    ],
+)
+def test_a_wrong_length_or_confidence_is_named(name: str, text: str) -> None:
+    with pytest.raises(RequirementError, match=name):
+        question((name, text)).requirement()
+
+
+def test_an_end_that_is_no_number_is_named() -> None:
+    with pytest.raises(QueryError, match=r"query\.where\.age\.from"):
+        question(("from:age", "old")).where(DOMAIN)
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8)
+
+
+@given(
+    st.lists(st.sampled_from(["Female", "Male", "a&b=c"]), unique=True),
+    st.booleans(),
+    TEXTS,
+    TEXTS,
+    TEXTS,
+)
+def test_the_address_of_a_question_gives_the_question_back(
+    labels: list[str], is_not: bool, low: str, high: str, text: str
+) -> None:
+    pairs = [("is:sex", label) for label in labels]
+    pairs += [("not:sex", "1")] if is_not else []
+    pairs += [("from:age", low), ("to:age", high), ("text", text), ("length", "7")]
+    asked = question(*pairs)
+    again = Question.of(MultiDict(parse_qsl(asked.encoded(), keep_blank_values=True)), DOMAIN)
+    assert again == asked
+    assert dict(parse_qsl(asked.encoded(length="9")))["length"] == "9"
+
+
+def test_hints_tell_the_range_and_the_steps() -> None:
+    hints = {a.name: bin_hint(a) for a in DOMAIN.attributes if a.kind != "labels"}
+    assert hints == {
+        "age": "0 to 9",
+        "income": "0 to 10; cuts at 0, 0.5, 10",
+        "decade": "0 to 99 in steps of 10",
+    }
+    assert isinstance(DOMAIN.attributes[0].edges[0], Fraction)

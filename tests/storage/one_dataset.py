@@ -1,0 +1,64 @@
+"""A population with one dataset, and what is written about it by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from qserver.asked import Question
+from qserver.charge import Charge
+from qserver.domain import Attribute, Domain
+from qserver.plan import PlannedRow
+from qserver.primitive import primitive
+from qserver.query import total_query
+from qserver.requirement import Requirement
+from qserver.standing import Standing
+from qserver.storage.records import DatasetMeta, charge_json
+from qserver.storage.requests import Request, Reservation
+from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.store import Store
+
+DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))
+META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)
+TOTAL = total_query(DOMAIN.sizes)
+KEY = primitive(TOTAL).key
+LIMIT = 1000
+
+
+def a_request() -> Request:
+    return Request("people", "s1", Question(TOTAL, Requirement(10, 0.95)))
+
+
+def a_reservation(job: str, *, before: int = 0, after: int = 300) -> Reservation:
+    row = PlannedRow(TOTAL, KEY, after - before, Fraction(1, 4))
+    return Reservation(job, a_request(), (row,), alone(before), alone(after), n_history=0)
+
+
+def alone(spent: int) -> Standing:
+    """The standing of a snapshot that is the only one of its population."""
+    return Standing.alone(limit_nano=LIMIT, spent_nano=spent)
+
+
+def reserve(
+    writer: SpendingStore,
+    lease: Lease,
+    job: str = "town~1",
+    *,
+    version: int = 0,
+    before: int = 0,
+    after: int = 300,
+) -> int:
+    charge = Charge(TOTAL, max(after - before, 1), job)
+    return writer.reserve(
+        lease,
+        a_reservation(job, before=before, after=after),
+        ledger_version=version,
+        charges=[charge_json(charge, snapshot="s1", at=0)],
+        people=META.people,
+    )
+
+
+def submit(reader: Store, digest: str = "d", *, need_worker: bool = False, queue: int = 10) -> str:
+    found = reader.submit(
+        a_request(), population="town", digest=digest, max_queue=queue, need_worker=need_worker
+    )
+    return found.job

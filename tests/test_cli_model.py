@@ -1,0 +1,181 @@
+"""`qserver model` against a server that says what each test has it say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_server import FakeServer, Request, running_server
+
+from qserver.cli import main
+from qserver.commands.runtime import ExitCode
+
+LEARNT = {
+    "id": "adult~1",
+    "kind": "network",
+    "epsilon_charged": 0.5,
+    "epsilon_remaining": 1.5,
+    "tables": [0, 1],
+    "version": 2,
+}
+SAID: dict[str, Any] = {
+    "source": "model",
+    "model": "adult~1",
+    "version": 2,
+    "answer": None,
+    "estimate": None,
+    "guarantee": None,
+}
+MEASURED = {
+    "estimate": 2720.5,
+    "interval": [2670.5, 2770.5],
+    "confidence": 0.95,
+    "source": "measured",
+    "epsilon_charged": 0.06,
+    "epsilon_remaining": 1.44,
+}
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with running_server() as fake:
+        yield fake
+
+
+def call(server: FakeServer, *arguments: str) -> int:
+    return main(["model", *arguments], environ={"QSERVER_URL": server.url})
+
+
+def test_edges_are_sent_and_the_models_id_is_told(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply(LEARNT)
+    options = ("--edge", "sex>income", "--variable", "sex", "--variable", "income")
+    assert call(server, "learn", "adult", *options, "--epsilon", "0.5") == ExitCode.OK
+    network = {"edges": [["sex", "income"]], "variables": ["sex", "income"]}
+    sent = {"kind": "network", "network": network, "epsilon": 0.5, "allocation": "best"}
+    assert server.requests == [Request("POST /v1/datasets/adult/models", sent)]
+    assert capsys.readouterr().out.splitlines() == [
+        "model: adult~1",
+        "cost: 0.5 epsilon",
+        "remaining: 1.5 epsilon",
+    ]
+
+
+def test_marginals_are_sent_as_lists_of_attributes(server: FakeServer) -> None:
+    server.reply(LEARNT | {"kind": "marginals"})
+    options = ("--marginals", "sex,income", "age", "--oracle", "saturated")
+    assert call(server, "learn", "adult", *options, "--epsilon", "0.5") == ExitCode.OK
+    sent = {
+        "kind": "marginals",
+        "marginals": [["sex", "income"], ["age"]],
+        "oracle": "saturated",
+        "epsilon": 0.5,
+    }
+    assert server.requests == [Request("POST /v1/datasets/adult/models", sent)]
+
+
+def test_no_marginals_make_a_model_of_history_alone(server: FakeServer) -> None:
+    server.reply(LEARNT | {"kind": "marginals", "epsilon_charged": 0})
+    assert call(server, "learn", "adult", "--marginals", "--epsilon", "0") == ExitCode.OK
+    (request,) = server.requests
+    assert request.document["marginals"] == []
+
+
+def test_a_bif_file_is_sent_as_it_is_and_a_job_is_waited_for(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.bif"
+    path.write_text("network x { }")
+    job = {"id": "adult~1", "state": "done", "dataset": "adult", "result": LEARNT, "problem": None}
+    server.reply(job, status=202)
+    assert call(server, "learn", "adult", "--network", str(path), "--epsilon", "1") == ExitCode.OK
+    assert server.requests[0].document["network"] == "network x { }"
+
+
+def test_a_distribution_is_shown_as_a_table(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shares = {"variables": ["sex"], "labels": [["Female", "Male"]], "probabilities": [0.25, 0.75]}
+    server.reply({**SAID, "answer": shares})
+    asked = ("--marginal", "sex", "--given", "income=>50K")
+    assert call(server, "ask", "adult", "adult~1", *asked) == ExitCode.OK
+    sent = {"marginal": ["sex"], "given": {"income": ">50K"}}
+    assert server.requests == [Request("POST /v1/datasets/adult/models/adult~1/query", sent)]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["sex", "probability"],
+        ["Female", "0.250000"],
+        ["Male", "0.750000"],
+    ]
+
+
+def test_the_most_probable_labels_and_counts_are_shown(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({**SAID, "answer": {"labels": {"sex": "Male"}, "probability": 0.75}})
+    call(server, "ask", "adult", "m", "--most-probable", "sex")
+    server.reply({**SAID, "estimate": 2710.25, "guarantee": MEASURED})
+    call(server, "ask", "adult", "m", "--where", "sex=Male", "--length", "100")
+    assert server.requests[1].document == {
+        "count": {"where": {"sex": "Male"}},
+        "check": {"length": 100, "confidence": 0.95},
+    }
+    out = capsys.readouterr().out
+    assert "probability: 0.75" in out
+    assert "the model expects 2,710.2, without a guarantee" in out
+    assert "between 2,670.5 and 2,770.5 with 95 percent confidence" in out
+
+
+def test_records_and_networks_are_written_where_asked(
+    server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply(b"sex\nMale\n")
+    target = tmp_path / "x.csv"
+    call(server, "sample", "adult", "m", "-n", "1", "--seed", "3", "-o", str(target))
+    assert server.requests[0].line == "GET /v1/datasets/adult/models/m/sample?n=1&seed=3"
+    assert target.read_text() == "sex\nMale\n"
+    server.reply(b"network x { }\n")
+    call(server, "export", "adult", "m")
+    assert capsys.readouterr().out == "network x { }\n"
+
+
+def test_models_are_listed_and_shown(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({"models": [LEARNT]})
+    server.reply({**LEARNT, "facts": {}})
+    assert call(server, "list", "adult") == ExitCode.OK
+    assert call(server, "show", "adult", "adult~1") == ExitCode.OK
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split() == ["adult~1", "network", "2", "0.5"]
+    assert '"facts": {}' in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", "adult", "m"),
+        ("ask", "adult", "m", "--marginal", "a", "--most-probable", "b"),
+        ("ask", "adult", "m", "--marginal", "a", "--given", "b"),
+        ("learn", "adult", "--edge", "a", "--epsilon", "1"),
+        ("learn", "adult", "--network", "/nowhere/x.bif", "--epsilon", "1"),
+    ],
+)
+def test_what_means_nothing_is_refused_before_it_is_sent(
+    server: FakeServer, arguments: tuple[str, ...]
+) -> None:
+    assert call(server, *arguments) == ExitCode.USAGE
+    assert server.requests == []
+
+
+def test_a_refusal_ends_with_its_exit_code(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.refuse(422, "invalid_network", "`edges` must have no cycle.")
+    assert call(server, "learn", "adult", "--edge", "a>a", "--epsilon", "1") == ExitCode.USAGE
+    server.refuse(404, "not_found", "No model is called 'm'.")
+    assert call(server, "export", "adult", "m") == ExitCode.FAILURE
+    assert "no cycle" in capsys.readouterr().err

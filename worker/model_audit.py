@@ -1,0 +1,157 @@
+"""The tracing attack on true members: for the owner alone, into private files.
+
+Its outcome is computed from private rows without noise, so it is a release of its own. It goes to
+files that only the owner can read, and nowhere else: not to the store, nor the log, nor the
+terminal. What may be published of a model is `qserver.models.tracing_report` without an attack.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.domain import Domain
+from qserver.domain_file import domain_from_document
+from qserver.errors import ConfigError, InputError, NetworkError, PrivateDataError
+from qserver.models.bif import read_bif
+from qserver.models.network import Network
+from qserver.models.structure import Variable
+from qserver.models.tracing_attack import TracingAttack, fitted
+from qserver.models.tracing_cap import PrivacyCap, relation_of
+from qserver.models.tracing_effects import AttackedRecords, measured_effects
+from qserver.models.tracing_report import AuditRequest, TracingReport, structural_report
+from qserver.models.tracing_roc import Roc
+from qserver.plots.render import svg_of
+from qserver.plots.tracing import tracing_chart
+from worker.attach import read_entry
+from worker.reading import read_snapshot
+from worker.registry import Registry
+from worker.tables import Table
+
+_MOST_BYTES = 1 << 22
+_LEAST_RECORDS = 4
+
+
+@dataclass(frozen=True)
+class ModelAuditRequest:
+    """What is attacked, and where the outcome goes.
+
+    Args:
+        name: the attached dataset; all of its records are taken for members.
+        model: a BIF file with the released network.
+        reference: records of people who are not in the dataset, columns as the dataset's. Every
+            second one is the attacker's knowledge of the population, the others stand trial
+            beside the members.
+        out: the report, a new file.
+        plot: the same as SVG, a new file, or None.
+        epsilon: what the model cost, for its cap; None where it had none.
+        relation: the neighbours of that epsilon.
+    """
+
+    name: str
+    model: Path
+    reference: Path
+    out: Path
+    plot: Path | None = None
+    epsilon: float | None = None
+    relation: str = "add-remove"
+
+
+def audit_model(request: ModelAuditRequest, *, registry: Registry) -> None:
+    """Attack a model with the dataset's own records and write what comes out, mode 0600.
+
+    Raises:
+        NotFoundError: no such dataset is attached.
+        PrivateDataError: its data or the reference cannot be read, or hold too few records.
+        InputError: the model does not fit the dataset, or a value is out of range.
+        ConfigError: a file is there already, or cannot be written.
+    """
+    for path in (request.out, request.plot):
+        if path is not None and path.exists():
+            raise ConfigError("out", "be a new file", path.name)
+    entry = registry.entry(request.name)
+    domain = domain_from_document(dict(entry.domain))
+    network = _model(request.model)
+    snapshot = read_entry(registry, entry)
+    if snapshot.fingerprint != entry.fingerprint:
+        raise PrivateDataError("The dataset's file was changed since it was attached.")
+    members = _records(snapshot.table, domain, network)
+    reference = _records(
+        read_snapshot(request.reference, domain, key=registry.key()).table, domain, network
+    )
+    if min(len(members), len(reference)) < _LEAST_RECORDS:
+        raise PrivateDataError("The dataset and the reference must each have four records.")
+    report = _report(request, network, AttackedRecords(members, reference[::2], reference[1::2]))
+    document = json.dumps(report.to_document(), indent=1) + "\n"
+    write_private(request.out, document)
+    if request.plot is not None:
+        write_private(request.plot, svg_of(tracing_chart(report)))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that nobody but its owner may read; ConfigError where it cannot be."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as exc:
+        raise ConfigError("out", f"be a new file in a folder ({exc.strerror})", path.name) from exc
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _model(path: Path) -> Network:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return read_bif(file.read(_MOST_BYTES))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError("model", f"be a readable BIF file ({type(exc).__name__})") from exc
+
+
+def _report(
+    request: ModelAuditRequest, network: Network, records: AttackedRecords
+) -> TracingReport:
+    structure = network.structure
+    cap = None
+    if request.epsilon is not None:
+        cap = PrivacyCap(request.epsilon, relation_of(request.relation))
+    before = structural_report(
+        AuditRequest(
+            structure, len(records.pool), cap=cap, n_reference=float(len(records.reference))
+        )
+    )
+    attack = TracingAttack(network, fitted(structure, records.reference))
+    roc = Roc(attack.scores(records.pool), attack.scores(records.others))
+    return before.with_attack(roc, measured_effects(structure, records), private=True)
+
+
+def _records(table: Table, domain: Domain, network: Network) -> NDArray[np.int64]:
+    """The table's records as value indexes of the network's variables."""
+    columns: Sequence[NDArray[np.int64]] = [
+        _places(variable, domain)[table.codes[_axis(variable, domain)]]
+        for variable in network.structure.variables
+    ]
+    return np.column_stack(columns)
+
+
+def _axis(variable: Variable, domain: Domain) -> int:
+    axis = domain.axis(variable.name)
+    if axis is None:
+        raise NetworkError(
+            "model", "have attributes of the dataset as its variables", variable.name
+        )
+    return axis
+
+
+def _places(variable: Variable, domain: Domain) -> NDArray[np.int64]:
+    """For each value of the attribute the position of its name among the variable's labels."""
+    names = domain.attributes[_axis(variable, domain)].value_names
+    if set(names) != set(variable.labels):
+        raise InputError(variable.name, "have the names of the attribute's values as its labels")
+    return np.array([variable.labels.index(name) for name in names], dtype=np.int64)

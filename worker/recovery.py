@@ -1,0 +1,304 @@
+"""Bring a restored store up to the journal, before anything can be drawn again.
+
+A backup of the store is older than the journal. What was charged since is charged again, line by
+line as the journal has it, and what was released since is published again, bit for bit. Nothing is
+drawn and nothing new is charged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from qserver.errors import JournalError, StoreBehindError
+from qserver.storage.records import DatasetMeta
+from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.store import Store
+from worker.journal import Journal
+from worker.journal_records import Adopted, Attached, LimitRaised, Record, Reserved
+from worker.registry import Registry
+from worker.replay import replay_from_text
+from worker.spend import Spender
+
+_PAUSE_S = 0.05
+_N_TRIES = 600
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What a population's store was given back.
+
+    Args:
+        n_attached, n_charged: snapshots and charged jobs that the store had forgotten.
+        ledger_version: the store's ledger version afterwards.
+        spent_nano: what is spent afterwards, in 1e-9 epsilon.
+    """
+
+    population: str
+    n_attached: int
+    n_charged: int
+    ledger_version: int
+    spent_nano: int
+
+
+@dataclass(frozen=True)
+class _Script:
+    """What has to be done, in the journal's order, and the facts of every snapshot in it.
+
+    A text stands for a job that the store knows.
+    """
+
+    steps: list[Record | str]
+    metas: Mapping[str, DatasetMeta]
+
+    @property
+    def n_attached(self) -> int:
+        return sum(isinstance(step, Attached) for step in self.steps)
+
+    @property
+    def n_charged(self) -> int:
+        return sum(isinstance(step, Reserved) for step in self.steps)
+
+    def meta(self, snapshot: str) -> DatasetMeta:
+        """The facts of a snapshot; StoreBehindError where the journal is too old to have them."""
+        found = self.metas.get(snapshot)
+        if found is None:
+            raise StoreBehindError(
+                "The store has forgotten a dataset, and the journal is too old to tell it. Restore "
+                "a later backup."
+            )
+        return found
+
+
+class Recovery:
+    """Brings one population's store up to its journal; for one thread.
+
+    Args:
+        reader: the store's read side.
+        writer: the store's spending side.
+        spender: settles what is charged again, by the journal.
+        pause: sleeps for so many seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: Store,
+        writer: SpendingStore,
+        spender: Spender,
+        registry: Registry,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._spender = spender
+        self._registry = registry
+        self._pause = pause
+
+    def bring_up(self, population: str, journal: Journal) -> Recovered:
+        """Give the store all that the journal knows and it does not; safe to do again.
+
+        Raises:
+            StoreBehindError: the two have parted (each knows of charges that the other lacks), or
+                the journal's lines are too old to be given again. Nothing is drawn then.
+            JournalError: the journal cannot be read.
+        """
+        self.put_back_log(journal)
+        with journal.exclusive():
+            script = self._script(population, journal)
+        if not self._writer.has_ledger(population):
+            self._attach_first(script)
+        self._writer.queue.make_queue(population)
+        lease = self._acquire(population)
+        try:
+            self._spender.settle_open(lease)
+            for step in script.steps:
+                self._writer.renew(lease)
+                self._do(lease, step, script)
+            # It compares once more, as before every spend.
+            self._spender.settle(lease)
+        finally:
+            self._writer.release(lease)
+        self._detach_again(script)
+        budget = self._writer.memory.budget(population)
+        return Recovered(
+            population, script.n_attached, script.n_charged, budget.version, budget.spent_nano
+        )
+
+    def put_back_log(self, journal: Journal) -> None:
+        """Give the store the audit log back, as far as the journal's charges were made on it.
+
+        The log is one for all populations: where there are several, do this for each first.
+
+        Raises:
+            StoreBehindError: the store's log went on by itself since the backup.
+            JournalError: the journal cannot be read.
+        """
+        with journal.exclusive():
+            changes = [
+                text
+                for record in journal.records()
+                if isinstance(record, Reserved) and record.replay
+                for text in replay_from_text(record.replay).changes
+            ]
+        self._writer.audit.put_back(changes)
+
+    def _script(self, population: str, journal: Journal) -> _Script:
+        """What has to be done, in the order of the journal."""
+        memory, steps = self._writer.memory, list[Record | str]()
+        metas: dict[str, DatasetMeta] = {}
+        for record in journal.records():
+            if isinstance(record, Attached):
+                meta = _meta_of(record)
+                if meta is not None:
+                    metas[record.snapshot] = meta
+                if not memory.knows_snapshot(population, record.snapshot):
+                    steps.append(record)
+            elif isinstance(record, Reserved):
+                is_known = self._writer.knows_reservation(population, record.job)
+                steps.append(record.job if is_known else record)
+            elif isinstance(record, LimitRaised):
+                steps.append(record)
+        settled = {e.snapshot for name, e in self._registry.entries().items() if name == e.name}
+        return _Script(_without_the_undone(steps, settled), metas)
+
+    def _attach_first(self, script: _Script) -> None:
+        """The ledger comes with the first dataset, and the lease with the ledger."""
+        for step in script.steps:
+            if isinstance(step, Attached):
+                self._attach(step, script)
+                return
+
+    def _do(self, lease: Lease, step: Record | str, script: _Script) -> None:
+        population = lease.population
+        if isinstance(step, str):
+            self._end(lease, step)
+        elif isinstance(step, Reserved):
+            self._charge(lease, step, script)
+        elif isinstance(step, LimitRaised):
+            if self._writer.limit_nano(population) < step.new_limit_nano:
+                self._writer.owner.raise_limit(population, limit_nano=step.new_limit_nano)
+        elif isinstance(step, Attached):
+            if self._writer.memory.knows_snapshot(population, step.snapshot):
+                return
+            if "replaces" in step.details:
+                self._rotate(lease, step, script)
+            else:
+                self._attach(step, script)
+        self._writer.await_durable()
+
+    def _attach(self, record: Attached, script: _Script) -> None:
+        meta = script.meta(record.snapshot)
+        if self._writer.is_attached(meta.name):
+            self._writer.detach(meta)  # an earlier snapshot under the same name
+        limit_nano = self._writer.limit_nano(meta.population) or record.limit_nano
+        public_row = str(record.details.get("public_row", ""))
+        self._writer.attach(meta, limit_nano=limit_nano, public_row=public_row)
+        self._writer.await_durable()
+
+    def _rotate(self, lease: Lease, record: Attached, script: _Script) -> None:
+        self._writer.owner.rotate(
+            script.meta(str(record.details["replaces"])),
+            script.meta(record.snapshot),
+            nonce=lease.nonce,
+            fence=lease.fence,
+            limit_nano=self._writer.limit_nano(lease.population),
+            public_row=str(record.details.get("public_row", "")),
+        )
+
+    def _detach_again(self, script: _Script) -> None:
+        """Take off the list what its owner had taken off; its charges had to come back."""
+        kept = {entry.snapshot for entry in self._registry.entries().values()}
+        for step in script.steps:
+            if isinstance(step, Attached) and step.snapshot not in kept:
+                meta = script.meta(step.snapshot)
+                if self._writer.memory.has_snapshot(meta):
+                    self._writer.detach(meta)
+
+    def _charge(self, lease: Lease, record: Reserved, script: _Script) -> None:
+        version = self._writer.ledger_version(lease.population)
+        if version != record.ledger_version - 1 or not record.replay:
+            raise StoreBehindError(
+                f"The store and the journal of population {lease.population} have parted at "
+                f"charge {record.ledger_version}: the store cannot be brought up to the journal. "
+                "Restore another backup."
+            )
+        replay = replay_from_text(record.replay)
+        self._writer.memory.readmit(replay.reservation, population=lease.population)
+        self._writer.reserve(
+            lease,
+            replay.reservation,
+            ledger_version=version,
+            charges=replay.charges,
+            people=script.meta(replay.reservation.request.snapshot).people,
+        )
+        self._writer.await_durable()
+        self._spender.settle_open(lease)
+
+    def _end(self, lease: Lease, job: str) -> None:
+        """End a job that an earlier recovery left between its publication and its end."""
+        if self._reader.job_state(job) in ("queued", "running"):
+            self._spender.settle_job(lease, job)
+
+    def _acquire(self, population: str) -> Lease:
+        for _ in range(_N_TRIES):
+            lease = self._writer.acquire(population)
+            if lease is not None:
+                return lease
+            self._pause(_PAUSE_S)
+        raise StoreBehindError(f"Population {population} is held by a worker. Stop it first.")
+
+
+def _meta_of(record: Attached) -> DatasetMeta | None:
+    text = record.details.get("meta")
+    return DatasetMeta.from_json(text) if isinstance(text, str) else None
+
+
+def _without_the_undone(steps: list[Record | str], settled: set[str]) -> list[Record | str]:
+    """The steps without snapshots that were begun and never became the store's.
+
+    Attach and rotate write the journal first, so one that died half-way has left a line. A
+    snapshot was the store's if the registry says so, a job was charged on it, or another that was
+    the store's took its place.
+    """
+    needed = set(settled)
+    for step in steps:
+        if isinstance(step, Reserved) and step.replay:
+            needed.add(replay_from_text(step.replay).reservation.request.snapshot)
+    for step in reversed(steps):
+        if isinstance(step, Attached) and step.snapshot in needed:
+            needed.add(str(step.details.get("replaces", "")))
+    return [s for s in steps if not isinstance(s, Attached) or s.snapshot in needed]
+
+
+def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Registry) -> Adopted:
+    """Begin a journal in place of a lost one, on the owner's word that the store forgot nothing.
+
+    Raises:
+        JournalError: there is a journal.
+    """
+    if registry.has_journal(population):
+        raise JournalError(f"Population {population} has a journal; nothing has to be accepted.")
+    budget = writer.memory.budget(population)
+    adopted = Adopted(ledger_version=budget.version, spent_nano=budget.spent_nano)
+    journal = registry.journal(population, create=True)
+    with journal.exclusive():
+        for entry in registry.entries().values():
+            if entry.population == population:
+                meta = reader.meta(entry.name)
+                journal.append(
+                    Attached(
+                        dataset=entry.name,
+                        snapshot=entry.snapshot,
+                        limit_nano=budget.limit_nano,
+                        neighbours=meta.relation,
+                        fingerprint_hex=entry.fingerprint,
+                        details={
+                            "meta": meta.to_json(),
+                            "public_row": writer.memory.public_row(population, entry.snapshot),
+                        },
+                    )
+                )
+        journal.append(adopted)
+    return adopted
