@@ -36,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
         "findings": findings,
     }
     text = json.dumps(report, indent=1)
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(f"{text}\n")
+    sys.stderr.write(f"{campaign.markdown(findings)}\n")
     if asked.out is not None:
         asked.out.write_text(text + "\n", encoding="utf-8")
     return 0 if report["as_expected"] else 1

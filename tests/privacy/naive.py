@@ -21,31 +21,28 @@ from worker.randomness import Entropy, SystemEntropy
 from worker.registry import Registry
 from worker.tables import Tables
 
-PER_RECORD_S = 2e-3
-PER_RECORD_OVER_HTTP_S = 10e-3
-"""What a busy machine does not hide from an observer of HTTP answers."""
-PER_COIN_S = 500e-6
+PER_RECORD_S = 5e-3
+"""What a matching record costs; an observer of HTTP answers sees that much without a slot."""
+PER_COIN_S = 300e-6
+"""What a coin of the noise costs. A new answer takes 5 to 45 of them, most often 8."""
 Spend = Callable[[float], None]
 
 
 class NaiveTables:
     """Counts by an index: only the records that match cost time."""
 
-    def __init__(
-        self, private: Tables, spend: Spend, *, per_record_s: float = PER_RECORD_S
-    ) -> None:
+    def __init__(self, private: Tables, spend: Spend) -> None:
         self._private = private
         self._spend = spend
-        self._per_record_s = per_record_s
 
     def answer(self, query: LinearQuery) -> Fraction:
         truth = self._private.answer(query)
-        self._spend(self._per_record_s * float(truth))
+        self._spend(PER_RECORD_S * float(truth))
         return truth
 
     def counts(self, partition: ProductPartition) -> list[int]:
         truths = self._private.counts(partition)
-        self._spend(self._per_record_s * sum(truths))
+        self._spend(PER_RECORD_S * sum(truths))
         return truths
 
 
@@ -77,10 +74,7 @@ def main() -> None:
     settings = Settings.from_environment()
     log = logging.getLogger("qserver.tests.naive")
     trusted = load(Registry(settings.state_dir), log=log).trusted
-    tables = {
-        snapshot: NaiveTables(t, busy, per_record_s=PER_RECORD_OVER_HTTP_S)
-        for snapshot, t in trusted.tables.items()
-    }
+    tables = {snapshot: NaiveTables(t, busy) for snapshot, t in trusted.tables.items()}
     slow = replace(trusted, tables=tables, entropy=NaiveEntropy(SystemEntropy(), busy))
     Loop(settings=settings, trusted=slow, log=log).run()
 

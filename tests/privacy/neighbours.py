@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,17 @@ from qserver.history import AnyMeasurement, Measurement
 from qserver.lattice import lattice_step
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable
-from qserver.planning import rent_or_buy
 from qserver.planning.planner import Plan
-from qserver.planning.star import Star, fit_star
 from qserver.primitive import primitive
 from qserver.query import LinearQuery
 from qserver.replica import Replica
 from qserver.requirement import Requirement
+from qserver.storage.connection import StoreClient, connect
 from qserver.storage.jobs import answer_from_json
 from qserver.storage.records import DatasetMeta
 from qserver.storage.requests import Request
 from qserver.storage.spending import SpendingStore
-from qserver.storage.store import Changes, Cursor, Store
+from qserver.storage.store import Changes, Cursor, Store, check_schema
 from tests.worker.by_hand import charges_by_hand
 from worker.attach import MAX_PHI
 from worker.journal_records import Attached
@@ -60,6 +59,8 @@ TARGET = (2, 1)
 REPLACED = (2, 0)
 LOG = logging.getLogger("qserver.tests.privacy")
 _numbers = itertools.count()
+N_PLANNED_ANEW = 3
+"""How often a plan is found anew, and compared, before it is taken as known."""
 
 
 class Counted:
@@ -80,19 +81,31 @@ def neighbours(relation: Relation) -> tuple[Counted, Counted]:
 
 @dataclass(frozen=True)
 class Site:
-    """A store and a folder for journals, where deployments are made."""
+    """A store and a folder for a journal, where one deployment after another is made.
+
+    Each takes the place of the last: what a spend takes must not grow with those before it.
+    """
 
     settings: Settings
+    client: StoreClient
     reader: Store
     writer: SpendingStore
     registry: Registry
-    stars: dict[object, Star] = field(default_factory=dict)
+    plans: dict[object, list[Plan]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: Path, store_url: str) -> Site:
         settings = Settings(redis_url=store_url, state_dir=folder, slot_ms=0)
+        client = connect(store_url, role="test")
         reader, writer = Store.open(settings), SpendingStore.open(settings)
-        return cls(settings, reader, writer, Registry(folder))
+        return cls(settings, client, reader, writer, Registry(folder))
+
+    def _clear(self) -> None:
+        """Forget the last deployment: all of the store but its schema, and the journal."""
+        self.client.flushall()
+        check_schema(self.client)
+        for journal in (self.registry.folder / "journals").iterdir():
+            journal.unlink()
 
     def town(
         self,
@@ -103,7 +116,8 @@ class Site:
         entropy: Entropy,
         domain: Domain = DOMAIN,
     ) -> Town:
-        """A fresh deployment of `table`."""
+        """A fresh deployment of `table`, in place of the last one."""
+        self._clear()
         name = f"town{next(_numbers)}"
         meta = DatasetMeta(
             name, name, f"{name}s", domain, relation, 1, records_verified=False, phi=MAX_PHI
@@ -136,15 +150,26 @@ class Town:
     def ask(self, query: LinearQuery, length: float) -> Answer | None:
         """The answer of a question that is worked off at once; None when it was refused."""
         self.asked.append((length, str(query.to_document())))
-        with mock.patch.object(rent_or_buy, "fit_star", self._fit_star):
+        anew = Replica.plan
+
+        def plan(replica: Replica, *args: Any, **rest: Any) -> Plan:
+            return self._plan(lambda: anew(replica, *args, **rest))
+
+        with mock.patch.object(Replica, "plan", plan):
             return self._answer(query, length)
 
-    def _fit_star(self, *args: Any, **rest: Any) -> Star:
-        """What base to buy is public, slow to find, and the same whenever the same was asked."""
+    def _plan(self, anew: Callable[[], Plan]) -> Plan:
+        """What to buy is public, slow to find, and the same whenever the same was asked.
+
+        That it is the same is looked at some times, but for what history gives now, which no
+        purchase depends on, and for the last bits of the weights.
+        """
         key = (self.meta.relation, self.limit_nano, *self.asked)
-        if key not in self.site.stars:
-            self.site.stars[key] = fit_star(*args, **rest)
-        return self.site.stars[key]
+        known = self.site.plans.setdefault(key, [])
+        if len(known) < N_PLANNED_ANEW:
+            known.append(replace(anew(), estimate=None))
+            assert replace(known[-1], weights=()) == replace(known[0], weights=())
+        return known[0]
 
     def _answer(self, query: LinearQuery, length: float) -> Answer | None:
         requirement = Requirement(length, CONFIDENCE)

@@ -28,7 +28,7 @@ from worker.spend import Spender
 
 SLOT_MS = 100
 N_ANSWERS = 8
-N_MATCHING = 20
+N_MATCHING = 8
 STORE_S = 0.06
 """Longest time of one step of the store: several take a spend past the end of a slot."""
 
