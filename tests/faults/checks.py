@@ -38,6 +38,7 @@ class Books:
     burnt: frozenset[str]
     history: Mapping[str, Sequence[Any]]
     jobs: Mapping[str, Mapping[str, str]]
+    models: frozenset[str]
     journal: Journal
 
     @classmethod
@@ -65,6 +66,9 @@ class Books:
                 name.removeprefix(keys.job("")): found.hgetall(name)
                 for name in found.scan_iter(keys.job("*"))
             },
+            models=frozenset(
+                model for name in found.scan_iter(keys.models("*")) for model in found.hkeys(name)
+            ),
             journal=journal,
         )
 
@@ -174,7 +178,9 @@ def _shown_faults(books: Books, shown: Sequence[Shown]) -> list[str]:
             found.append("a client never heard of its question")
         if one.state == "done" and one.document["version"] > max(events.values(), default=0):
             found.append("an answer stands on a history that is longer than the store's")
-        if one.state != "done" or one.document["source"] not in ("measured", "refined"):
+        if one.state == "done" and one.kind == "models" and one.document["id"] not in books.models:
+            found.append(f"the model {one.document['id']} was shown and is not kept")
+        if one.state != "done" or not _is_paid(one.document):
             continue
         if charged[_essence(one.document)] == 0:
             found.append("an answer was shown that no job has")
@@ -183,8 +189,21 @@ def _shown_faults(books: Books, shown: Sequence[Shown]) -> list[str]:
     return found
 
 
+def _is_paid(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer over HTTP, to whatever was asked, was measured for it."""
+    if "answers" in answer:
+        return any(map(_is_paid, answer["answers"]))
+    if "tables" in answer:
+        return bool(answer["epsilon_charged"] > 0)
+    return answer["source"] in ("measured", "refined")
+
+
 def _essence(answer: Mapping[str, Any]) -> tuple[Any, ...]:
     """What two copies of one answer must share to the last bit, over HTTP and in the store."""
+    if "answers" in answer:
+        return (answer["version"], *map(_essence, answer["answers"]))
+    if "tables" in answer:
+        return (answer["id"], answer["version"], *answer["tables"])
     ends = answer.get("interval") or (answer.get("low"), answer.get("high"))
     return (answer.get("estimate"), *ends, answer.get("version"), answer.get("source"))
 

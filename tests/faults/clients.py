@@ -1,4 +1,7 @@
-"""Clients that ask without pause, over HTTP, and remember every answer that they were shown."""
+"""Clients that ask without pause, over HTTP, and remember every answer that they were shown.
+
+They ask single questions, workloads, and for models to be learnt.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +19,13 @@ from qserver.config import LOOPBACK
 
 _PATIENCE_S = 60.0
 _SEXES = ("Female", "Male", "other")
+_SHARES = {"query": 0.7, "workload": 0.85, "models": 1.0}
+"""How often each kind is asked for, summed up."""
+_STRUCTURES: tuple[dict[str, Any], ...] = (
+    {"edges": [["sex", "age"]]},
+    {"edges": [], "variables": ["sex", "age"]},
+    {"edges": [], "variables": ["age"]},
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class Shown:
         job: the job's id, where the client knows it.
         state: `done`, `failed`, or `lost` where nothing was heard in time.
         document: the answer, or the problem.
+        kind: what was asked, by the last part of its path.
     """
 
     dataset: str
@@ -41,6 +52,7 @@ class Shown:
     state: str
     document: dict[str, Any]
     took_s: float
+    kind: str = "query"
 
 
 @dataclass
@@ -92,11 +104,57 @@ class Question:
     where: dict[str, Any]
     length: float
 
+    kind = "query"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The request's body as an object."""
+        return {"query": {"where": self.where}, "length": self.length, "confidence": 0.95}
+
     @property
     def body(self) -> str:
         """The request's body."""
-        query = {"where": self.where}
-        return json.dumps({"query": query, "length": self.length, "confidence": 0.95})
+        return json.dumps(self.document)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Questions on one dataset that are asked as one."""
+
+    questions: tuple[Question, ...]
+    simultaneous: bool
+
+    kind = "workload"
+
+    @property
+    def dataset(self) -> str:
+        """Whom they are about."""
+        return self.questions[0].dataset
+
+    @property
+    def body(self) -> str:
+        """The request's body."""
+        questions = [question.document for question in self.questions]
+        return json.dumps({"questions": questions, "simultaneous": self.simultaneous})
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network that is to be learnt, and what its tables may cost, in epsilon."""
+
+    dataset: str
+    network: Mapping[str, Any]
+    epsilon: float
+
+    kind = "models"
+
+    @property
+    def body(self) -> str:
+        """The request's body."""
+        return json.dumps({"kind": "network", "network": self.network, "epsilon": self.epsilon})
+
+
+Asked = Question | Workload | Model
 
 
 def random_question(rng: random.Random, datasets: Sequence[str]) -> Question:
@@ -108,6 +166,17 @@ def random_question(rng: random.Random, datasets: Sequence[str]) -> Question:
     return Question(rng.choice(list(datasets)), where, round(100 ** rng.random(), 2))
 
 
+def random_asked(rng: random.Random, datasets: Sequence[str]) -> Asked:
+    """Mostly a question; at times a workload of two or three, or a small network."""
+    drawn, dataset = rng.random(), rng.choice(list(datasets))
+    if drawn < _SHARES["query"]:
+        return random_question(rng, [dataset])
+    if drawn < _SHARES["workload"]:
+        questions = tuple(random_question(rng, [dataset]) for _ in range(rng.choice((2, 3))))
+        return Workload(questions, rng.random() < 0.3)
+    return Model(dataset, rng.choice(_STRUCTURES), round(0.0005 + 0.01 * rng.random(), 6))
+
+
 class Asker:
     """One client. It repeats what got no reply, under the same idempotency key."""
 
@@ -117,8 +186,8 @@ class Asker:
         self._key = key
         self._n_asked = 0
 
-    def ask(self, question: Question, *, waits: bool) -> Shown:
-        """How the question ended.
+    def ask(self, asked: Asked, *, waits: bool) -> Shown:
+        """How what was asked ended.
 
         Args:
             waits: let HTTP wait for the answer, rather than ask for a job.
@@ -128,15 +197,15 @@ class Asker:
         headers = {"Idempotency-Key": f"{self._key}-{self._n_asked}"}
         if not waits:
             headers["Prefer"] = "respond-async"
-        path = f"/v1/datasets/{question.dataset}/query"
+        path = f"/v1/datasets/{asked.dataset}/{asked.kind}"
         reply = self._until(
-            lambda: call(self._port, "POST", path, question.body, headers), begun=begun
+            lambda: call(self._port, "POST", path, asked.body, headers), begun=begun
         )
         job = None
         if reply is not None and reply.status == 202:
             job = str(reply.document["id"])
             reply = self._until(lambda: self._ended(str(job)), begun=begun)
-        shown = _shown(question, job, reply, took_s=time.monotonic() - begun)
+        shown = _shown(asked, job, reply, took_s=time.monotonic() - begun)
         self._memory.shown.append(shown)
         return shown
 
@@ -160,16 +229,16 @@ class Asker:
         return None
 
 
-def _shown(question: Question, job: str | None, reply: Reply | None, *, took_s: float) -> Shown:
+def _shown(asked: Asked, job: str | None, reply: Reply | None, *, took_s: float) -> Shown:
     if reply is None:
-        return Shown(question.dataset, job, "lost", {}, took_s)
+        return Shown(asked.dataset, job, "lost", {}, took_s, asked.kind)
     document = reply.document
     if job is not None and reply.status == 200:
         done = document["state"] == "done"
         part = document["result"] if done else document["problem"]
-        return Shown(question.dataset, job, document["state"], part, took_s)
+        return Shown(asked.dataset, job, document["state"], part, took_s, asked.kind)
     state = "done" if reply.status == 200 else "failed"
-    return Shown(question.dataset, job, state, document, took_s)
+    return Shown(asked.dataset, job, state, document, took_s, asked.kind)
 
 
 class Crowd:
@@ -210,5 +279,5 @@ class Crowd:
         rng = random.Random(key)
         asker = Asker(port, self.memory, key=key)
         while not self._stop.is_set():
-            asker.ask(random_question(rng, datasets), waits=rng.random() < 0.5)
+            asker.ask(random_asked(rng, datasets), waits=rng.random() < 0.5)
             self._stop.wait(self._pause_s)

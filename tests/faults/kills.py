@@ -43,6 +43,7 @@ class Report:
     n_not_sprung: int = 0
     deaths: dict[str, int] = field(default_factory=dict)
     questions: dict[str, int] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
     n_broken_connections: int = 0
     reservations: int = 0
@@ -103,6 +104,7 @@ def run(
             _let_end(site, crowd, report)
         report.sprung, report.by_victim = dict(sorted(places.items())), dict(fallen)
         report.questions = dict(Counter(s.state for s in crowd.memory.shown))
+        report.done = dict(Counter(s.kind for s in crowd.memory.shown if s.state == "done"))
         report.failures, report.n_broken_connections = crowd.memory.codes(), crowd.memory.n_broken
         site.stop_workers()
         _check(site, crowd, report)

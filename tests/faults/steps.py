@@ -15,10 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import qserver.deciding
 import worker.measuring
 import worker.spend
 from qserver.replica import Replica
 from qserver.storage.endings import Endings
+from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import JobQueue
 from qserver.storage.spending import SpendingStore
 from worker.spend import Spender
@@ -33,15 +35,19 @@ _PLACES: dict[str, tuple[Any, str]] = {
     "lease": (SpendingStore, "acquire"),
     "settle": (Spender, "settle"),
     "plan": (Replica, "plan"),
+    "plan workload": (Replica, "plan_workload"),
+    "plan model": (qserver.deciding, "plan_model"),
     "reserve": (SpendingStore, "reserve"),
     "await": (SpendingStore, "await_durable"),
     "journal charge": (worker.spend, "write_reserved"),
     "read": (Table, "answer"),
+    "count": (Table, "counts"),
     "sample": (worker.measuring, "draw_row"),
     "draw": (Spender, "_measure"),
     "journal answer": (worker.spend, "write_released"),
     "slot": (Spender, "_keep_slot"),
     "publish": (SpendingStore, "publish"),
+    "keep model": (ModelStore, "keep"),
     "conclude": (Endings, "conclude"),
     "acknowledge": (SpendingStore, "acknowledge"),
     "let go": (SpendingStore, "release"),

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from qserver.answer import AnyAnswer, JobStatus, ModelAnswer
+from qserver.api.workload_schemas import answer_body
 from qserver.storage.connection import connect
 from tests.deployment import Deployment
 from tests.faults import kills, races
@@ -124,6 +126,32 @@ def _shown(books: Books, **changed: Any) -> Sequence[Shown]:
 def test_an_answer_that_was_shown_and_is_another_now_is_found_out(books: Books) -> None:
     assert faults(books, shown=_shown(books)) == []
     assert faults(books, shown=_shown(books, estimate=0.0)) != []
+
+
+def test_answers_of_a_workload_and_a_model_that_are_others_now_are_found_out(
+    tmp_path: Path, store_url: str
+) -> None:
+    town = Deployment.make(tmp_path, store_url, limit="10")
+    workload = town.ask_workload(town.workload([{"age": 20}, {"sex": "Male"}]))
+    network = {"network": {"edges": [["sex", "age"]]}}
+    asked = town.service().models.learn("people", "network", network, 10**8, wait_s=0)
+    assert isinstance(asked, JobStatus)
+    town.work_off()
+    model = town.service().job(asked.id).result
+    assert isinstance(model, ModelAnswer)
+    client = connect(store_url, role="test")
+    books = Books.read(client, "town", town.registry.journal("town", create=False))
+
+    def found(kind: str, result: AnyAnswer, **changed: Any) -> list[str]:
+        document = answer_body(result).model_dump() | changed
+        return faults(books, shown=[Shown("people", None, "done", document, 0.0, kind)])
+
+    assert found("workload", workload) == []
+    assert found("workload", replace(workload, answers=workload.answers[::-1])) != []
+    assert found("models", model) == []
+    assert found("models", model, tables=[7]) != []
+    books = replace(books, models=frozenset())
+    assert found("models", model) == [f"the model {model.id} was shown and is not kept"]
 
 
 def test_a_second_draw_for_one_reservation_is_found_out(books: Books, tmp_path: Path) -> None:
