@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -19,6 +19,7 @@ from qserver.asked import Question, Workload
 from qserver.charge import AnyCharge
 from qserver.errors import CapacityError
 from qserver.plan import PlannedRow, PlannedTable
+from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
 from qserver.planning.question import Question as PlannedQuestion
@@ -32,10 +33,8 @@ E = TypeVar("E")
 # Lengths of the price curve, as parts of the asked length.
 _CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 _WORKLOAD_CURVE = (0.5, 1.0, 2.0)
-CURVE_S = 1.5
-"""Longest time to plan a workload that other lengths are priced for, too."""
-APART_S = 3.0
-"""Longest time to price a workload's questions one by one."""
+CURVE_WORK = 1_500_000.0
+"""Most work to plan a workload and its questions that other lengths are priced for, too."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +65,13 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
     return Explained(explanation, _charges(plan))
 
 
-def explain_workload(
-    replica: Replica, workload: Workload, *, clock: Callable[[], float]
-) -> Explained[WorkloadExplanation]:
-    """Plan, price, price apart, what is available for nothing, and a price curve of a workload.
-
-    Args:
-        clock: seconds that only go forward.
-    """
-    begun, questions = clock(), planned_questions(workload)
-    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous)
-    price = replica.price_nano(plan)
-    # Other lengths take about as long.
-    factors = _WORKLOAD_CURVE if clock() <= begun + CURVE_S else (1.0,)
+def explain_workload(replica: Replica, workload: Workload) -> Explained[WorkloadExplanation]:
+    """Plan, price, price apart, what is available for nothing, and a price curve of a workload."""
+    questions, effort = planned_questions(workload), Effort()
+    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous, effort=effort)
+    price, apart = replica.price_nano(plan), _price_apart(replica, workload, effort)
+    # Other lengths take about as much.
+    factors = _WORKLOAD_CURVE if effort.done <= CURVE_WORK else (1.0,)
     curve = [
         FactorPoint(f, price if f == 1.0 else _workload_price(replica, workload, questions, f))
         for f in factors
@@ -86,7 +79,7 @@ def explain_workload(
     explanation = WorkloadExplanation(
         kind=plan.kind,
         price_nano=price,
-        price_apart_nano=_price_apart(replica, workload, clock),
+        price_apart_nano=apart,
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
         rows=tuple(map(_plan_row, plan.rows)),
@@ -103,20 +96,14 @@ def _charges(plan: Plan) -> list[AnyCharge]:
     return Purchase(plan.rows, plan.tables).charges
 
 
-def _price_apart(replica: Replica, workload: Workload, clock: Callable[[], float]) -> int | None:
-    """What the questions cost one by one, each on the present state; None if that takes long.
+def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | None:
+    """What the questions cost one by one, each on the present state; None if that is much work.
 
-    Of a simultaneous workload each as sure as the union bound asks for. After half of the time
-    the others are priced by rows alone.
+    Of a simultaneous workload each as sure as the union bound asks for.
     """
-    half, total = clock() + 0.5 * APART_S, 0
-    for asked in asked_of(workload):
-        left = half - clock()
-        if left < -0.5 * APART_S:
-            return None
-        plan = replica.plan(asked.question.query, asked.requirement, within_s=max(0.0, left))
-        total += replica.price_nano(plan)
-    return total
+    asked = [PlannedQuestion(a.question.query, a.requirement) for a in asked_of(workload)]
+    plans = replica.plans_apart(asked, effort)
+    return None if plans is None else sum(map(replica.price_nano, plans))
 
 
 def _workload_price(

@@ -6,19 +6,18 @@ and the worker share it. Not thread-safe: its owner locks.
 
 from __future__ import annotations
 
-import math
 import random
 import secrets
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from qserver.config import Settings
 from qserver.errors import InputError, StoreError
 from qserver.history import AnyMeasurement, place_measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.bought import Bought
-from qserver.planning.effort import PLANNING_WORK, Effort
+from qserver.planning.effort import APART_WORK, PLANNING_WORK, WORKLOAD_WORK, Effort
 from qserver.planning.ledger import CellLedger
+from qserver.planning.one_by_one import plans_apart
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.proven import proven
 from qserver.planning.question import Question
@@ -31,9 +30,6 @@ from qserver.standing import Standing
 from qserver.storage.records import DatasetMeta, charge_from_json
 from qserver.storage.store import Changes, Cursor, Stamp, Store
 
-WORKLOAD_PLANNING_S = 5.0
-"""Seconds after which the best plan found so far for a workload is taken."""
-
 
 class Replica:
     """Inference and ledger of one snapshot.
@@ -44,7 +40,6 @@ class Replica:
             knows what is durable, reads everything.
         planning_work: work after which the best plan found so far for a question is taken: it is
             counted, not timed, so that web and worker find the same.
-        clock: seconds that only go forward.
     """
 
     def __init__(
@@ -54,11 +49,9 @@ class Replica:
         *,
         shown_only: bool,
         planning_work: float = PLANNING_WORK,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.meta = meta
         self._planning_work = planning_work
-        self._clock = clock
         self._shown_only = shown_only
         self._cursor = Cursor()
         # The primes of the estimability test must be secret: an analyst who knew them could
@@ -115,20 +108,12 @@ class Replica:
         """Events of the history read so far: its version."""
         return self._cursor.n_events
 
-    def plan(
-        self, query: Primitive, requirement: Requirement, *, within_s: float = math.inf
-    ) -> Plan:
-        """The cheapest plan on the state last read.
-
-        Args:
-            within_s: seconds in which tables may be thought of; rows alone take what they take.
-        """
-        plan = self._single(query, requirement, within_s)
+    def plan(self, query: Primitive, requirement: Requirement) -> Plan:
+        """The cheapest plan on the state last read."""
+        plan = self._single(query, requirement, Effort())
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
-    def _single(
-        self, query: Primitive, requirement: Requirement, within_s: float = math.inf
-    ) -> Plan:
+    def _single(self, query: Primitive, requirement: Requirement, effort: Effort) -> Plan:
         return plan_answer(
             query,
             requirement,
@@ -137,16 +122,38 @@ class Replica:
             limit_nano=self.present.budget.limit_nano,
             rule=self.rule,
             allowed_nano=self.allowed_nano,
-            out_of_time=Effort(self._planning_work, self._deadline(within_s)),
+            out_of_time=Effort(self._planning_work, effort),
         )
 
+    def plans_apart(self, questions: Sequence[Question], effort: Effort) -> list[Plan] | None:
+        """Each question's plan by itself, on the state last read; None if that is much work.
+
+        After half of the work the others are planned by rows alone.
+
+        Args:
+            effort: where the work is counted.
+        """
+        limit = self.present.budget.limit_nano
+        bought = Bought(self.engine, self.ledger, limit, self.rule.cells)
+        plans = list[Plan]()
+        for plan in plans_apart(bought, questions, self._single, Effort(APART_WORK, effort)):
+            if plan is None:
+                return None
+            plans.append(proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano))
+        return plans
+
     def plan_workload(
-        self, questions: Sequence[Question], *, simultaneous: bool = False
+        self,
+        questions: Sequence[Question],
+        *,
+        simultaneous: bool = False,
+        effort: Effort | None = None,
     ) -> WorkloadPlan:
         """The cheapest plan found that meets many questions at once, on the state last read.
 
         Args:
             simultaneous: whether all intervals must hold at once at the questions' confidence.
+            effort: where the work is counted.
         """
         find = plan_together if simultaneous else plan_workload
         plan = find(
@@ -154,10 +161,10 @@ class Replica:
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.present.budget.limit_nano,
-            cells=self.rule.cells,
+            rule=self.rule,
             # Beside no tables rows alone are what a single question buys at its cheapest.
             single=self._single if self.engine.tables.blocks.alphas else None,
-            out_of_time=self._deadline(WORKLOAD_PLANNING_S),
+            effort=Effort(WORKLOAD_WORK, effort),
         )
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
@@ -174,10 +181,6 @@ class Replica:
     def allowed_nano(self) -> int:
         """What the snapshot may have spent in all, beside other snapshots and under the guard."""
         return self.present.standing.allowed_nano(self.meta.guard_nano)
-
-    def _deadline(self, seconds: float) -> Callable[[], bool]:
-        end = self._clock() + seconds
-        return lambda: self._clock() > end
 
     def after(self, plan: Plan) -> Standing:
         """The snapshot's standing after a plan."""

@@ -216,7 +216,7 @@ class Service:
         """The same of a workload, beside the price of its questions asked one by one."""
         opened = self._workloads.refresh(name)
         with opened.lock:
-            explained = explain_workload(opened.replica, workload, clock=self._clock)
+            explained = explain_workload(opened.replica, workload)
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
 

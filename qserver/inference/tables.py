@@ -41,7 +41,7 @@ from qserver.primitive import Primitive
 from qserver.product_partition import ProductPartition
 
 _WORTH = 1.0 - 1e-6
-_MAX_VIEWS = 4
+_MAX_VIEWS = 8
 
 
 class MeasuredTables:

@@ -27,6 +27,7 @@ learnt       those levels; confirmed: what was planned on them, where it is answ
 effort       the work that a plan may take, counted in place of time
 star, base   the best blocks for those requirements, from several starts
 workload     many questions planned as one: own rows, whole blocks, a base, or
+workload_base           a base for them, on levels that end where they do, too
 one_by_one   what each would buy by itself
 scaling      how much of a purchase of blocks meets them all
 together     workloads whose intervals must all hold at once

@@ -25,7 +25,8 @@ from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.planning.effort import count, never, work_of_steps
 
-_STEPS = 240
+STEPS = 240
+"""Steps of one solution."""
 _BLOCK_POWER = 0.35
 _TARGET_POWER = 0.6
 _NEGLIGIBLE = 2e-3
@@ -112,9 +113,7 @@ class BaseProblem:
     def work(self) -> float:
         """What one solution takes."""
         targets, components = self.energies.shape
-        return work_of_steps(
-            _STEPS, blocks=len(self.blocks), components=components, targets=targets
-        )
+        return work_of_steps(STEPS, blocks=len(self.blocks), components=components, targets=targets)
 
     def price(self, alphas: FloatArray) -> float:
         """Total cost of these alphas."""
@@ -142,9 +141,7 @@ class BaseProblem:
         """The same with a little of every block, so that none is out of the iteration for good."""
         return np.maximum(alphas, _REVIVED * float((alphas - self.floors).max(initial=0.0)))
 
-    def solve(
-        self, start: FloatArray, *, steps: int = _STEPS, annealed: bool = False
-    ) -> FloatArray:
+    def solve(self, start: FloatArray, *, steps: int = STEPS, annealed: bool = False) -> FloatArray:
         """A local optimum from `start`, feasible, small blocks dropped where that is no loss.
 
         Args:
@@ -233,7 +230,7 @@ def best_base(
         if out_of_time():
             break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
-        found.append(problem.solve(problem.scaled(spread), steps=_STEPS // 2))
+        found.append(problem.solve(problem.scaled(spread), steps=STEPS // 2))
         count(out_of_time, problem.work / 2.0)
     best = min(found, key=problem.price)
     if out_of_time():

@@ -12,7 +12,7 @@ zeros (1 to 8, 10, 12, 14, 16, 20, ...), and compared anew when a table is measu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +22,7 @@ from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.paid import PaidQuestion
 from qserver.planning.bought import Bought
 from qserver.planning.demand import want_of
+from qserver.planning.effort import never
 from qserver.planning.learnt import MAX_LEARNT, Sightings, learnt_chain, sightings
 from qserver.planning.star import price_left
 from qserver.planning.wanted import Wanted
@@ -31,7 +32,7 @@ MOST_READ = 512
 _DIGITS = 3
 _COMPARED = 64
 _WORTH = 0.7
-_KEPT = 4
+_KEPT = 8
 
 Chains = Mapping[int, Chain]
 
@@ -73,8 +74,31 @@ class Learner:
 
     def _chosen(self, bought: Bought, read: Sequence[PaidQuestion]) -> Lattice:
         """The cheapest lattice for what was asked last; another than the present by a margin."""
+        found = self._found(bought, sightings(read))
+        if len(found) == 1:
+            return found[0]
+        asked = read[-_COMPARED:]
+        left = [left_on(seen_on(bought, lattice), asked) for lattice in found]
+        best = min(range(1, len(found)), key=left.__getitem__)
+        return found[best] if left[best] < _WORTH * left[0] else found[0]
+
+    def views(
+        self, bought: Bought, paid: Sequence[PaidQuestion], asked: Sequence[PaidQuestion]
+    ) -> list[Bought]:
+        """What was bought on every lattice that questions asked at once may be planned on.
+
+        The present comes first; then the one learnt from what was paid for, and those whose levels
+        end where these very questions do: of them nothing must be guessed.
+        """
+        known = {a: replace(s, is_all=True) for a, s in sightings(asked).items()}
+        found = self._found(bought, known)
+        lattices = {id(x): x for x in (found[0], self.lattice(bought, paid), *found[1:])}
+        return [seen_on(bought, lattice) for lattice in lattices.values()]
+
+    def _found(self, bought: Bought, every: Mapping[int, Sightings]) -> list[Lattice]:
+        """The present lattice, and those with levels learnt from what was seen."""
         tables = bought.engine.tables
-        seen = {a: s for a, s in sightings(read).items() if s.size <= MAX_LEARNT}
+        seen = {a: s for a, s in every.items() if s.size <= MAX_LEARNT}
         beside = _chains(seen, {a: list(partitions_of(a, tables.partitions)) for a in seen})
         alone = _chains({a: s for a, s in seen.items() if s.is_repeated}, {})
         found = [tables.lattice]
@@ -82,12 +106,7 @@ class Learner:
             lattice = self._of(tables.lattice, above)
             if all(lattice is not other for other in found):
                 found.append(lattice)
-        if len(found) == 1:
-            return found[0]
-        asked = read[-_COMPARED:]
-        left = [_left(seen_on(bought, lattice), asked) for lattice in found]
-        best = min(range(1, len(found)), key=left.__getitem__)
-        return found[best] if left[best] < _WORTH * left[0] else found[0]
+        return found
 
     def _of(self, regular: Lattice, above: Chains) -> Lattice:
         """The lattice with these chains in place of some, the same object for the same ones."""
@@ -126,11 +145,19 @@ def seen_on(bought: Bought, lattice: Lattice) -> Bought:
     return replace(bought, engine=engine)
 
 
-def _left(bought: Bought, asked: Sequence[PaidQuestion]) -> float:
-    """What a base for these questions would cost beyond what is bought."""
+def left_on(
+    bought: Bought,
+    asked: Sequence[PaidQuestion],
+    out_of_time: Callable[[], bool] = never,
+) -> float:
+    """What a base for these questions would cost beyond what is bought, in epsilon, about.
+
+    Args:
+        out_of_time: where the work is counted.
+    """
     wanted = Wanted()
     for paid in asked:
         want = want_of(bought, paid.row, half_width=paid.half_width, confidence=paid.confidence)
         if want is not None:
             wanted.add(want)
-    return price_left(bought, wanted.wants)
+    return price_left(bought, wanted.wants, out_of_time=out_of_time)

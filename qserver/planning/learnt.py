@@ -58,10 +58,16 @@ _LEAST_CUTS = 3
 
 @dataclass(frozen=True)
 class Sightings:
-    """How often each predicate on one attribute was paid for."""
+    """How often each predicate on one attribute was paid for, or is asked.
+
+    Args:
+        size: number of the attribute's values.
+        is_all: whether nothing else will be asked.
+    """
 
     size: int
     counts: Mapping[Weights, int] = field(default_factory=dict)
+    is_all: bool = False
 
     @cached_property
     def cuts(self) -> Counter[int]:
@@ -80,6 +86,8 @@ class Sightings:
     @property
     def novelty(self) -> float:
         """Estimated chance that what is seen next is new; near 1 where little was seen."""
+        if self.is_all:
+            return 0.0
         seen = [*self.cuts.values(), *self.sets.values()]
         return (sum(n == 1 for n in seen) + DOUBT) / (sum(seen) + DOUBT)
 

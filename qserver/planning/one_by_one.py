@@ -7,9 +7,10 @@ what each costs by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -21,15 +22,17 @@ from qserver.inference.lattice.pattern import BlockKey
 from qserver.inference.tail import safe_half_width
 from qserver.plan import PlannedRow
 from qserver.planning.bought import Bought, row_half_width
-from qserver.planning.effort import never
+from qserver.planning.effort import ROWS_ALONE, Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.question import Question
+from qserver.planning.workload_base import answered_with
 from qserver.primitive import Primitive, primitive
 from qserver.requirement import Requirement
 
-Single = Callable[[Primitive, Requirement], Plan]
-"""The plan of one question by itself."""
+Single = Callable[[Primitive, Requirement, Effort], Plan]
+"""The plan of one question by itself; its work is counted."""
+_BY_SINGLE = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class OneByOne:
 def rows_alone(bought: Bought) -> Single:
     """Single plans by rows alone."""
 
-    def single(query: Primitive, requirement: Requirement) -> Plan:
+    def single(query: Primitive, requirement: Requirement, _effort: Effort) -> Plan:
         return plan_answer(
             query,
             requirement,
@@ -55,37 +58,59 @@ def rows_alone(bought: Bought) -> Single:
     return single
 
 
+def plans_apart(
+    bought: Bought, questions: Iterable[Question], single: Single, effort: Effort
+) -> Iterator[Plan | None]:
+    """Per question the plan by itself, on the present state; None last where that is too much work.
+
+    Once half of the work is done the others are planned by rows alone.
+    """
+    half, alone = _BY_SINGLE * effort.limit, rows_alone(bought)
+    for q in questions:
+        if effort():
+            yield None
+            return
+        plan = (single if effort.done <= half else alone)(q.query, q.requirement, effort)
+        # What is free was counted by nobody: so the other plans are the same without it.
+        if plan.kind not in ("free", "exact"):
+            effort.add(ROWS_ALONE)
+        yield plan
+
+
 def one_by_one(
     bought: Bought,
     questions: Sequence[Question],
     *,
     below_nano: float,
     single: Single,
-    out_of_time: Callable[[], bool] = never,
+    effort: Effort | None = None,
 ) -> OneByOne | None:
-    """All single plans at once; None where that is not cheaper, or there is no time to tell.
+    """All single plans at once; None where that is not cheaper, or is too much work to tell.
 
     None too where two plans start one row differently.
 
     Args:
         below_nano: a price that it must stay below to be of use. The questions planned so far are
             priced whenever they have doubled, and that ends it early.
+        effort: what the single plans may take; without a limit by default.
     """
-    plans, merged = list[Plan](), _Merged(bought, {}, {})
-    for i, q in enumerate(questions, start=1):
-        if out_of_time():
+    plans, merged = list[Plan](), _Merged.of(bought, ())
+    for i, plan in enumerate(plans_apart(bought, questions, single, effort or Effort()), start=1):
+        if plan is None:
             return None
-        plans.append(single(q.query, q.requirement))
-        if not merged.add(plans[-1]):
+        plans.append(plan)
+        if i & (i - 1) and i < len(questions):
+            continue
+        merged = _Merged.of(bought, plans)
+        if merged is None or merged.priced.price_nano >= below_nano:
             return None
-        if (i & (i - 1) == 0 or i == len(questions)) and merged.priced.price_nano >= below_nano:
-            return None
-    priced = merged.priced
+    if merged is None:
+        return None
     estimators = tuple(map(merged.estimator, questions, plans))
     triples = zip(questions, plans, estimators, strict=True)
     if not all(merged.meets(q, plan, e) for q, plan, e in triples):
         return None
-    return OneByOne(priced, estimators)
+    return OneByOne(merged.priced, estimators)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,30 +118,37 @@ class _Merged:
     """Single plans as one purchase.
 
     Args:
+        now: on the lattice that answers are given on now.
+        bought: on that which answers are given on once the tables are measured.
         rows: each at its greatest raise, by key.
         raises: alphas of blocks likewise, in nano-epsilon.
     """
 
+    now: Bought
     bought: Bought
-    rows: dict[str, PlannedRow]
-    raises: dict[BlockKey, int]
+    rows: Mapping[str, PlannedRow]
+    raises: Mapping[BlockKey, int]
 
-    def add(self, plan: Plan) -> bool:
-        """Whether the plan can be carried out with the others; it is one of them now."""
-        for row in plan.rows:
-            kept = self.rows.setdefault(row.key, row)
+    @classmethod
+    def of(cls, now: Bought, plans: Sequence[Plan]) -> _Merged | None:
+        """The plans at once; None where they cannot be carried out together."""
+        rows: dict[str, PlannedRow] = {}
+        for row in (row for plan in plans for row in plan.rows):
+            kept = rows.setdefault(row.key, row)
             alpha = max(kept.alpha_nano, row.alpha_nano)
             if replace(kept, alpha_nano=alpha) != replace(row, alpha_nano=alpha):
-                return False
-            self.rows[row.key] = replace(row, alpha_nano=alpha)
-        for table in plan.tables:
-            block = self.bought.engine.tables.block_of(table.partition)
+                return None
+            rows[row.key] = replace(row, alpha_nano=alpha)
+        planned = [table for plan in plans for table in plan.tables]
+        bought, raises = answered_with(now, [t.partition for t in planned]), dict[BlockKey, int]()
+        for table in planned:
+            block = bought.engine.tables.block_of(table.partition)
             if block is None:
-                return False
-            self.raises[block] = max(self.raises.get(block, 0), table.alpha_nano)
-        return True
+                return None
+            raises[block] = max(raises.get(block, 0), table.alpha_nano)
+        return cls(now, bought, rows, raises)
 
-    @property
+    @cached_property
     def priced(self) -> Priced:
         """All of it."""
         tables = self.bought.tables(self.raises)
@@ -132,7 +164,7 @@ class _Merged:
         if not plan.tables_give_rest:
             return Estimator(q.query.key, weights)
         # Where the plan buys no tables, weights on those that are there are sure to be kept.
-        at = self.bought.engine.tables.n_events
+        at = self.now.engine.tables.n_events
         at += len(self.rows) + len(self.raises) if plan.tables else 0
         return Estimator(q.query.key, weights, at=at)
 
@@ -150,15 +182,21 @@ class _Merged:
 
     def _is_found_again(self, q: Question) -> bool:
         """Whether tables and own row, raised perhaps for another question too, meet this one."""
-        row, own = self.rows.get(q.query.key), self.bought.own(q.query)
-        if row is None and not self.raises:
+        if q.query.key not in self.rows and not self.raises:
             return self.bought.is_met(q.query, q.requirement)
-        known = self.bought.engine.tables.known(
+        # Answers are given on the lattice of now still, by tables as they are.
+        return self._is_known(q, self.bought, self.raises) or (
+            self.bought is not self.now and self._is_known(q, self.now, {})
+        )
+
+    def _is_known(self, q: Question, bought: Bought, raises: Mapping[BlockKey, int]) -> bool:
+        row, own = self.rows.get(q.query.key), bought.own(q.query)
+        known = bought.engine.tables.known(
             q.query,
             own,
-            alphas_nano=self.raises,
+            alphas_nano=raises,
             row_alpha_nano=None if row is None else row.alpha_nano,
-            step=self.bought.table_step if row is None else row.step,
+            step=bought.table_step if row is None else row.step,
         )
         return known.is_within(row_half_width(q.query, q.requirement), q.requirement.confidence)
 

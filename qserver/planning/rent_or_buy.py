@@ -18,7 +18,7 @@ ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isinf
 
@@ -80,6 +80,15 @@ class RentOrBuy:
     def take_in(self, paid: PaidQuestion) -> None:
         """Add a question that was paid for."""
         self._paid.append(paid)
+
+    def views(self, bought: Bought, asked: Sequence[PaidQuestion]) -> list[Bought]:
+        """What was bought on every lattice that a base for these questions may be planned on.
+
+        The present comes first.
+        """
+        if self.learner is None or isinf(self.phi):
+            return [bought]
+        return self.learner.views(bought, self._paid, asked)
 
     def propose(
         self,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qserver.inference.lattice.pattern import BlockKey
-from qserver.planning.bought import Bought
+from qserver.planning.bought import Bought, roomy_half_width
+from qserver.planning.effort import EVALUATION, Effort
 from qserver.planning.question import Question
 
 _SCALINGS = 10
@@ -14,30 +15,50 @@ _LARGEST_PART = 64.0
 _HARDEST = 32
 _ROUNDS = 3
 
-Verdict = Callable[[Bought, Sequence[Question], Mapping[BlockKey, int]], bool]
-"""Whether all questions are met once blocks are raised to these alphas, in nano-epsilon."""
-
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """The search for the least scale at which a purchase of blocks meets all questions.
 
     Args:
+        bought: on the lattice that answers are given on then.
         part_of: alphas of the blocks at a scale, in nano-epsilon; they rise with it.
-        out_of_time: once it says so, the least scale that was found so far is taken.
+        effort: once it is too much, the least scale that was found so far is taken.
     """
 
     bought: Bought
     part_of: Callable[[float], Mapping[BlockKey, int]]
-    verdict: Verdict
-    out_of_time: Callable[[], bool]
+    effort: Effort
 
     def meets(self, part: float, questions: Sequence[Question]) -> bool:
-        """Whether the purchase at this scale meets the questions."""
-        return self.verdict(self.bought, questions, self.part_of(part))
+        """Whether each question meets its own requirement under the purchase at this scale."""
+        return self.missed(part, questions, most=1) == []
+
+    def missed(
+        self, part: float, questions: Sequence[Question], *, most: int | None = None
+    ) -> list[Question]:
+        """The questions that are not met, in their order.
+
+        Args:
+            most: so many are enough.
+        """
+        blocks = self.bought.engine.tables.blocks_with(self.part_of(part))
+        found = list[Question]()
+        for q in questions:
+            self.effort.add(EVALUATION)
+            own = self.bought.own(q.query)
+            known = self.bought.beside(q.query, blocks, own=own).known
+            half_width = roomy_half_width(q.query, q.requirement)
+            if not known.is_within(half_width, q.requirement.confidence):
+                found.append(q)
+                if len(found) == most:
+                    break
+        return found
 
     def least_part(self, ordered: Sequence[Question]) -> float | None:
         """About the least scale that meets all questions, sought on those that bind.
+
+        None where that is beyond any that is tried.
 
         Args:
             ordered: by how hard they are, about; the hardest first, which fail soonest.
@@ -48,7 +69,7 @@ class Scaling:
             if found is None:
                 return None
             part = found
-            failing = [q for q in ordered if not self.meets(part, [q])]
+            failing = self.missed(part, ordered)
             if not failing:
                 return part
             hardest = failing + hardest
@@ -56,12 +77,13 @@ class Scaling:
 
     def _least(self, questions: Sequence[Question], low: float) -> float | None:
         high = max(low, 1.0)
+        # Also where the work was too much: what was fitted is lost if it is not enough.
         while not self.meets(high, questions):
             low, high = high, high * 1.1
-            if high > _LARGEST_PART or self.out_of_time():
+            if high > _LARGEST_PART:
                 return None
         for _ in range(_SCALINGS):
-            if self.out_of_time():
+            if self.effort():
                 break
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.meets(middle, questions) else (middle, high)

@@ -121,17 +121,24 @@ class Answers:
 
 
 def answers_with(
-    bought: Bought, questions: Sequence[Question], raises: Mapping[BlockKey, int]
+    bought: Bought,
+    questions: Sequence[Question],
+    raises: Mapping[BlockKey, int],
+    *,
+    n_events: int | None = None,
 ) -> Answers | None:
     """The answers once blocks are raised to these alphas; None where one cannot be given.
 
     Args:
+        bought: on the lattice that answers are given on then.
         questions: each with the confidence that its weights are chosen for; none zero.
         raises: in nano-epsilon; empty for the present.
+        n_events: of the history so far; by default as many as `bought` was made of.
     """
     tables = bought.engine.tables
     blocks = tables.blocks_with(raises) if raises else tables.blocks
-    return _answers(bought, questions, blocks, at=tables.n_events + len(raises))
+    before = tables.n_events if n_events is None else n_events
+    return _answers(bought, questions, blocks, at=before + len(raises))
 
 
 def answers_after(bought: Bought, questions: Sequence[Question], at: int) -> Answers | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.paid import Base
-from qserver.planning.base import BaseProblem, best_base
+from qserver.planning.base import STEPS, BaseProblem, best_base
 from qserver.planning.bought import Bought
 from qserver.planning.effort import EVALUATION, count, never
 from qserver.planning.wanted import Want
@@ -96,12 +97,20 @@ def fit_star(
     return Star(found, problem.price(alphas))
 
 
-def price_left(bought: Bought, wants: Sequence[Want]) -> float:
-    """About what a base for these requirements costs beyond what is bought: from one start."""
+def price_left(
+    bought: Bought, wants: Sequence[Want], *, out_of_time: Callable[[], bool] = never
+) -> float:
+    """About what a base for these requirements costs beyond what is bought: from one start.
+
+    Infinite where none is seen to.
+    """
+    if not wants:
+        return inf
     wants = fitting(bought, wants)
     blocks = _candidates(bought, wants)
     problem = _problem(bought, wants, blocks)
     alphas = problem.solve(problem.scaled(np.ones(len(blocks))), steps=_ROUGH, annealed=True)
+    count(out_of_time, problem.work * _ROUGH / STEPS)
     return problem.price(alphas) - problem.price(problem.floors)
 
 

@@ -16,7 +16,7 @@ chances are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import exp, log
@@ -27,28 +27,23 @@ from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.planning.bought import Bought
-from qserver.planning.effort import never
+from qserver.planning.effort import EVALUATION, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.one_by_one import Single
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.question import Question
+from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.shared import Answers, answers_after, answers_with
-from qserver.planning.star import Star, fit_star
-from qserver.planning.wanted import Want, Wanted
-from qserver.planning.workload import (
-    Known,
-    WorkloadPlan,
-    each_alone,
-    plan_unmet,
-    simultaneous,
-    wants_of,
-    workload_plan,
-)
+from qserver.planning.wanted import Want
+from qserver.planning.workload import Known, WorkloadPlan, plan_unmet, simultaneous, workload_plan
+from qserver.planning.workload_base import Base, answered_base, fitted, views_of, wants_of
 
 SEARCH_WORK = 100_000_000
 """Multiplications of one evaluation while the base is sought: some 50 ms on one core."""
 FINAL_WORK = 1_000_000_000
+_PRODUCT = 5e-4
+_UNION_PART = 0.5
 _REFITS = 1
 _CHECKS = 6
 _EARLIER = 3
@@ -63,9 +58,9 @@ def plan_together(
     engine: InferenceEngine,
     ledger: CellLedger,
     limit_nano: int,
-    cells: OwnCells | None = None,
+    rule: RentOrBuy | None = None,
     single: Single | None = None,
-    out_of_time: Callable[[], bool] = never,
+    effort: Effort | None = None,
 ) -> WorkloadPlan:
     """The cheapest plan found with which all intervals hold at once; see `plan_workload`.
 
@@ -73,13 +68,14 @@ def plan_together(
         RequirementError: the confidences differ, or are too high for so many questions.
         CapacityError: a requirement is finer than the lattice.
     """
-    bought = Bought(engine, ledger, limit_nano, cells or OwnCells())
-    state = _State.of(bought, questions, out_of_time)
+    bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
+    effort = effort or Effort()
+    state = _State.of(bought, questions, effort)
     free = state.free
     if free is not None:
         return free
-    plan = plan_unmet(bought, state.known, each_alone, single, out_of_time)
-    found = state.search.base() if plan.price_nano and not out_of_time() else None
+    plan = plan_unmet(bought, state.known, rule, single, effort.part(_UNION_PART))
+    found = state.search.base(rule) if plan.price_nano and not effort() else None
     if found is None or found.priced.price_nano >= plan.price_nano:
         return replace(plan, simultaneous=state.by_union)
     return state.plan(found)
@@ -87,7 +83,7 @@ def plan_together(
 
 def free_together(bought: Bought, questions: Sequence[Question]) -> WorkloadPlan | None:
     """The plan where history is enough for all intervals to hold at once, else None."""
-    return _State.of(bought, questions, never).free
+    return _State.of(bought, questions, Effort()).free
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +95,10 @@ class _State:
     search: _Search
 
     @classmethod
-    def of(
-        cls, bought: Bought, questions: Sequence[Question], out_of_time: Callable[[], bool]
-    ) -> _State:
+    def of(cls, bought: Bought, questions: Sequence[Question], effort: Effort) -> _State:
         alone, confidence = simultaneous(questions), questions[0].requirement.confidence
         asked = [q for q in alone if not q.query.is_zero]
-        search = _Search(bought, asked, confidence, out_of_time)
+        search = _Search(bought, asked, confidence, effort)
         return cls(questions, Known.of(bought, alone), search)
 
     @property
@@ -146,7 +140,7 @@ class _Search:
     bought: Bought
     questions: Sequence[Question]
     confidence: float
-    out_of_time: Callable[[], bool]
+    effort: Effort
     n_checks: int = 0
 
     def free(self) -> _Found | None:
@@ -163,67 +157,68 @@ class _Search:
             return found
         return None
 
-    def base(self) -> _Found | None:
+    def base(self, rule: RentOrBuy | None) -> _Found | None:
         """The least scale of the base found at which all hold at once."""
         # Too many answers on too many noises leave the union bound.
         with suppress(CapacityError):
-            wants = wants_of(self.bought, self.questions)
-            return self._scaled(self._fitted(wants)) if wants else None
+            view, *_ = views_of(self.bought, self.questions, rule, self.effort)
+            wants = wants_of(view, self.questions, self.effort)
+            base = self._fitted(view, wants) if wants else None
+            return None if base is None else self._scaled(base)
         return None
 
-    def _fitted(self, wants: Sequence[Want]) -> Star:
+    def _fitted(self, view: Bought, wants: Sequence[Want]) -> Base | None:
         """The base that is cheapest once scaled: refits are no better for sure."""
-        looser, star = 1.0, self._star(wants, None)
-        found = list[tuple[int, Star]]()
+        looser, star = 1.0, fitted(view, wants, self.effort)
+        found = list[tuple[int, Base]]()
         for i in range(_REFITS + 1):
-            part = self._factor(star, SEARCH_WORK)
-            found.append((self._priced(star, part).price_nano, star))
-            if i == _REFITS or self.out_of_time():
+            base = answered_base(self.bought, view, star)
+            if base is None:
+                break
+            part = self._factor(base, SEARCH_WORK)
+            found.append((base.priced(part).price_nano, base))
+            if i == _REFITS or self.effort():
                 break
             looser *= part
             relaxed = [replace(w, half_width=w.half_width / looser) for w in wants]
-            star = self._star(relaxed, star)
-        return min(found, key=lambda f: f[0])[1]
+            star = fitted(view, relaxed, self.effort, star)
+        return min(found, key=lambda f: f[0])[1] if found else None
 
-    def _priced(self, star: Star, part: float) -> Priced:
-        raises = self.bought.raises(star.alphas, part=part)
-        return self.bought.priced(Purchase(tables=self.bought.tables(raises)))
-
-    def _star(self, wants: Sequence[Want], old: Star | None) -> Star:
-        wanted = Wanted()
-        for want in wants:
-            wanted.add(want)
-        return fit_star(self.bought, wanted.wants, old=old, out_of_time=self.out_of_time)
-
-    def _factor(self, star: Star, work: int) -> float:
+    def _factor(self, base: Base, work: int) -> float:
         """The least factor on a base's alphas with which all intervals hold at once."""
-        answers = self._answers(self.bought.raises(star.alphas))
+        answers = self._answers(base.raises(1.0), base.bought)
+        self.effort.add(work * _PRODUCT)
         return 1.0 if answers is None else answers.least_factor(self.confidence, work=work)
 
-    def _scaled(self, star: Star) -> _Found | None:
+    def _scaled(self, base: Base) -> _Found | None:
         """The base at the least scale that was certified: up until it is, then down."""
-        part, best = self._factor(star, FINAL_WORK), None
+        part, best = self._factor(base, FINAL_WORK), None
         delta = 1.0 - self.confidence
         for _ in range(_CHECKS):
-            raises = self.bought.raises(star.alphas, part=part)
-            found = self._checked(self._answers(raises), self._priced(star, part))
+            answers = self._answers(base.raises(part), base.bought)
+            found = self._checked(answers, base.priced(part))
             if found is None and best is not None:
                 break
             best = found or best
             slack = 0.0 if best is None else log(delta / (1.0 - best.certified.confidence))
-            if self.out_of_time() or 0.0 < slack < _SLACK:
+            if self.effort() or 0.0 < slack < _SLACK:
                 break
             # Tails fall about like exp(-log(1 / delta) times the scale).
             part *= _STEP if best is None else exp(-_CAREFUL * slack / (1.0 - log(delta)))
         return best
 
-    def _answers(self, raises: Mapping[BlockKey, int]) -> Answers | None:
-        return answers_with(self.bought, self.questions, raises)
+    def _answers(
+        self, raises: Mapping[BlockKey, int], bought: Bought | None = None
+    ) -> Answers | None:
+        self.effort.add(EVALUATION * len(self.questions))
+        n_events = self.bought.engine.tables.n_events
+        return answers_with(bought or self.bought, self.questions, raises, n_events=n_events)
 
     def _checked(self, answers: Answers | None, priced: Priced) -> _Found | None:
         """The purchase, if the bound holds under it."""
         if answers is None:
             return None
+        self.effort.add(FINAL_WORK * _PRODUCT)
         certified = answers.certified(self.confidence, work=FINAL_WORK, n_before=self.n_checks)
         self.n_checks += 1
         if certified.confidence < self.confidence:

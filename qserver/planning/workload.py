@@ -2,17 +2,15 @@
 
 There is no rent or buy: the questions are known. The base found is scaled until every question
 meets its requirement by the exact tail; against it stand the questions' own rows, measured
-together (rows that share no cell share their price), the blocks that those are cells of, and, of
-few questions, what each would buy by itself. The cheapest is taken.
+together (rows that share no cell share their price), the blocks that those are cells of, and what
+each would buy by itself. The cheapest is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-
-import numpy as np
 
 from qserver.answer import PlanKind, Simultaneous
 from qserver.errors import CapacityError, RequirementError
@@ -20,18 +18,17 @@ from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.plan import PlannedRow
-from qserver.planning.bought import Bought, roomy_half_width, row_half_width
-from qserver.planning.demand import want_of
-from qserver.planning.effort import never
+from qserver.planning.bought import Bought, row_half_width
+from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.one_by_one import Single, one_by_one, rows_alone
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.question import Question
-from qserver.planning.scaling import Scaling, Verdict
-from qserver.planning.star import fit_star, fitting, uses
-from qserver.planning.wanted import Want, Wanted
+from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.planning.scaling import Scaling
+from qserver.planning.workload_base import best_on, places_of, views_of
 from qserver.requirement import Requirement
 
 _SAME_PRICE = 1e-6
@@ -50,19 +47,6 @@ class WorkloadPlan(Plan):
 
     estimators: tuple[Estimator | None, ...] = ()
     simultaneous: Simultaneous | None = None
-
-
-def each_alone(
-    bought: Bought, questions: Sequence[Question], raises: Mapping[BlockKey, int]
-) -> bool:
-    """Whether each question meets its own requirement after these raises."""
-    blocks = bought.engine.tables.blocks_with(raises)
-    return all(
-        bought.beside(q.query, blocks, own=bought.own(q.query)).known.is_within(
-            roomy_half_width(q.query, q.requirement), q.requirement.confidence
-        )
-        for q in questions
-    )
 
 
 def simultaneous(questions: Sequence[Question]) -> list[Question]:
@@ -87,48 +71,35 @@ def simultaneous(questions: Sequence[Question]) -> list[Question]:
     ]
 
 
-def wants_of(bought: Bought, questions: Sequence[Question]) -> list[Want]:
-    """The questions as a base is fitted to them; empty where none can be fitted to all."""
-    wants = list[Want]()
-    for q in questions:
-        target = roomy_half_width(q.query, q.requirement)
-        confidence = q.requirement.confidence
-        want = want_of(bought, q.query.row, half_width=target, confidence=confidence)
-        if want is None:
-            return []
-        wants.append(want)
-    return wants if len(fitting(bought, wants)) == len(wants) else []
-
-
 def plan_workload(
     questions: Sequence[Question],
     *,
     engine: InferenceEngine,
     ledger: CellLedger,
     limit_nano: int,
-    cells: OwnCells | None = None,
-    verdict: Verdict = each_alone,
+    rule: RentOrBuy | None = None,
     single: Single | None = None,
-    out_of_time: Callable[[], bool] = never,
+    effort: Effort | None = None,
 ) -> WorkloadPlan:
     """The cheapest plan found that meets every question; nothing is changed but caches.
 
     Questions that history meets already cost nothing. Its price is at most that of the own rows
-    measured together and, where there was time to plan them all, that of the single plans. Of its
-    paid questions the first bears all of the price.
+    measured together and, where they are few enough to plan them all, that of the single plans
+    bought together. Of its paid questions the first bears all of the price.
 
     Args:
-        cells: pairs of rows and cells found before; kept from one call to the next it saves time.
-        verdict: what a purchase of blocks must pass; the hardest question comes first.
+        rule: of single questions; it knows what was paid for, which levels are learnt from.
         single: the plan of one question by itself; by rows alone by default.
-        out_of_time: once it says so, the best plan that was found so far is taken.
+        effort: what the base may take; without a limit by default.
 
     Raises:
         CapacityError: a requirement is finer than the lattice.
     """
-    bought = Bought(engine, ledger, limit_nano, cells or OwnCells())
+    bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
     known = Known.of(bought, questions)
-    return known.free if known.is_all else plan_unmet(bought, known, verdict, single, out_of_time)
+    if known.is_all:
+        return known.free
+    return plan_unmet(bought, known, rule, single, effort or Effort())
 
 
 def free_workload(bought: Bought, questions: Sequence[Question]) -> WorkloadPlan | None:
@@ -185,19 +156,14 @@ class Known:
 def plan_unmet(
     bought: Bought,
     known: Known,
-    verdict: Verdict,
+    rule: RentOrBuy | None,
     single: Single | None,
-    out_of_time: Callable[[], bool],
+    effort: Effort,
 ) -> WorkloadPlan:
     """The cheapest plan found where something must be bought; see `plan_workload`."""
     still, kept = known.still, known.estimators
-    rows = _own_rows(bought, still)
-    found = [
-        *_whole_blocks(bought, rows, still, verdict, out_of_time),
-        bought.priced(Purchase(rows)),
-    ]
-    if not out_of_time():
-        found += _base(bought, still, verdict, out_of_time)
+    rows = _own_rows(bought, still, effort)
+    found = [*_bases(bought, rows, still, rule, effort), bought.priced(Purchase(rows))]
     best = min(found, key=lambda p: p.price_nano)
     # At a price that is all but the same, blocks serve later questions too.
     worth = 1.0 - _SAME_PRICE if best.purchase.tables else 1.0
@@ -206,7 +172,7 @@ def plan_unmet(
         still,
         below_nano=worth * best.price_nano,
         single=single or rows_alone(bought),
-        out_of_time=out_of_time,
+        effort=Effort(APART_WORK),
     )
     if merged is not None:
         own = dict(zip(map(id, still), merged.estimators, strict=True))
@@ -262,13 +228,16 @@ def _met(bought: Bought, q: Question) -> RowEstimate | None:
     return found if found is not None and found.half_width <= target else None
 
 
-def _own_rows(bought: Bought, questions: Sequence[Question]) -> tuple[PlannedRow, ...]:
+def _own_rows(
+    bought: Bought, questions: Sequence[Question], effort: Effort
+) -> tuple[PlannedRow, ...]:
     """Every question's own row, the greatest raise where one is asked for twice.
 
-    Of many the tables' help is not sought: that takes some 20 ms each.
+    Of many the tables' help is not sought.
     """
     rows: dict[str, PlannedRow] = {}
     for q in questions:
+        effort.add(OWN_ROW)
         if len(questions) <= _HELPED:
             row = bought.own_row(q.query, q.requirement)
         else:
@@ -281,59 +250,54 @@ def _own_rows(bought: Bought, questions: Sequence[Question]) -> tuple[PlannedRow
     return tuple(rows.values())
 
 
-def _whole_blocks(
+def _bases(
     bought: Bought,
     rows: Sequence[PlannedRow],
     questions: Sequence[Question],
-    verdict: Verdict,
-    out_of_time: Callable[[], bool],
+    rule: RentOrBuy | None,
+    effort: Effort,
 ) -> list[Priced]:
+    """What there is to buy in place of rows, on every lattice worth it."""
+    found = list[Priced | None]()
+    if not effort():
+        for view in views_of(bought, questions, rule, effort):
+            found.append(_whole_blocks(bought, view, rows, questions, effort))
+            if not effort():
+                found.append(best_on(bought, view, questions, effort))
+    return [p for p in found if p is not None]
+
+
+def _whole_blocks(
+    bought: Bought,
+    view: Bought,
+    rows: Sequence[PlannedRow],
+    questions: Sequence[Question],
+    effort: Effort,
+) -> Priced | None:
     """The blocks that the rows are cells of, where all are: at the same price they serve more."""
-    raises: dict[BlockKey, int] = {}
     alphas = {row.key: row.alpha_nano for row in rows}
+    asked: dict[BlockKey, int] = {}
     for q in questions:
-        pattern = bought.pattern(q.query)
+        effort.add(SIGHT)
+        pattern = view.pattern(q.query)
         block = None if pattern is None else pattern.cell_of
-        if block is None or not bought.is_candidate(block):
-            return []
-        before = bought.engine.tables.alpha_nano.get(block, 0)
-        alpha = max(raises.get(block, before), alphas[q.query.key])
-        if alpha > before:
-            raises[block] = alpha
-    if not raises or not verdict(bought, questions, raises):
-        return []
-    old = {block: bought.engine.tables.alpha_nano.get(block, 0) for block in raises}
+        if block is None or not view.is_candidate(block):
+            return None
+        asked[block] = max(asked.get(block, 0), alphas[q.query.key])
+    places = places_of(bought, view, list(asked))
+    if places is None:
+        return None
+    after = places.bought
+    old = {b: after.engine.tables.alpha_nano.get(b, 0) for b in places.by_block.values()}
+    raises = {places.by_block[b]: a for b, a in asked.items() if a > old[places.by_block[b]]}
 
     def part_of(part: float) -> dict[BlockKey, int]:
         return {b: old[b] + max(1, ceil(part * (a - old[b]))) for b, a in raises.items()}
 
-    if bought.engine.tables.blocks.alphas and not out_of_time():
+    scaling, part = Scaling(after, part_of, effort), 1.0
+    if not raises or not scaling.meets(part, questions):
+        return None
+    if after.engine.tables.blocks.alphas:
         # Beside what is there less may do.
-        part = Scaling(bought, part_of, verdict, out_of_time).least_part(questions)
-        raises = raises if part is None or part > 1.0 else part_of(part)
-    return [bought.priced(Purchase(tables=bought.tables(raises)))]
-
-
-def _base(
-    bought: Bought,
-    questions: Sequence[Question],
-    verdict: Verdict,
-    out_of_time: Callable[[], bool],
-) -> list[Priced]:
-    """The best base for the questions, scaled by the verdict; empty where there is none."""
-    wants = wants_of(bought, questions)
-    if not wants:
-        return []
-    wanted = Wanted()
-    for want in wants:
-        wanted.add(want)
-    star = fit_star(bought, wanted.wants, out_of_time=out_of_time)
-
-    def part_of(part: float) -> dict[BlockKey, int]:
-        return bought.raises(star.alphas, part=part)
-
-    ordered = [questions[i] for i in np.argsort(-uses(bought, star, wants))]
-    part = Scaling(bought, part_of, verdict, out_of_time).least_part(ordered)
-    if part is None:
-        return []
-    return [bought.priced(Purchase(tables=bought.tables(part_of(part))))]
+        part = min(part, scaling.least_part(questions) or part)
+    return after.priced(Purchase(tables=after.tables(part_of(part))))

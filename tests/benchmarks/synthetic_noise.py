@@ -20,6 +20,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.bought import Bought, row_half_width
+from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
@@ -67,8 +68,10 @@ class Snapshot:
         """The planner's view of what there is."""
         return Bought(self.engine, self.ledger, self.limit_nano)
 
-    def plan(self, query: Primitive, requirement: Requirement) -> Plan:
-        """The plan for one question."""
+    def plan(
+        self, query: Primitive, requirement: Requirement, effort: Effort | None = None
+    ) -> Plan:
+        """The plan for one question, its work counted in `effort`, too."""
         return plan_answer(
             query,
             requirement,
@@ -76,6 +79,7 @@ class Snapshot:
             ledger=self.ledger,
             limit_nano=self.limit_nano,
             rule=self.rule,
+            out_of_time=Effort(PLANNING_WORK, effort),
         )
 
     def ask(self, query: Primitive, requirement: Requirement) -> Plan:

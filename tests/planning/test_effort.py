@@ -61,7 +61,6 @@ def test_work_is_counted_by_an_effort_and_by_no_clock() -> None:
     assert effort()
     count(never, 1e9)
     assert not never()
-    assert Effort(10.0, out_of_time=lambda: True)()
 
 
 def test_steps_on_larger_problems_are_more_work() -> None:

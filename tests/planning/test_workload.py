@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
-from qserver.inference.lattice.pattern import BlockKey
-from qserver.planning.bought import Bought
+from qserver.planning.effort import Effort
 from qserver.planning.one_by_one import Single, one_by_one
 from qserver.planning.purchase import Purchase
 from qserver.planning.question import Question
 from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.workload import WorkloadPlan, each_alone, plan_workload, simultaneous
+from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.primitive import Primitive, primitive
 from qserver.query import linear_query
 from qserver.requirement import Requirement
@@ -89,35 +88,6 @@ def test_a_question_asked_twice_is_measured_once_at_its_tightest() -> None:
     plan = plan_of(snapshot, asked)
     alone = snapshot.bought.own_row(query, Requirement(30.0, 0.95))
     assert plan.rows == (alone,)
-
-
-def test_a_verdict_of_ones_own_decides_how_much_of_the_base_is_bought() -> None:
-    """Each half-width at most half of what was asked costs about twice as much."""
-
-    def half(bought: Bought, questions: Sequence[Question], raises: Mapping[BlockKey, int]) -> bool:
-        tighter = [
-            Question(q.query, Requirement(q.requirement.length / 2, q.requirement.confidence))
-            for q in questions
-        ]
-        return each_alone(bought, tighter, raises)
-
-    snapshot, questions = Snapshot((30,)), bins_and_prefixes()[30:]
-    questions = [
-        Question(primitive(linear_query((30,), [(1, {0: interval(30, 0, i + 1)})])), q.requirement)
-        for i, q in enumerate(questions)
-    ]
-    known = {"engine": snapshot.engine, "ledger": snapshot.ledger}
-    plain = plan_workload(questions, **known, limit_nano=snapshot.limit_nano)
-    twice = plan_workload(
-        [Question(q.query, Requirement(40.0, 0.95)) for q in questions],
-        **known,
-        limit_nano=snapshot.limit_nano,
-    )
-    assert plain.kind == twice.kind == "blocks"
-    strict = plan_workload(questions, **known, limit_nano=snapshot.limit_nano, verdict=half)
-    assert strict.kind in ("blocks", "fresh")
-    assert strict.price_nano >= plain.price_nano
-    assert_allclose(twice.price_nano, 2 * plain.price_nano, rtol=0.05)
 
 
 def test_simultaneous_confidence_divides_delta_by_the_number_of_questions() -> None:
@@ -217,7 +187,7 @@ def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
         engine=snapshot.engine,
         ledger=snapshot.ledger,
         limit_nano=snapshot.limit_nano,
-        out_of_time=lambda: True,
+        effort=Effort(-1.0),
     )
     assert plan.kind == "fresh"
     assert len(plan.rows) == len({q.query.key for q in questions})

@@ -1,0 +1,163 @@
+"""A base for many questions, sought on several lattices and scaled on the one that answers it.
+
+A base may be planned on levels that nothing was measured on yet: those learnt from what was paid
+for, or those that end where the very questions do. Once its tables are measured, answers are given
+on a lattice through their partitions, which pads other parts than that of the plan. So it is only
+fitted on the lattice of the plan, and scaled on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.lattice.pattern import BlockKey
+from qserver.planning.bought import Bought, roomy_half_width
+from qserver.planning.demand import want_of
+from qserver.planning.effort import SIGHT, Effort
+from qserver.planning.learner import left_on, seen_on
+from qserver.planning.planner import paid_question
+from qserver.planning.purchase import Priced, Purchase
+from qserver.planning.question import Question
+from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.planning.scaling import Scaling
+from qserver.planning.star import Star, fit_star, fitting, uses
+from qserver.planning.wanted import Want, Wanted
+from qserver.product_partition import ProductPartition
+
+_COMPARED = 64
+_AS_GOOD = 1.25
+_FIT_PART = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """Blocks on the lattice that answers are given on once they are measured.
+
+    Args:
+        bought: what was bought, on that lattice.
+        alphas: of the blocks, in epsilon per record.
+    """
+
+    bought: Bought
+    alphas: Mapping[BlockKey, float]
+
+    def raises(self, part: float) -> dict[BlockKey, int]:
+        """Alphas in nano-epsilon of what must be raised for this part of it."""
+        return self.bought.raises(self.alphas, part=part)
+
+    def priced(self, part: float) -> Priced:
+        """This part of it with its price."""
+        return self.bought.priced(Purchase(tables=self.bought.tables(self.raises(part))))
+
+
+def answered_with(bought: Bought, partitions: Iterable[ProductPartition]) -> Bought:
+    """What was bought on the lattice that answers are given on once these are measured."""
+    return seen_on(bought, bought.engine.tables.lattice_with(partitions))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where blocks of a lattice of plans are on the lattice that answers are given on then.
+
+    Args:
+        bought: what was bought, on the latter.
+        by_block: block on the latter per block on the former.
+    """
+
+    bought: Bought
+    by_block: Mapping[BlockKey, BlockKey]
+
+
+def places_of(bought: Bought, view: Bought, blocks: Sequence[BlockKey]) -> Places | None:
+    """Where these blocks are once they are measured; None where one of them is nowhere.
+
+    Args:
+        bought: on the lattice that answers are given on now.
+        view: the same on the lattice that the blocks are of.
+    """
+    if view is bought:
+        return Places(bought, {b: b for b in blocks})
+    partitions = {b: view.engine.tables.partition_of(b) for b in blocks}
+    after = answered_with(bought, partitions.values())
+    found = dict[BlockKey, BlockKey]()
+    for block, partition in partitions.items():
+        place = after.engine.tables.block_of(partition)
+        if place is None:
+            return None
+        found[block] = place
+    return Places(after, found)
+
+
+def answered_base(bought: Bought, view: Bought, star: Star) -> Base | None:
+    """A base fitted on a lattice of plans; None where the lattice of answers has not all of it."""
+    # What is not raised may be on no level beside the new ones, and is then no part of it.
+    raised = view.raises(star.alphas) if view is not bought else star.alphas
+    places = places_of(bought, view, list(raised))
+    if places is None:
+        return None
+    alphas = {places.by_block[b]: star.alphas[b] for b in raised}
+    return Base(places.bought, alphas)
+
+
+def views_of(
+    bought: Bought, questions: Sequence[Question], rule: RentOrBuy | None, effort: Effort
+) -> list[Bought]:
+    """What was bought on the lattices that a base for these may be cheapest on, the best first.
+
+    Args:
+        rule: whose learner offers lattices; None for the present alone.
+    """
+    if rule is None or rule.learner is None:
+        return [bought]
+    asked = [paid_question(q.query, q.requirement, kind="blocks", price_nano=0) for q in questions]
+    found = rule.views(bought, asked)
+    if len(found) == 1:
+        return found
+    some = asked[:: -(-len(asked) // _COMPARED)]
+    left = list[float]()
+    for view in found:
+        effort.add(SIGHT * len(some))
+        left.append(left_on(view, some, effort))
+    order = sorted(range(len(found)), key=lambda i: (left[i], i))
+    return [found[i] for i in order if left[i] <= _AS_GOOD * left[order[0]]]
+
+
+def wants_of(bought: Bought, questions: Sequence[Question], effort: Effort) -> list[Want]:
+    """The questions as a base is fitted to them; empty where none can be fitted to all."""
+    wants = list[Want]()
+    for q in questions:
+        effort.add(SIGHT)
+        target = roomy_half_width(q.query, q.requirement)
+        confidence = q.requirement.confidence
+        want = want_of(bought, q.query.row, half_width=target, confidence=confidence)
+        if want is None:
+            return []
+        wants.append(want)
+    return wants if len(fitting(bought, wants)) == len(wants) else []
+
+
+def fitted(bought: Bought, wants: Sequence[Want], effort: Effort, old: Star | None = None) -> Star:
+    """The best base found for these, on half of the work that is left."""
+    wanted = Wanted()
+    for want in wants:
+        wanted.add(want)
+    return fit_star(bought, wanted.wants, old=old, out_of_time=effort.part(_FIT_PART))
+
+
+def best_on(
+    bought: Bought, view: Bought, questions: Sequence[Question], effort: Effort
+) -> Priced | None:
+    """The best base found on one lattice, scaled until it meets every question; or None."""
+    wants = wants_of(view, questions, effort)
+    if not wants:
+        return None
+    star = fitted(view, wants, effort)
+    base = answered_base(bought, view, star)
+    if base is None:
+        return None
+    ordered = [questions[i] for i in np.argsort(-uses(view, star, wants), kind="stable")]
+    part = Scaling(base.bought, base.raises, effort).least_part(ordered)
+    return None if part is None else base.priced(part)
