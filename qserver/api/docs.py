@@ -17,7 +17,9 @@ from qserver.api.problem_kinds import KINDS
 from qserver.api.replies import bytes_reply
 
 _STYLE = (
-    "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
+    "overflow-wrap:anywhere}h3{margin-top:2.2rem;border-top:1px solid #8884;padding-top:1rem}"
     "code{font-size:.9em}td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0}"
 )
 _STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
@@ -59,9 +61,11 @@ def _page(app: Flask) -> str:
         f"<td>{escape(kind.title)}</td></tr>"
         for kind in KINDS.values()
     )
+    back = '<p><a href="/portal/">Pages for people</a></p>' if "portal" in app.blueprints else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>qserver {__version__}: HTTP</title><style>{_STYLE}</style></head><body>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>qserver {__version__}: HTTP</title><style>{_STYLE}</style></head><body>{back}"
         f"<h1>qserver {__version__}: HTTP</h1>"
         '<p>For programs: <a href="/openapi.json">OpenAPI document</a>. Errors are '
         "<code>application/problem+json</code> with a stable <code>code</code>.</p>"

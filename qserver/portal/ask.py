@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from flask import Blueprint, Response, g, make_response, redirect, request
@@ -78,6 +79,13 @@ class Quote:
     def is_free(self) -> bool:
         """Whether nothing would be spent."""
         return self.found.kind in ("free", "exact")
+
+    @property
+    def better(self) -> Stop | None:
+        """The cheapest stop of a shorter interval that costs no more than the asked one."""
+        asked = self.stops[self.chosen]
+        found = [s for s in self.stops[: self.chosen] if _costs_no_more(s.price, asked.price)]
+        return min(found, key=lambda s: s.price or 0.0, default=None)
 
     @property
     def stops_json(self) -> str:
@@ -162,6 +170,7 @@ class AskPages:
     def show_answer(self, dataset: str) -> str:
         """What history says of the question in the address; nothing is spent."""
         question = Question.of(request.args, self._service.domain(dataset))
+        g.asked = Asked(dataset, question.encoded())
         return self._answer_page(dataset, question)
 
     def download_answer(self, dataset: str, ending: str) -> Response:
@@ -220,10 +229,9 @@ class AskPages:
     def _quote(self, dataset: str, question: Question) -> Quote:
         query, requirement = self._query(dataset, question), question.requirement()
         found = self._service.explain(dataset, query, requirement, by=g.caller.account)
-        stops = tuple(_stop(point, found.remaining_nano) for point in found.curve)
-        nearest = min(
-            range(len(stops)), key=lambda i: abs(found.curve[i].length - requirement.length)
-        )
+        curve = worthwhile(found.curve, requirement.length)
+        stops = tuple(_stop(point, found.remaining_nano) for point in curve)
+        nearest = min(range(len(stops)), key=lambda i: abs(curve[i].length - requirement.length))
         return Quote(
             question=describe_terms(query.to_document(), self._service.domain(dataset)),
             requirement=requirement,
@@ -254,6 +262,23 @@ def answer_file(view: AnswerView, *, dataset: str, name: str, ending: str) -> Re
     else:
         raise NotFoundError("page", f"answer.{ending}"[:80])
     return download(text, name=f"{name}-answer.{ending}", content_type=content_type)
+
+
+def worthwhile(curve: Sequence[CurvePoint], asked: float) -> list[CurvePoint]:
+    """The points that no shorter interval beats by price, and the asked one.
+
+    Where tables are bought for later questions too, a longer interval may cost more.
+    """
+    found: list[CurvePoint] = []
+    for point in curve:
+        shorter = [p for p in found if _costs_no_more(p.price_nano, point.price_nano)]
+        if not shorter or not point.price_nano or point.length == asked:
+            found.append(point)
+    return found
+
+
+def _costs_no_more(price: float | None, other: float | None) -> bool:
+    return price is not None and other is not None and price <= other
 
 
 def _stop(point: CurvePoint, remaining_nano: int) -> Stop:

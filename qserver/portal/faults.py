@@ -24,7 +24,8 @@ _ADVICE = {
     "owner of the data decides about allowances.",
     "pace_exceeded": "Nothing was spent. Wait, or ask for a longer interval or less confidence.",
     "disclosure_guard": "Nothing was spent. Ask for a longer interval or less confidence.",
-    "not_estimable": "Nothing that was released so far tells anything about it. Asking it would.",
+    "not_estimable": "Nothing that was released so far tells anything about it. Ask it: its price "
+    "is shown first.",
     "invalid_query": "Change the question and ask again.",
     "invalid_sql": "Change the question and ask again.",
     "invalid_requirement": "Change the interval or the confidence and ask again.",

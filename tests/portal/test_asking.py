@@ -12,10 +12,11 @@ from dataclasses import replace
 import pytest
 from portal_site import HTMX, PEOPLE, Browser
 
-from qserver.answer import JobStatus, ModelAnswer
+from qserver.answer import CurvePoint, JobStatus, ModelAnswer
 from qserver.asked import ModelAsked, Question, Workload
 from qserver.insight import AskedJob
 from qserver.portal import words
+from qserver.portal.ask import Quote, Stop, worthwhile
 from qserver.requirement import Requirement
 from qserver.storage.store import Store
 
@@ -313,3 +314,34 @@ def test_a_job_of_data_that_were_replaced_keeps_its_answer_and_is_not_drawn(
     assert "The data were replaced since" in page
     assert "percent confidence" in page
     assert "data-posterior" not in page
+
+
+def test_a_page_without_an_answer_leads_to_asking_it(browser: Browser) -> None:
+    page = browser.get(f"{PEOPLE}/answer?{QUERY}")
+    assert page.status_code == 409
+    assert f'href="{PEOPLE}?{QUERY.replace("&", "&amp;")}">Ask it</a>' in page.text
+
+
+def points(*pairs: tuple[float, int | None]) -> list[CurvePoint]:
+    return [CurvePoint(length, price) for length, price in pairs]
+
+
+def test_lengths_that_a_shorter_one_beats_are_left_out_but_for_the_asked_one() -> None:
+    curve = points((25, None), (50, 9), (75, 9), (100, 12), (150, 8), (200, 0), (400, 0))
+    kept = points((50, 9), (100, 12), (150, 8), (200, 0), (400, 0))
+    assert worthwhile(curve, 100.0) == [curve[0], *kept]
+    falling = points((1, 4), (2, 3), (4, 0))
+    assert worthwhile(falling, 2.0) == falling
+
+
+def test_a_shorter_interval_that_costs_less_is_pointed_out(browser: Browser) -> None:
+    service = browser.town.service()
+    query = service.parse("people", {"where": {}})
+    found = service.explain("people", query, Requirement(100, 0.95))
+    stops = tuple(
+        Stop(length, str(length), price, f"{price} ε", affordable=True)
+        for length, price in ((25.0, 0.4), (50.0, 0.2), (100.0, 0.3))
+    )
+    quote = Quote("", Requirement(100, 0.95), found, stops, chosen=2, query_part="")
+    assert quote.better == stops[1]
+    assert replace(quote, chosen=1).better is None
