@@ -47,6 +47,7 @@ from qserver.sql.queries import query_of
 from qserver.storage.records import DatasetMeta
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
+from qserver.workload_answers import offers
 
 __all__ = ["Idempotency", "Service"]
 
@@ -191,6 +192,12 @@ class Service:
         with opened.lock:
             estimate = opened.replica.engine.estimate(row, confidence=confidence)
         return None if estimate is None else offer_from(row, estimate, confidence=confidence)
+
+    def offers(self, name: str, workload: Workload) -> tuple[Offer | None, ...]:
+        """Per question of a workload the interval that history gives for nothing, or None."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            return offers(opened.replica.engine, workload)
 
     def job(self, job_id: str) -> JobStatus:
         """A job's state, result or problem; NotFoundError."""

@@ -9,8 +9,10 @@ from typing import Protocol, TypeVar
 from qserver.answer import (
     Answer,
     Explanation,
+    FactorPoint,
     JobStatus,
     Offer,
+    OwnPrice,
     PlanKind,
     Simultaneous,
     Source,
@@ -116,6 +118,8 @@ class StatementExplanation:
         price_apart_nano: sum of the prices of its questions asked one by one; None where there is
             one question, or was no time.
         known: per group and column what is known for nothing, or None.
+        curve: prices of shorter and longer intervals, all by one factor.
+        own: the same for the asker's own ledger; None where only the budget bounds it.
     """
 
     asked: Asked
@@ -126,6 +130,8 @@ class StatementExplanation:
     affordable: bool
     known: tuple[tuple[Interval | None, ...], ...]
     version: int
+    curve: tuple[FactorPoint, ...] = ()
+    own: OwnPrice | None = None
 
 
 AnyStatement = StatementAnswer | StatementExplanation
@@ -153,21 +159,31 @@ class Statements:
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
         statement = parse_statement(text, self._questions.domain(name), dataset=name)
-        questions = asked(statement, known=self._known(name, statement))
         if statement.explains:
-            return self._explained(name, questions, by)
+            return self.explain(name, statement, by=by)
+        return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
+
+    def answer(
+        self,
+        name: str,
+        statement: Statement,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+        by: str = "",
+    ) -> StatementAnswer | JobStatus:
+        """The table of a statement, whether or not it explains; raises as `run` does."""
+        questions = self.asked(name, statement)
         found = self._answered(name, questions, wait_s=wait_s, idempotency=idempotency, by=by)
-        if isinstance(found, JobStatus):
-            return found
-        answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
-        return StatementAnswer(
-            questions,
-            _by_cell(questions, lambda cell: _answered_cell(cell, answers)),
-            found.charged_nano,
-            found.remaining_nano,
-            found.simultaneous if isinstance(found, WorkloadAnswer) else None,
-            found.version,
-        )
+        return found if isinstance(found, JobStatus) else table_of(questions, found)
+
+    def explain(self, name: str, statement: Statement, *, by: str = "") -> StatementExplanation:
+        """What a statement would cost; spends nothing. Raises as `run` does."""
+        return self._explained(name, self.asked(name, statement), by)
+
+    def asked(self, name: str, statement: Statement) -> Asked:
+        """The questions of a statement, by what history says of its denominators."""
+        return asked(statement, known=self._known(name, statement))
 
     def _known(self, name: str, statement: Statement) -> Mapping[LinearQuery, float]:
         """What history says the denominators have at least."""
@@ -198,7 +214,7 @@ class Statements:
                 by=by,
             )
         return self._questions.ask_workload(
-            name, _workload(questions), wait_s=wait_s, idempotency=idempotency, by=by
+            name, workload_of(questions), wait_s=wait_s, idempotency=idempotency, by=by
         )
 
     def _explained(self, name: str, questions: Asked, by: str) -> StatementExplanation:
@@ -206,10 +222,11 @@ class Statements:
         if (only := _only(questions)) is not None:
             found = self._questions.explain(name, only.query, only.requirement, by=by)
             free: tuple[Offer | None, ...] = (found.free,)
-            apart = None
+            apart, length = None, only.requirement.length
+            curve = tuple(FactorPoint(p.length / length, p.price_nano) for p in found.curve)
         else:
-            found = self._questions.explain_workload(name, _workload(questions), by=by)
-            free, apart = found.free, found.price_apart_nano
+            found = self._questions.explain_workload(name, workload_of(questions), by=by)
+            free, apart, curve = found.free, found.price_apart_nano, found.curve
         return StatementExplanation(
             questions,
             found.kind,
@@ -219,6 +236,8 @@ class Statements:
             found.affordable,
             _by_cell(questions, lambda cell: _known_cell(cell, free)),
             found.version,
+            curve,
+            found.own,
         )
 
 
@@ -227,8 +246,41 @@ def _only(questions: Asked) -> Question | None:
     return questions.questions[0] if len(questions.questions) == 1 else None
 
 
-def _workload(questions: Asked) -> Workload:
+def workload_of(questions: Asked) -> Workload:
+    """The questions of a statement as one workload."""
     return Workload(questions.questions, simultaneous=questions.simultaneous)
+
+
+def table_of(questions: Asked, found: Answer | WorkloadAnswer) -> StatementAnswer:
+    """The table that the answers of a statement's questions fill."""
+    answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
+    return StatementAnswer(
+        questions,
+        _by_cell(questions, lambda cell: _answered_cell(cell, answers)),
+        found.charged_nano,
+        found.remaining_nano,
+        found.simultaneous if isinstance(found, WorkloadAnswer) else None,
+        found.version,
+    )
+
+
+def known_table(
+    questions: Asked, free: Sequence[Offer | None], *, remaining_nano: int, version: int
+) -> StatementAnswer:
+    """The table that history fills for nothing; a cell of which it knows nothing has no value.
+
+    Args:
+        free: per question the interval that history gives, whose middle is the estimate.
+    """
+    middles = [0.0 if o is None else (o.low + o.high) / 2 for o in free]
+
+    def cell_of(cell: CellQuestions) -> AnsweredCell:
+        if any(free[i] is None for i in cell.parts):
+            return AnsweredCell(CellValue(None, _UNKNOWN), "history")
+        return AnsweredCell(cell_value(cell, middles, _intervals(free)), "history")
+
+    cells = _by_cell(questions, cell_of)
+    return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
 
 
 def _by_cell(questions: Asked, of: Callable[[CellQuestions], _T]) -> tuple[tuple[_T, ...], ...]:
@@ -249,5 +301,8 @@ def _known_cell(cell: CellQuestions, free: Sequence[Offer | None]) -> Interval |
     """What is known of a cell: of a quotient only where both of its parts are known."""
     if any(free[i] is None for i in cell.parts):
         return None
-    intervals = [_UNKNOWN if offer is None else Interval(offer.low, offer.high) for offer in free]
-    return cell_value(cell, [0.0] * len(free), intervals).interval
+    return cell_value(cell, [0.0] * len(free), _intervals(free)).interval
+
+
+def _intervals(free: Sequence[Offer | None]) -> list[Interval]:
+    return [_UNKNOWN if offer is None else Interval(offer.low, offer.high) for offer in free]

@@ -2,107 +2,39 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from qserver.answer import Answer, CurvePoint, Explanation
-from qserver.api.json_reader import JsonFaultError, parse_json
-from qserver.domain import Domain
-from qserver.errors import InputError, NotFoundError, QServerError, QueryError
+from qserver.answer import Answer, JobStatus
+from qserver.errors import InputError, NotFoundError, QServerError
 from qserver.numbers import exact_number
-from qserver.portal import words
 from qserver.portal.answers import AnswerView, Threshold, answer_csv, answer_json
 from qserver.portal.describe import describe_terms
 from qserver.portal.faults import fault_of
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
+from qserver.portal.prices import Quote, stop_of, worthwhile
 from qserver.portal.question import Question, bin_hint
+from qserver.portal.reading import OneQuestion, read_question
 from qserver.portal.render import CSV_TYPE, download, page
+from qserver.portal.tables import (
+    TableQuote,
+    TableView,
+    known_view,
+    table_csv,
+    table_json,
+    table_quote,
+)
 from qserver.query import LinearQuery
-from qserver.requirement import Requirement
 from qserver.service import Service
+from qserver.statements import StatementAnswer, Statements
 
 # Asks for a worker that lives, but does not wait for the answer.
 _NO_TIME_S = 1e-6
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
-_COVERED = "It is about people who have lost less than others did, so the budget does not fall."
-_TEXT_EXAMPLE = "SELECT COUNT(*) FROM {} WHERE ..."
-KINDS = {
-    "free": "What was released before already answers this.",
-    "exact": "No record can change this: the answer is public.",
-    "fresh": "One new measurement.",
-    "combined": "A new measurement, together with what was released before.",
-    "refined": "Earlier measurements are released again with less noise; only the difference is "
-    "charged.",
-    "blocks": "Tables are measured, which will answer later questions too.",
-}
-
-
-@dataclass(frozen=True)
-class Stop:
-    """A place of the slider.
-
-    Args:
-        length: of the interval; `text` as a form takes it.
-        price: in epsilon, None where it is out of reach; `shown` in words.
-        affordable: whether it fits into what remains.
-    """
-
-    length: float
-    text: str
-    price: float | None
-    shown: str
-    affordable: bool
-
-
-@dataclass(frozen=True)
-class Quote:
-    """What a question costs, before anything is spent.
-
-    Args:
-        question: in words.
-        stops: lengths in rising order with their prices; `chosen` is the place of the asked one.
-    """
-
-    question: str
-    requirement: Requirement
-    found: Explanation
-    stops: tuple[Stop, ...]
-    chosen: int
-    query_part: str
-
-    @property
-    def is_free(self) -> bool:
-        """Whether nothing would be spent."""
-        return self.found.kind in ("free", "exact")
-
-    @property
-    def better(self) -> Stop | None:
-        """The cheapest stop of a shorter interval that costs no more than the asked one."""
-        asked = self.stops[self.chosen]
-        found = [s for s in self.stops[: self.chosen] if _costs_no_more(s.price, asked.price)]
-        return min(found, key=lambda s: s.price or 0.0, default=None)
-
-    @property
-    def stops_json(self) -> str:
-        """The slider's places, for its script."""
-        return json.dumps([asdict(stop) for stop in self.stops])
-
-    @property
-    def how(self) -> str:
-        """How the answer would be found."""
-        text = KINDS[self.found.kind]
-        return text if self.is_free or self.found.price_nano else f"{text} {_COVERED}"
-
-    @property
-    def is_payable(self) -> bool:
-        """Whether budget and allowance let it."""
-        own = self.found.own
-        return self.found.affordable and (own is None or own.affordable)
+_TEXT_EXAMPLE = "SELECT {1}, COUNT(*) FROM {0} GROUP BY {1}"
 
 
 @dataclass(frozen=True)
@@ -145,7 +77,7 @@ class AskPages:
             part = page("part_fault.html", fault=fault, said=_for_people(fault.detail))
             # What can be mended in the form is no failure of the request.
             return make_response(part, 200 if isinstance(exc, InputError) else fault.status)
-        return make_response(page("part_price.html", quote=quote, dataset=status))
+        return make_response(page(_price_part(quote), quote=quote, dataset=status))
 
     def ask(self, dataset: str) -> BaseResponse:
         """Ask the question in the form; the next page shows its answer, or its job."""
@@ -154,12 +86,8 @@ class AskPages:
         is_short = len(fields) <= _MAX_QUERY_PART
         # Where a refusal leads back to.
         g.asked = Asked(dataset, fields) if is_short else None
-        query = self._query(dataset, question)
-        requirement = question.requirement()
-        found = self._service.ask(
-            dataset, query, requirement, wait_s=_NO_TIME_S, by=g.caller.account
-        )
-        if isinstance(found, Answer):
+        found = self._asked(dataset, question)
+        if not isinstance(found, JobStatus):
             if not is_short:
                 return make_response(self._answer_page(dataset, question))
             return redirect(f"/portal/datasets/{dataset}/answer?{fields}", 303)
@@ -179,6 +107,16 @@ class AskPages:
         view = self._view(dataset, question)
         return answer_file(view, dataset=dataset, name=dataset, ending=ending)
 
+    def _asked(self, dataset: str, question: Question) -> Answer | StatementAnswer | JobStatus:
+        """Ask: what is free is answered at once, anything else by a job."""
+        asked, by = read_question(self._service, dataset, question), g.caller.account
+        if isinstance(asked, OneQuestion):
+            return self._service.ask(
+                dataset, asked.query, asked.requirement, wait_s=_NO_TIME_S, by=by
+            )
+        statements = Statements(self._service)
+        return statements.answer(dataset, asked.statement, wait_s=_NO_TIME_S, by=by)
+
     def _ask_page(self, dataset: str, question: Question, *, with_quote: bool = False) -> str:
         status = self._service.dataset(dataset)
         domain = self._service.domain(dataset)
@@ -195,51 +133,69 @@ class AskPages:
             hints={a.name: bin_hint(a) for a in domain.attributes if a.kind != "labels"},
             question=question,
             quote=quote,
+            price_part="portal/" + _price_part(quote),
             fault=fault,
             said=_for_people(fault.detail) if fault else "",
-            text_example=_TEXT_EXAMPLE.format(dataset),
+            text_example=_TEXT_EXAMPLE.format(dataset, domain.attributes[0].name),
             tab="ask",
         )
 
     def _answer_page(self, dataset: str, question: Question) -> str:
         status = self._service.dataset(dataset)
         view = self._view(dataset, question)
-        return page("answer.html", dataset=status, view=view, tab="ask")
+        template = "answer.html" if isinstance(view, AnswerView) else "table.html"
+        return page(template, dataset=status, view=view, tab="ask")
 
-    def _view(self, dataset: str, question: Question) -> AnswerView:
-        query, requirement = self._query(dataset, question), question.requirement()
-        known = self._service.insight.known(dataset, query, requirement)
-        fields = question.encoded()
+    def _view(self, dataset: str, question: Question) -> AnswerView | TableView:
+        asked, fields = read_question(self._service, dataset, question), question.encoded()
+        if not isinstance(asked, OneQuestion):
+            return known_view(self._service, dataset, asked.statement, query=fields)
+        known = self._service.insight.known(dataset, asked.query, asked.requirement)
+        domain = self._service.domain(dataset)
         return AnswerView(
-            question=describe_terms(query.to_document(), self._service.domain(dataset)),
-            requirement=requirement,
+            question=describe_terms(asked.query.to_document(), domain),
+            requirement=asked.requirement,
             answer=known.answer,
             known=known,
             query_part=fields,
             files=f"/portal/datasets/{dataset}/answer",
-            threshold=threshold_of(self._service, dataset, query),
+            threshold=threshold_of(self._service, dataset, asked.query),
         )
 
-    def _query(self, dataset: str, question: Question) -> LinearQuery:
-        if question.text:
-            return self._service.parse(dataset, _document(question.text))
-        domain: Domain = self._service.domain(dataset)
-        return self._service.parse(dataset, {"where": question.where(domain)})
+    def _quote(self, dataset: str, question: Question) -> Quote | TableQuote:
+        asked, fields = read_question(self._service, dataset, question), question.encoded()
+        if isinstance(asked, OneQuestion):
+            return self._quote_of_one(dataset, asked, fields)
+        length = None if asked.has_length else question.requirement().length
+        return table_quote(
+            self._service,
+            dataset,
+            asked.statement,
+            by=g.caller.account,
+            length=length,
+            query=fields,
+        )
 
-    def _quote(self, dataset: str, question: Question) -> Quote:
-        query, requirement = self._query(dataset, question), question.requirement()
-        found = self._service.explain(dataset, query, requirement, by=g.caller.account)
-        curve = worthwhile(found.curve, requirement.length)
-        stops = tuple(_stop(point, found.remaining_nano) for point in curve)
-        nearest = min(range(len(stops)), key=lambda i: abs(curve[i].length - requirement.length))
+    def _quote_of_one(self, dataset: str, asked: OneQuestion, fields: str) -> Quote:
+        query, length = asked.query, asked.requirement.length
+        found = self._service.explain(dataset, query, asked.requirement, by=g.caller.account)
+        curve = worthwhile(found.curve, length)
+        if asked.has_length:
+            # The slider sets the form's length, which does not count here.
+            curve = [p for p in curve if p.length == length]
+        stops = tuple(stop_of(p.length, p.price_nano, found.remaining_nano) for p in curve)
         return Quote(
             question=describe_terms(query.to_document(), self._service.domain(dataset)),
-            requirement=requirement,
+            requirement=asked.requirement,
             found=found,
             stops=stops,
-            chosen=nearest,
-            query_part=question.encoded(),
+            chosen=min(range(len(stops)), key=lambda i: abs(stops[i].length - length)),
+            query_part=fields,
         )
+
+
+def _price_part(quote: Quote | TableQuote | None) -> str:
+    return "part_table_price.html" if isinstance(quote, TableQuote) else "part_price.html"
 
 
 def threshold_of(service: Service, dataset: str, query: LinearQuery) -> Threshold | None:
@@ -252,51 +208,19 @@ def threshold_of(service: Service, dataset: str, query: LinearQuery) -> Threshol
     return Threshold(value, found.probability)
 
 
-def answer_file(view: AnswerView, *, dataset: str, name: str, ending: str) -> Response:
-    """An answer as CSV or JSON; NotFoundError for any other ending."""
-    if ending == "json":
-        text, content_type = answer_json(view.answer), "application/json"
-    elif ending == "csv":
-        text = answer_csv(view.answer, dataset=dataset, question=view.question)
-        content_type = CSV_TYPE
-    else:
+def answer_file(view: AnswerView | TableView, *, dataset: str, name: str, ending: str) -> Response:
+    """An answer or a table as CSV or JSON; NotFoundError for any other ending."""
+    if ending not in ("csv", "json"):
         raise NotFoundError("page", f"answer.{ending}"[:80])
+    is_json = ending == "json"
+    if isinstance(view, TableView):
+        text = table_json(view.answer) if is_json else table_csv(view.answer)
+    elif is_json:
+        text = answer_json(view.answer)
+    else:
+        text = answer_csv(view.answer, dataset=dataset, question=view.question)
+    content_type = "application/json" if is_json else CSV_TYPE
     return download(text, name=f"{name}-answer.{ending}", content_type=content_type)
-
-
-def worthwhile(curve: Sequence[CurvePoint], asked: float) -> list[CurvePoint]:
-    """The points that no shorter interval beats by price, and the asked one.
-
-    Where tables are bought for later questions too, a longer interval may cost more.
-    """
-    found: list[CurvePoint] = []
-    for point in curve:
-        shorter = [p for p in found if _costs_no_more(p.price_nano, point.price_nano)]
-        if not shorter or not point.price_nano or point.length == asked:
-            found.append(point)
-    return found
-
-
-def _costs_no_more(price: float | None, other: float | None) -> bool:
-    return price is not None and other is not None and price <= other
-
-
-def _stop(point: CurvePoint, remaining_nano: int) -> Stop:
-    text, price = words.plain(point.length), point.price_nano
-    if price is None:
-        return Stop(point.length, text, None, "out of reach", affordable=False)
-    shown = words.price(price)
-    return Stop(point.length, text, price / words.NANO, shown, affordable=price <= remaining_nano)
-
-
-def _document(text: str) -> object:
-    """What a text asks: a JSON object as for HTTP, or else a text of SQL."""
-    if not text.startswith("{"):
-        return text
-    try:
-        return parse_json(text)
-    except JsonFaultError as exc:
-        raise QueryError("query", f"be a JSON object as for HTTP: {exc}") from exc
 
 
 def _for_people(message: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from werkzeug.exceptions import HTTPException
 
+from qserver.answer import Offer
 from qserver.api.headers import request_id
 from qserver.api.problem_kinds import INTERNAL, kind_of
 from qserver.errors import (
@@ -46,6 +47,7 @@ class Fault:
         advice: what may help, or ''.
         price_nano, remaining_nano: where the question costs more than there is.
         free: the best interval available for nothing, or None.
+        is_known: whether something is known for nothing.
         excerpt: the line of a text that cannot be answered, with carets below the place; or ''.
     """
 
@@ -59,6 +61,7 @@ class Fault:
     remaining_nano: int | None = None
     free: Any = None
     excerpt: str = ""
+    is_known: bool = False
 
     @property
     def is_internal(self) -> bool:
@@ -76,7 +79,9 @@ def fault_of(exc: Exception) -> Fault:
     if isinstance(exc, BudgetExhaustedError | AllowanceExhaustedError):
         facts = {"price_nano": exc.price_nano, "remaining_nano": exc.remaining_nano}
     if isinstance(exc, BudgetExhaustedError | DisclosureGuardError):
-        facts["free"] = exc.free
+        # Of a table there is one for each number; its page shows them.
+        facts["free"] = exc.free if isinstance(exc.free, Offer) else None
+        facts["is_known"] = bool(exc.free)
     if isinstance(exc, SqlError):
         facts["excerpt"] = exc.excerpt
     return Fault(

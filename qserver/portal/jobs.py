@@ -18,7 +18,9 @@ from qserver.portal.describe import describe_terms
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.guard import jobs_of
 from qserver.portal.question import Question
+from qserver.portal.reading import OneQuestion, read_question
 from qserver.portal.render import page
+from qserver.portal.tables import TableView, job_view
 from qserver.portal.words import interval_words
 from qserver.problems import error_from_problem
 from qserver.service import Service
@@ -92,6 +94,7 @@ class JobPages:
             dataset=status,
             question=self._words(asked),
             view=self._view(asked, status),
+            table=self._table(asked, status),
             lines=self._lines(asked),
             fault=fault,
             query_part=request.query_string.decode("ascii", "replace"),
@@ -102,7 +105,8 @@ class JobPages:
     def download_job(self, job_id: str, ending: str) -> Response:
         """A job's answer as a file."""
         asked = self._service.insight.asked(job_id)
-        view = self._view(asked, self._service.dataset(asked.status.dataset))
+        status = self._service.dataset(asked.status.dataset)
+        view = self._table(asked, status) or self._view(asked, status)
         if view is None:
             raise NotFoundError("answer", job_id[:80])
         return answer_file(view, dataset=asked.status.dataset, name=job_id, ending=ending)
@@ -144,6 +148,27 @@ class JobPages:
             query_part=fields if request.query_string else "",
             files=f"/portal/jobs/{asked.status.id}/answer",
             threshold=threshold_of(self._service, status.name, question.query) if known else None,
+        )
+
+    def _table(self, asked: AskedJob, status: DatasetStatus) -> TableView | None:
+        """The table, where the address has the statement that the job answers."""
+        if asked.status.result is None or asked.snapshot != status.snapshot:
+            return None
+        question = Question.of(request.args, self._service.domain(status.name))
+        if not question.text:
+            return None
+        try:
+            read = read_question(self._service, status.name, question)
+        except QServerError:
+            return None
+        if isinstance(read, OneQuestion):
+            return None
+        return job_view(
+            read.statement,
+            asked.asked,
+            asked.status.result,
+            files=f"/portal/jobs/{asked.status.id}/answer",
+            query=question.encoded(),
         )
 
     def _known(

@@ -185,3 +185,49 @@ def test_everything_can_be_done_without_scripts(visitor: Visitor, demo_url: str)
     page.get_by_role("button", name="Work it out").click()
     expect(page.locator("[data-probability]")).to_have_text("1.000")
     visit.picture("answer")
+
+
+def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
+    visitor: Visitor, demo_url: str
+) -> None:
+    visit = visitor.open()
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult?length=800")
+    expect(page.locator("#price .headline")).to_be_visible()
+    page.get_by_text("Write it instead").click()
+    text = page.get_by_label("What to count, in SQL")
+    text.fill("SELECT sex, COUNT(*) FROM adult GROUP BY sex")
+    # The price shown is that of another question: it cannot be paid for this one.
+    expect(page.locator("[data-ask]")).to_be_disabled()
+    text.blur()
+    expect(page.locator("#price .asked")).to_have_text("COUNT(*) by sex")
+    visit.picture("price")
+    assert visit.faults() == []
+    page.get_by_role("button", name="Ask:").click()
+    expect(page.get_by_role("rowheader")).to_have_text(["Female", "Male", "unknown"])
+    expect(page.locator(".sentence")).to_contain_text("3 intervals, each with 95 percent")
+    assert page.locator(".whisker .dot").count() == 3
+    visit.picture("table")
+    assert visit.faults() == []
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV", exact=True).click()
+    assert download.value.path().read_text().startswith('"sex","COUNT(*)","COUNT(*)_low"')
+    phone = visitor.open(size="phone", scheme="dark", scripts=False)
+    phone.page.goto(page.url)
+    expect(phone.page.get_by_text("Female")).to_be_visible()
+    assert phone.overflow() == 0
+    phone.picture("table")
+
+
+def test_what_is_typed_and_taken_back_can_be_asked_again(visit: Visit, demo_url: str) -> None:
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult?is:race=White&length=600")
+    button = page.locator("[data-ask]")
+    expect(button).to_be_enabled()
+    length = page.get_by_role("textbox", name="Length of the interval")
+    length.press("End")
+    length.press("0")
+    expect(button).to_be_disabled()
+    length.press("Backspace")
+    page.get_by_role("textbox", name="Confidence").focus()
+    expect(button).to_be_enabled()

@@ -16,7 +16,7 @@ from qserver.answer import CurvePoint, JobStatus, ModelAnswer
 from qserver.asked import ModelAsked, Question, Workload
 from qserver.insight import AskedJob
 from qserver.portal import words
-from qserver.portal.ask import Quote, Stop, worthwhile
+from qserver.portal.prices import Quote, Stop, worthwhile
 from qserver.requirement import Requirement
 from qserver.storage.store import Store
 

@@ -252,6 +252,28 @@
     details.classList.toggle("set", isSet);
   }
 
+  // The form may not be sent with another price than that of what it says.
+  function holdAsk(form, isHeld) {
+    const ask = form.querySelector("[data-ask]");
+    if (!ask || isHeld === "held" in ask.dataset) return;
+    if (isHeld) {
+      ask.dataset.held = ask.disabled ? "off" : "on";
+      ask.disabled = true;
+    } else {
+      ask.disabled = ask.dataset.held === "off";
+      delete ask.dataset.held;
+    }
+  }
+
+  function keepPriceTrue(form) {
+    let isChanged = false;
+    form.addEventListener("input", (event) => { if (event.target.id !== "stop") holdAsk(form, true); });
+    form.addEventListener("change", () => { isChanged = true; });
+    // What was typed and taken back asks for no other price.
+    form.addEventListener("focusout", () => { if (!isChanged) holdAsk(form, false); });
+    document.addEventListener("htmx:after:swap", () => { isChanged = false; });
+  }
+
   document.addEventListener("input", (event) => {
     const details = event.target.closest(".conditions details");
     if (details) tell(details);
@@ -259,6 +281,7 @@
   document.addEventListener("htmx:after:swap", drawNew);
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll(".conditions details").forEach(tell);
+    document.querySelectorAll("form.ask").forEach(keepPriceTrue);
     drawNew();
   });
   let width = innerWidth;

@@ -1,0 +1,111 @@
+"""What a question costs, before anything is spent, and what other lengths would cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from qserver.answer import CurvePoint, Explanation
+from qserver.portal import words
+from qserver.requirement import Requirement
+
+_COVERED = "It is about people who have lost less than others did, so the budget does not fall."
+KINDS = {
+    "free": "What was released before already answers this.",
+    "exact": "No record can change this: the answer is public.",
+    "fresh": "One new measurement.",
+    "combined": "A new measurement, together with what was released before.",
+    "refined": "Earlier measurements are released again with less noise; only the difference is "
+    "charged.",
+    "blocks": "Tables are measured, which will answer later questions too.",
+}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A place of the slider.
+
+    Args:
+        length: of the interval; `text` as a form takes it.
+        price: in epsilon, None where it is out of reach; `shown` in words.
+        affordable: whether it fits into what remains.
+    """
+
+    length: float
+    text: str
+    price: float | None
+    shown: str
+    affordable: bool
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a question costs, before anything is spent.
+
+    Args:
+        question: in words.
+        stops: lengths in rising order with their prices; `chosen` is the place of the asked one.
+    """
+
+    question: str
+    requirement: Requirement
+    found: Explanation
+    stops: tuple[Stop, ...]
+    chosen: int
+    query_part: str
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing would be spent."""
+        return self.found.kind in ("free", "exact")
+
+    @property
+    def better(self) -> Stop | None:
+        """The cheapest stop of a shorter interval that costs no more than the asked one."""
+        asked = self.stops[self.chosen]
+        found = [s for s in self.stops[: self.chosen] if _costs_no_more(s.price, asked.price)]
+        return min(found, key=lambda s: s.price or 0.0, default=None)
+
+    @property
+    def stops_json(self) -> str:
+        """The slider's places, for its script."""
+        return json.dumps([asdict(stop) for stop in self.stops])
+
+    @property
+    def how(self) -> str:
+        """How the answer would be found."""
+        text = KINDS[self.found.kind]
+        return text if self.is_free or self.found.price_nano else f"{text} {_COVERED}"
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether budget and allowance let it."""
+        own = self.found.own
+        return self.found.affordable and (own is None or own.affordable)
+
+
+def worthwhile(curve: Sequence[CurvePoint], asked: float) -> list[CurvePoint]:
+    """The points that no shorter interval beats by price, and the asked one.
+
+    Where tables are bought for later questions too, a longer interval may cost more.
+    """
+    found: list[CurvePoint] = []
+    for point in curve:
+        shorter = [p for p in found if _costs_no_more(p.price_nano, point.price_nano)]
+        if not shorter or not point.price_nano or point.length == asked:
+            found.append(point)
+    return found
+
+
+def _costs_no_more(price: float | None, other: float | None) -> bool:
+    return price is not None and other is not None and price <= other
+
+
+def stop_of(length: float, price: int | None, remaining_nano: int) -> Stop:
+    """A place of the slider; `price` in nano-epsilon, None where it is out of reach."""
+    text = words.plain(length)
+    if price is None:
+        return Stop(length, text, None, "out of reach", affordable=False)
+    shown = words.price(price)
+    return Stop(length, text, price / words.NANO, shown, affordable=price <= remaining_nano)

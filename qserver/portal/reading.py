@@ -1,0 +1,91 @@
+"""What a form asks: one linear query with its requirement, or a statement with a table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from qserver.api.json_reader import JsonFaultError, parse_json
+from qserver.errors import QueryError
+from qserver.portal.question import Question
+from qserver.query import LinearQuery
+from qserver.requirement import Requirement
+from qserver.service import Service
+from qserver.sql.clauses import Clauses
+from qserver.sql.reading import parse_statement
+from qserver.sql.statement import Statement, Sum
+
+_EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class OneQuestion:
+    """A linear query with what is asked of its answer.
+
+    Args:
+        has_length: whether a text says itself how long the interval may be.
+    """
+
+    query: LinearQuery
+    requirement: Requirement
+    has_length: bool = False
+
+
+@dataclass(frozen=True)
+class TableQuestion:
+    """A statement that asks for a table, its clauses filled in; `has_length` as above."""
+
+    statement: Statement
+    has_length: bool
+
+
+def read_question(
+    service: Service, dataset: str, question: Question
+) -> OneQuestion | TableQuestion:
+    """What the form asks of a dataset.
+
+    A text of SQL that asks for one number is one question; any other a statement. Length and
+    confidence of the form stand in for WITHIN and CONFIDENCE, where the text has none.
+
+    Raises:
+        InputError, CapacityError: it cannot be answered; names the field, or the place.
+    """
+    if not question.text:
+        document = {"where": question.where(service.domain(dataset))}
+        return OneQuestion(service.parse(dataset, document), question.requirement())
+    if question.text.startswith("{"):
+        query = service.parse(dataset, _document(question.text))
+        return OneQuestion(query, question.requirement())
+    # The price is always shown first. Blanks keep the places of errors.
+    text = _EXPLAIN.sub(lambda found: " " * len(found[0]), question.text, count=1)
+    statement = parse_statement(text, service.domain(dataset), dataset=dataset)
+    clauses = statement.clauses
+    has_length = clauses.half_width is not None
+    requirement = _requirement(clauses, question)
+    cells = statement.rows[0].cells if len(statement.rows) == 1 else ()
+    if not statement.groups and len(cells) == 1 and isinstance(cells[0], Sum):
+        return OneQuestion(cells[0].query, requirement, has_length)
+    filled = replace(
+        clauses,
+        half_width=clauses.half_width or Fraction(requirement.length) / 2,
+        confidence=clauses.confidence or Fraction(str(requirement.confidence)),
+    )
+    return TableQuestion(replace(statement, clauses=filled), has_length)
+
+
+def _requirement(clauses: Clauses, question: Question) -> Requirement:
+    """What the text asks of an interval, and the form where the text says nothing."""
+    half_width, confidence = clauses.half_width, clauses.confidence
+    if half_width is not None and confidence is not None:
+        return Requirement(float(2 * half_width), float(confidence))
+    asked = question.requirement()
+    length = asked.length if half_width is None else float(2 * half_width)
+    return Requirement(length, asked.confidence if confidence is None else float(confidence))
+
+
+def _document(text: str) -> object:
+    try:
+        return parse_json(text)
+    except JsonFaultError as exc:
+        raise QueryError("query", f"be a JSON object as for HTTP: {exc}") from exc

@@ -1,0 +1,303 @@
+"""Tables that statements of SQL ask for: their price, their page, and as files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from qserver.answer import Answer, WorkloadAnswer
+from qserver.api.sql_schemas import SqlTableBody
+from qserver.asked import AnyAsked, ModelAsked
+from qserver.portal import words
+from qserver.portal.prices import KINDS, Stop, stop_of
+from qserver.portal.render import csv_text
+from qserver.portal.whiskers import Scale, Whisker, whiskers
+from qserver.service import Service
+from qserver.sql.questions import asked, denominators
+from qserver.sql.statement import Binning, Statement, Sum
+from qserver.statements import (
+    AnsweredCell,
+    StatementAnswer,
+    StatementExplanation,
+    Statements,
+    known_table,
+    table_of,
+    workload_of,
+)
+
+_KINDS = {
+    "fresh": "New measurements.",
+    "combined": "New measurements, together with what was released before.",
+}
+_BINNING = {
+    "record": "each record",
+    "numerator": "each record of the numerator",
+    "average": "the average",
+}
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """One group's number, drawn on its column's scale."""
+
+    group: tuple[str, ...]
+    estimate: str
+    interval: str
+    whisker: Whisker
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """One column of the table: its numbers, all on one scale; `note` says what bins hide."""
+
+    name: str
+    scale: Scale
+    lines: tuple[TableLine, ...]
+    note: str
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """What the two ends of the scale stand for."""
+        decimals = words.decimals_for(10 * (self.scale.high - self.scale.low))
+        return words.number(self.scale.low, decimals), words.number(self.scale.high, decimals)
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table with all that its page says.
+
+    Args:
+        query_part: the question's fields as the query part of an address, or ''.
+        files: address without its ending at which the table can be had as CSV and JSON.
+    """
+
+    answer: StatementAnswer
+    query_part: str
+    files: str
+
+    @property
+    def statement(self) -> Statement:
+        """What was asked."""
+        return self.answer.asked.statement
+
+    @property
+    def title(self) -> str:
+        """The columns and what they are grouped by."""
+        return title_of(self.statement)
+
+    @property
+    def n_unknown(self) -> int:
+        """Numbers of which nothing is known."""
+        return sum(_is_unknown(cell) for row in self.answer.cells for cell in row)
+
+    @property
+    def sentence(self) -> str:
+        """How sure the intervals are, what they cost, what remains."""
+        found = self.answer
+        percent = words.percent(found.asked.confidence)
+        n = sum(map(len, found.cells))
+        sure = f"{percent} percent confidence"
+        if n == 1:
+            text = f"The interval holds with {sure}"
+        elif found.asked.simultaneous:
+            text = f"All {n:,} intervals hold at once with {sure}"
+        else:
+            text = f"{n:,} intervals, each with {sure}"
+        cost = f"cost {words.epsilon(found.charged_nano)}" if found.charged_nano else "cost nothing"
+        return f"{text}; {cost}; remaining {words.epsilon_left(found.remaining_nano)}."
+
+    @property
+    def columns(self) -> list[TableColumn]:
+        """The table column by column."""
+        return [_column(self.answer, k) for k in range(len(self.statement.columns))]
+
+
+@dataclass(frozen=True)
+class TableQuote:
+    """What a table costs, before anything is spent.
+
+    Args:
+        stops: lengths in rising order with their prices; `chosen` is the place of the asked one.
+            Empty where the text itself says how long intervals may be.
+    """
+
+    found: StatementExplanation
+    stops: tuple[Stop, ...]
+    chosen: int
+    query_part: str
+
+    @property
+    def question(self) -> str:
+        """The columns and what they are grouped by."""
+        return title_of(self.found.asked.statement)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing would be spent."""
+        return self.found.kind in ("free", "exact")
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether budget and allowance let it."""
+        own = self.found.own
+        return self.found.affordable and (own is None or own.affordable)
+
+    @property
+    def how(self) -> str:
+        """How the answers would be found."""
+        return _KINDS.get(self.found.kind, KINDS[self.found.kind])
+
+    @property
+    def exactness(self) -> str:
+        """What is asked of each interval: `17 numbers, each ± 50 with 95 percent confidence`."""
+        asked = self.found.asked
+        n = sum(map(len, asked.cells))
+        each = "all at once" if asked.simultaneous else "each"
+        half_width = float(asked.statement.clauses.half_width or 0)
+        return (
+            f"{n:,} number{'s' if n > 1 else ''}, {each + ' ' if n > 1 else ''}"
+            f"± {words.plain(half_width)} with {words.percent(asked.confidence)} percent confidence"
+        )
+
+    @property
+    def n_known(self) -> int:
+        """Of how many numbers something is known for nothing."""
+        return sum(i is not None for row in self.found.known for i in row)
+
+    @property
+    def stops_json(self) -> str:
+        """The slider's places, for its script."""
+        return json.dumps([asdict(stop) for stop in self.stops])
+
+
+def title_of(statement: Statement) -> str:
+    """The columns of a statement and what they are grouped by: `COUNT(*) by sex, income`."""
+    text = ", ".join(statement.columns)
+    return f"{text} by {', '.join(statement.groups)}" if statement.groups else text
+
+
+def table_quote(
+    service: Service,
+    dataset: str,
+    statement: Statement,
+    *,
+    by: str,
+    length: float | None,
+    query: str,
+) -> TableQuote:
+    """The price of a statement.
+
+    Args:
+        length: of the form, where the text does not say how long intervals may be; else None.
+        query: the question's fields as the query part of an address.
+    """
+    found = Statements(service).explain(dataset, statement, by=by)
+    points = [] if length is None else [(length * p.factor, p.price_nano) for p in found.curve]
+    stops = tuple(stop_of(at, price, found.remaining_nano) for at, price in points)
+    chosen = 0
+    if length is not None and stops:
+        chosen = min(range(len(stops)), key=lambda i: abs(stops[i].length - length))
+    return TableQuote(found, stops, chosen, query)
+
+
+def known_view(service: Service, dataset: str, statement: Statement, *, query: str) -> TableView:
+    """What history says of a statement; nothing is spent."""
+    questions = Statements(service).asked(dataset, statement)
+    status = service.dataset(dataset)
+    answer = known_table(
+        questions,
+        service.offers(dataset, workload_of(questions)),
+        remaining_nano=status.remaining_nano,
+        version=status.version,
+    )
+    return TableView(answer, query, f"/portal/datasets/{dataset}/answer")
+
+
+def job_view(
+    statement: Statement, job: AnyAsked, result: object, *, files: str, query: str
+) -> TableView | None:
+    """The table of a job that asked this statement; None where it asked something else."""
+    if isinstance(job, ModelAsked) or not isinstance(result, Answer | WorkloadAnswer):
+        return None
+    # Which questions there are, and their order, depend on the text alone.
+    questions = asked(statement, known=dict.fromkeys(denominators(statement), 1.0))
+    if [q.query for q in questions.questions] != [q.query for q in job.questions]:
+        return None
+    return TableView(table_of(questions, result), query, files)
+
+
+def table_json(answer: StatementAnswer) -> str:
+    """The table as HTTP gives it."""
+    return SqlTableBody.of(answer).model_dump_json(indent=1) + "\n"
+
+
+def table_csv(answer: StatementAnswer) -> str:
+    """A line per group: its values, and per column the estimate and both ends; '' for none."""
+    statement = answer.asked.statement
+    names = _unique(statement.columns, statement.groups)
+    header = [*statement.groups, *(n + end for n in names for end in ("", "_low", "_high"))]
+    lines = [
+        [*row.group, *("" if v is None else v for cell in cells for v in _numbers(cell))]
+        for row, cells in zip(statement.rows, answer.cells, strict=True)
+    ]
+    return csv_text([header, *lines])
+
+
+def _column(answer: StatementAnswer, k: int) -> TableColumn:
+    statement = answer.asked.statement
+    cells = [row[k] for row in answer.cells]
+    is_sum = all(isinstance(row.cells[k], Sum) for row in statement.rows)
+    scale, drawn = whiskers([_numbers(cell) for cell in cells], with_zero=is_sum)
+    lines = tuple(
+        TableLine(row.group, *_texts(cell), whisker)
+        for row, cell, whisker in zip(statement.rows, cells, drawn, strict=True)
+    )
+    found = [b for b in (row.cells[k].binning for row in statement.rows) if b is not None]
+    return TableColumn(statement.columns[k], scale, lines, _note(found))
+
+
+def _note(found: Sequence[Binning]) -> str:
+    if not found:
+        return ""
+    worst = max(found, key=lambda binning: binning.error)
+    return (
+        f"Values count as the middle of their bin: {_BINNING[worst.of]} may be off by up to "
+        f"{words.plain(float(worst.error))}, which the intervals do not contain."
+    )
+
+
+def _texts(cell: AnsweredCell) -> tuple[str, str]:
+    """Estimate and interval as people read them, rounded outward."""
+    estimate, low, high = _numbers(cell)
+    if _is_unknown(cell):
+        return "–", "nothing known yet"
+    width = high - low if low is not None and high is not None else math.inf
+    decimals = words.decimals_for(width) if math.isfinite(width) else 2
+    ends = (
+        "no lower end" if low is None else words.low_end(low, decimals),
+        "no upper end" if high is None else words.high_end(high, decimals),
+    )
+    shown = "–" if estimate is None else words.number(estimate, decimals)
+    return shown, f"{ends[0]} to {ends[1]}"
+
+
+def _numbers(cell: AnsweredCell) -> tuple[float | None, float | None, float | None]:
+    return cell.value.estimate, cell.value.interval.low, cell.value.interval.high
+
+
+def _is_unknown(cell: AnsweredCell) -> bool:
+    return _numbers(cell) == (None, None, None)
+
+
+def _unique(columns: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The columns' names, a number behind those that come again."""
+    used, names = set(taken), []
+    for column in columns:
+        name, n = column, 2
+        while name in used:
+            name, n = f"{column}_{n}", n + 1
+        used.add(name)
+        names.append(name)
+    return names

@@ -1,0 +1,192 @@
+"""Statements of SQL on the pages: their price, their table, and the same as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from urllib.parse import urlencode
+
+import pytest
+from portal_site import HTMX, PEOPLE, Browser
+
+from qserver.api.sql_schemas import SqlTableBody
+from qserver.portal import words
+from qserver.portal.whiskers import WIDTH, Scale, whiskers
+from qserver.statements import StatementAnswer, StatementExplanation, Statements
+
+BY_SEX = "SELECT sex, COUNT(*) AS n, COUNT_IF(age < 25) AS young FROM people GROUP BY sex"
+FORM = {"text": BY_SEX, "length": "80", "confidence": "90"}
+EXACT = " WITHIN 40 CONFIDENCE 0.9"
+
+
+def asked(browser: Browser, fields: dict[str, str] = FORM) -> str:
+    """The address of the job that asking leads to, worked off."""
+    response = browser.post(f"{PEOPLE}/ask", fields)
+    assert response.status_code == 303, response.text
+    browser.town.work_off()
+    return response.headers["Location"]
+
+
+def statement(browser: Browser, text: str) -> StatementAnswer:
+    found = Statements(browser.town.service()).run("people", text, wait_s=0)
+    assert isinstance(found, StatementAnswer)
+    return found
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The texts of a page's rows of numbers."""
+    found = re.findall(r'(?s)<tr>(<th scope="row">.*?)</tr>', page)
+    return [
+        [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"(?s)<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        for row in found
+    ]
+
+
+def test_the_price_of_a_table_is_the_one_that_explain_gives(browser: Browser) -> None:
+    part = browser.post(f"{PEOPLE}/price", FORM, headers=HTMX).text
+    found = Statements(browser.town.service()).run("people", f"EXPLAIN {BY_SEX} {EXACT}", wait_s=0)
+    assert isinstance(found, StatementExplanation)
+    assert f"<span data-price>{words.price(found.price_nano)}</span>" in part
+    assert "6 numbers, each ± 40 with 90 percent confidence" in part
+    assert "n, young by sex" in part
+    assert browser.spent_nano() == 0
+
+
+def test_a_text_with_its_own_length_gets_no_slider_and_explain_is_left_aside(
+    browser: Browser,
+) -> None:
+    own = {**FORM, "text": f"EXPLAIN {BY_SEX} WITHIN 70", "length": "80"}
+    part = browser.post(f"{PEOPLE}/price", own, headers=HTMX).text
+    assert "each ± 70 with 90 percent confidence" in part
+    assert "data-slider" not in part
+    one = {**FORM, "text": "SELECT COUNT(*) FROM people WITHIN 20 CONFIDENCE 0.8"}
+    part = browser.post(f"{PEOPLE}/price", one, headers=HTMX).text
+    assert "data-slider" not in part
+    page = browser.text(asked(browser, one))
+    assert "with 80 percent confidence" in page
+
+
+def test_a_table_is_asked_once_and_its_page_shows_every_number(browser: Browser) -> None:
+    page = browser.text(asked(browser))
+    spent = browser.spent_nano()
+    assert spent > 0
+    assert f"cost {words.epsilon(spent)}; remaining" in page
+    assert "6 intervals, each with 90 percent confidence" in page
+    found = statement(browser, BY_SEX + EXACT)
+    assert found.charged_nano == 0
+    expected = []
+    for k in range(2):
+        for row, cells in zip(found.asked.statement.rows, found.cells, strict=True):
+            value = cells[k].value
+            low, high = value.interval.low, value.interval.high
+            assert low is not None
+            assert high is not None
+            assert value.estimate is not None
+            d = words.decimals_for(high - low)
+            ends = f"{words.low_end(low, d)} to {words.high_end(high, d)}"
+            expected.append([row.group[0], words.number(value.estimate, d), ends])
+    assert [row[:3] for row in rows_of(page)] == expected
+    assert page.count("<svg viewBox") == 6
+
+
+def test_the_same_table_again_is_free_and_its_address_spends_nothing(browser: Browser) -> None:
+    asked(browser)
+    spent = browser.spent_nano()
+    part = browser.post(f"{PEOPLE}/price", FORM, headers=HTMX).text
+    assert ">Free<" in part
+    assert "Show the table" in part
+    again = browser.post(f"{PEOPLE}/ask", FORM).headers["Location"]
+    assert again == f"{PEOPLE}/answer?{urlencode(FORM, safe=':')}"
+    page = browser.text(again)
+    assert "cost nothing" in page
+    assert len(rows_of(page)) == 6
+    shorter = {**FORM, "length": "10"}
+    assert len(rows_of(browser.text(f"{PEOPLE}/answer?{urlencode(shorter)}"))) == 6
+    assert browser.spent_nano() == spent
+
+
+def test_an_unknown_table_says_so_and_spends_nothing(browser: Browser) -> None:
+    page = browser.text(f"{PEOPLE}/answer?{urlencode(FORM)}")
+    assert "Of 6 numbers nothing is known yet." in page
+    assert rows_of(page)[0][:3] == ["Female", "–", "nothing known yet"]
+    assert browser.spent_nano() == 0
+
+
+@pytest.mark.parametrize("of", ["job", "history"])
+def test_a_table_comes_as_csv_and_as_json(browser: Browser, of: str) -> None:
+    job = asked(browser)
+    query = job.partition("?")[2]
+    place = job.partition("?")[0] + "/answer" if of == "job" else f"{PEOPLE}/answer"
+    found = statement(browser, BY_SEX + EXACT)
+    document = json.loads(browser.text(f"{place}.json?{query}"))
+    plain = json.loads(SqlTableBody.of(found).model_dump_json())
+    assert set(document) == set(plain)
+    assert (document["groups"], document["columns"]) == (["sex"], ["n", "young"])
+    for row, other in zip(document["rows"], plain["rows"], strict=True):
+        assert row["group"] == other["group"]
+        for cell, same in zip(row["cells"], other["cells"], strict=True):
+            assert cell["estimate"] == pytest.approx(same["estimate"])
+            assert cell["interval"] == pytest.approx(same["interval"])
+    lines = list(csv.DictReader(io.StringIO(browser.text(f"{place}.csv?{query}"))))
+    assert list(lines[0]) == ["sex", "n", "n_low", "n_high", "young", "young_low", "young_high"]
+    for line, row in zip(lines, document["rows"], strict=True):
+        assert line["sex"] == row["group"][0]
+        assert float(line["young_high"]) == row["cells"][1]["interval"][1]
+    assert browser.get(f"{place}.xml?{query}").status_code == 404
+
+
+def test_an_average_has_its_interval_and_says_what_it_must_know(browser: Browser) -> None:
+    text = {"text": "SELECT AVG(age) FROM people", "length": "4", "confidence": "90"}
+    part = browser.post(f"{PEOPLE}/price", text, headers=HTMX)
+    assert part.status_code == 200
+    assert "ASSUMING AT LEAST 1000" in part.text
+    text["text"] += " ASSUMING AT LEAST 300"
+    page = browser.text(asked(browser, text))
+    assert "The interval holds with 90 percent confidence; cost 0." in page
+    found = statement(browser, text["text"] + " WITHIN 2 CONFIDENCE 0.9").cells[0][0].value
+    shown = re.findall(r"<b>([\d.]+)</b></td>", page)
+    assert [float(s) for s in shown] == [pytest.approx(found.estimate, abs=0.05)]
+
+
+def test_a_table_that_the_budget_cannot_pay_for_is_refused(browser: Browser) -> None:
+    asked(browser)
+    spent = browser.spent_nano()
+    dear = {**FORM, "length": "2"}
+    part = browser.post(f"{PEOPLE}/price", dear, headers=HTMX).text
+    assert "The budget cannot pay for this." in part
+    found = browser.post(f"{PEOPLE}/ask", dear)
+    browser.town.work_off()
+    if found.status_code == 303:
+        found = browser.get(found.headers["Location"])
+    assert "The budget cannot pay" in found.text
+    assert browser.spent_nano() == spent
+
+
+def test_a_job_of_another_question_is_not_shown_as_this_table(browser: Browser) -> None:
+    job = asked(browser).partition("?")[0]
+    other = urlencode({**FORM, "text": "SELECT age, COUNT(*) FROM people GROUP BY age"})
+    page = browser.text(f"{job}?{other}")
+    assert "COUNT(*) by age" not in page
+    assert "A workload of 6 questions" in page
+
+
+def test_a_scale_holds_all_values_and_zero_where_bars_start_there() -> None:
+    scale, drawn = whiskers([(50.0, 0.0, 100.0), (-6.0, -57.0, 44.0)], with_zero=True)
+    assert scale.low < -57
+    assert scale.high > 100
+    assert scale.zero == pytest.approx(WIDTH * -scale.low / (scale.high - scale.low), abs=0.01)
+    first, second = drawn
+    assert first.bar == (scale.zero, pytest.approx((first.at or 0) - (scale.zero or 0)))
+    assert second.bar == (second.at, pytest.approx((scale.zero or 0) - (second.at or 0)))
+    assert first.low < (first.at or 0) < first.high
+
+
+def test_an_open_end_goes_to_the_edge_and_no_value_draws_nothing() -> None:
+    scale, drawn = whiskers([(3.0, 2.0, None), (None, None, None)], with_zero=False)
+    assert scale.zero is None
+    assert drawn[0].high == WIDTH
+    assert drawn[0].bar is None
+    assert drawn[1].at is None
+    assert Scale.of([None], with_zero=False).high > 0
