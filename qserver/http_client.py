@@ -6,7 +6,8 @@ import contextlib
 import http.client
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -21,6 +22,7 @@ from qserver.client_errors import (
 from qserver.errors import ConfigError
 
 MAX_REPLY_BYTES = 64 << 20
+_CHUNK = 1 << 16
 _FIRST_ERROR_STATUS = 400
 _SECONDS = re.compile(r"[0-9]{1,6}")
 _KINDS: Mapping[str, type[ServerProblemError]] = dict.fromkeys(
@@ -99,6 +101,20 @@ class HttpClient:
             return _read_reply(found.status, found.content, retry_after=found.retry_after).text
         return found.content.decode()
 
+    def chunks(self, *segments: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """The answer to GET in pieces, of any length in all. Raises as `get` does.
+
+        Where the answer's length is not stated it may end early unseen.
+        """
+        path = _path(segments) + "?" + urlencode(query)
+        with self._sent("GET", path, body=None, more={}) as response:
+            if response.status >= _FIRST_ERROR_STATUS:
+                content = response.read(MAX_REPLY_BYTES + 1)
+                wait = response.headers.get("Retry-After", "")
+                _read_reply(response.status, content, retry_after=wait)
+            while chunk := response.read(_CHUNK):
+                yield chunk
+
     def post(
         self,
         *segments: str,
@@ -118,17 +134,24 @@ class HttpClient:
     def _exchange(
         self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str] | None = None
     ) -> _Response:
+        with self._sent(method, path, body=body, more=more or {}) as response:
+            content = response.read(MAX_REPLY_BYTES + 1)
+            return _Response(response.status, content, response.headers.get("Retry-After", ""))
+
+    @contextmanager
+    def _sent(
+        self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str]
+    ) -> Iterator[http.client.HTTPResponse]:
+        """The response to a request, to be read within the block."""
         connection = self._connection()
-        headers = {"Accept": "application/json, application/problem+json", **(more or {})}
+        headers = {"Accept": "application/json, application/problem+json", **more}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
             connection.request(method, self._prefix + path, body=body, headers=headers)
-            response = connection.getresponse()
-            content = response.read(MAX_REPLY_BYTES + 1)
-            return _Response(response.status, content, response.headers.get("Retry-After", ""))
+            yield connection.getresponse()
         except TimeoutError as exc:
             raise ServerUnreachableError(
                 f"{self.url} did not answer within {self.timeout_s:g} s."

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from qserver.client.awaiting import AsyncClient
+from qserver.client.model_requests import Gate
+from qserver.client.model_results import (
+    Distribution,
+    LeakAudit,
+    LearntModel,
+    ModelCount,
+    ModelInfo,
+    MostProbable,
+    SyntheticRecords,
+)
 from qserver.client.results import Answer, Cell, Cost, DatasetInfo, Interval, Price, Table
 from qserver.client.waiting import Client
 from qserver.client_errors import (
@@ -23,11 +33,19 @@ __all__ = [
     "Client",
     "Cost",
     "DatasetInfo",
+    "Distribution",
+    "Gate",
     "Interval",
+    "LeakAudit",
+    "LearntModel",
+    "ModelCount",
+    "ModelInfo",
+    "MostProbable",
     "NotDoneError",
     "Price",
     "QuestionProblemError",
     "ServerProblemError",
     "ServerUnreachableError",
+    "SyntheticRecords",
     "Table",
 ]

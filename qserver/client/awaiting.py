@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from qserver.client.awaiting_models import AsyncModels
 from qserver.client.flows import Failure, Flow, Patience, Pause, T
 from qserver.client.requests import Query, Requests
 from qserver.client.results import Answer, DatasetInfo, Price, Table
@@ -40,8 +41,10 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._http = HttpClient(url, timeout_s=timeout_s, token=token)
-        self._requests = Requests(Patience(retries, wait_s, time.monotonic))
+        patience = Patience(retries, wait_s, time.monotonic)
+        self._requests = Requests(patience)
         self._sleep = sleep
+        self.models = AsyncModels(self._run, patience)
 
     async def datasets(self) -> list[DatasetInfo]:
         """All datasets by name."""

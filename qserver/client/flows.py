@@ -7,12 +7,15 @@ broken connection or a refusal that asks for patience, the server answers and ch
 
 from __future__ import annotations
 
+import csv
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from qserver.client_errors import NotDoneError, ServerProblemError, ServerUnreachableError
+from qserver.errors import ConfigError
 from qserver.http_client import HttpClient, Reply, problem_of
 
 T = TypeVar("T")
@@ -49,6 +52,56 @@ class Call:
 
 
 @dataclass(frozen=True)
+class TextCall:
+    """A GET whose reply is text and no JSON; it comes as the reply's `text`."""
+
+    segments: tuple[str, ...]
+    query: Mapping[str, str] | None = None
+
+    def outcome(self, http: HttpClient) -> Reply | Failure:
+        """The reply, or why there is none."""
+        try:
+            return Reply(http.get_text(*self.segments, query=self.query), {})
+        except (ServerProblemError, ServerUnreachableError) as exc:
+            return exc
+
+
+@dataclass(frozen=True)
+class FileCall:
+    """A GET of CSV lines, which go to a file as they come.
+
+    Args:
+        path: the file; it is there when all of `n_records` have come, and not before.
+    """
+
+    segments: tuple[str, ...]
+    query: Mapping[str, str]
+    path: Path
+    n_records: int
+
+    def outcome(self, http: HttpClient) -> Reply | Failure:
+        """An empty reply once the file is written, or why it is not."""
+        part = self.path.with_name(self.path.name + ".part")
+        try:
+            try:
+                with part.open("wb") as file:
+                    file.writelines(http.chunks(*self.segments, query=self.query))
+                with part.open(encoding="utf-8", newline="") as lines:
+                    n = sum(1 for _ in csv.reader(lines)) - 1
+                if n != self.n_records:
+                    # A reply without a stated length may end early unseen.
+                    raise ServerUnreachableError(f"The reply ended after {max(0, n):,} records.")
+                part.replace(self.path)
+            except OSError as exc:
+                raise ConfigError("path", "be a file that can be written") from exc
+            finally:
+                part.unlink(missing_ok=True)
+        except (ServerProblemError, ServerUnreachableError) as exc:
+            return exc
+        return Reply("", {})
+
+
+@dataclass(frozen=True)
 class Pause:
     """Wait for so many seconds."""
 
@@ -56,7 +109,8 @@ class Pause:
 
 
 Failure = ServerProblemError | ServerUnreachableError
-Step = Call | Pause
+AnyCall = Call | TextCall | FileCall
+Step = AnyCall | Pause
 Flow = Generator[Step, Any, T]
 
 
@@ -81,6 +135,18 @@ def read(patience: Patience, *segments: str, **query: str) -> Flow[Mapping[str, 
     """The document at a path."""
     reply = yield from _tried(patience, Call(segments, query=query or None))
     return reply.document
+
+
+def read_text(patience: Patience, *segments: str, **query: str) -> Flow[str]:
+    """The text at a path."""
+    return (yield from _tried(patience, TextCall(segments, query or None))).text
+
+
+def written(
+    patience: Patience, *segments: str, path: Path, n_records: int, query: Mapping[str, str]
+) -> Flow[None]:
+    """Return once the CSV lines at a path of the server are in a file."""
+    yield from _tried(patience, FileCall(segments, query, path, n_records))
 
 
 def told(
@@ -128,7 +194,7 @@ def _done(patience: Patience, job: Mapping[str, Any], deadline: float) -> Flow[N
         raise problem_of(job["problem"] or {})
 
 
-def _tried(patience: Patience, call: Call) -> Flow[Reply]:
+def _tried(patience: Patience, call: AnyCall) -> Flow[Reply]:
     """The reply to a call, which is sent again where that may help."""
     pause_s = _FIRST_RETRY_S
     for left in range(patience.retries, -1, -1):

@@ -234,11 +234,11 @@ class Table:
 
     def to_pandas(self) -> Any:
         """`records` as a pandas.DataFrame; ConfigError where pandas is not installed."""
-        return _library("pandas").DataFrame.from_records(self.records())
+        return library("pandas").DataFrame.from_records(self.records())
 
     def to_arrow(self) -> Any:
         """`records` as a pyarrow.Table; ConfigError where pyarrow is not installed."""
-        return _library("pyarrow").Table.from_pylist(self.records())
+        return library("pyarrow").Table.from_pylist(self.records())
 
     def _unique_columns(self) -> list[str]:
         """The columns' names, a number behind those that come again."""
@@ -376,7 +376,8 @@ class DatasetInfo:
         )
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
+    """A library that only some results need; ConfigError where it is not installed."""
     try:
         return import_module(name)
     except ImportError as exc:

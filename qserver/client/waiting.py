@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from qserver.client.flows import Failure, Flow, Patience, Pause, T
 from qserver.client.requests import Query, Requests
 from qserver.client.results import Answer, DatasetInfo, Price, Table
+from qserver.client.waiting_models import Models
 from qserver.http_client import HttpClient, Reply
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -46,8 +47,10 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._http = HttpClient(url, timeout_s=timeout_s, token=token)
-        self._requests = Requests(Patience(retries, wait_s, time.monotonic))
+        patience = Patience(retries, wait_s, time.monotonic)
+        self._requests = Requests(patience)
         self._sleep = sleep
+        self.models = Models(self._run, patience)
 
     def datasets(self) -> list[DatasetInfo]:
         """All datasets by name."""

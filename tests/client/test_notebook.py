@@ -25,10 +25,19 @@ from qserver.client import (
     Client,
     Cost,
     DatasetInfo,
+    Distribution,
     Interval,
+    LeakAudit,
+    LearntModel,
+    ModelCount,
+    ModelInfo,
+    MostProbable,
     Price,
+    SyntheticRecords,
     Table,
 )
+from qserver.client.awaiting_models import AsyncModels
+from qserver.client.waiting_models import Models
 from qserver.demo_data import adult_csv, adult_domain
 from qserver.domain_file import load_domain
 from tests.client.conftest import serving
@@ -108,11 +117,11 @@ def test_the_notebook_runs_and_shows_what_it_says(demo_url: str) -> None:
 def test_the_examples_of_the_reference_run(demo_url: str) -> None:
     text = (DOCS / "python.md").read_text(encoding="utf-8")
     examples = re.findall(r"(?m)^```python\n(.*?)^```$", text, flags=re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     printed = io.StringIO()
     with redirect_stdout(printed):
         values = [_run(example.replace(DEMO_URL, demo_url), {}) for example in examples]
-    assert printed.getvalue().count("\n") == 1 + 3
+    assert printed.getvalue().count("\n") == 1 + 3 + 3
     assert all(isinstance(answer, Answer) for answer in values[1])
 
 
@@ -131,9 +140,23 @@ def test_the_reference_has_every_method_with_its_arguments(client: type[Any]) ->
     assert "`Client(url, *, token, timeout_s, wait_s, retries, sleep)`" in text
 
 
+@pytest.mark.parametrize("models", [Models, AsyncModels])
+def test_the_reference_has_every_method_of_models(models: type[Any]) -> None:
+    text = (DOCS / "python.md").read_text(encoding="utf-8")
+    stated = re.findall(r"(?m)^\| `models\.(\w+)\((.*)\)` \|", text)
+    assert sorted(n for n in vars(models) if not n.startswith("_")) == sorted(n for n, _ in stated)
+    for name, arguments in stated:
+        [_, *expected] = inspect.signature(getattr(models, name)).parameters
+        assert [a for a in arguments.split(", ") if a != "*"] == expected
+
+
 def test_the_reference_has_every_field_of_every_result() -> None:
     text = (DOCS / "python.md").read_text(encoding="utf-8")
-    for result in (Answer, Interval, Cost, Table, Cell, Price, DatasetInfo):
+    models = (LearntModel, ModelInfo, Distribution, MostProbable, ModelCount, LeakAudit)
+    for result in (
+        *(Answer, Interval, Cost, Table, Cell, Price, DatasetInfo),
+        *(*models, SyntheticRecords),
+    ):
         [line] = re.findall(rf"(?m)^- `{result.__name__}`: .*$", text)
         for item in fields(result):
             assert f"`{item.name}`" in line

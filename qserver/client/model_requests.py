@@ -1,0 +1,180 @@
+"""The requests about models as flows: bodies on the way out, results on the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from qserver.client.flows import Flow, Patience, answered, read, read_text, told, written
+from qserver.client.model_results import (
+    Distribution,
+    LeakAudit,
+    LearntModel,
+    ModelCount,
+    ModelInfo,
+    MostProbable,
+    SyntheticRecords,
+)
+from qserver.client.requests import Query
+
+Network = str | Mapping[str, Any] | Sequence[tuple[str, str]]
+"""BIF text, the object that HTTP takes, or edges (parent, child)."""
+Model = str | LearntModel | ModelInfo
+"""A model's id, or what was told of it."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A rule that an audit decides: at `fpr` false positives at most `max_power` may be found."""
+
+    fpr: float
+    max_power: float
+    basis: str = "least"
+
+
+@dataclass(frozen=True)
+class ModelRequests:
+    """What can be asked of a server about models; each method gives a flow."""
+
+    patience: Patience
+
+    def learn_network(
+        self, dataset: str, network: Network, *, epsilon: float, allocation: str
+    ) -> Flow[LearntModel]:
+        """A network that is learnt, once it is there."""
+        document = {
+            "kind": "network",
+            "network": _network(network),
+            "epsilon": epsilon,
+            "allocation": allocation,
+        }
+        return self._learnt(dataset, document)
+
+    def learn_marginals(
+        self,
+        dataset: str,
+        marginals: Sequence[Sequence[str]],
+        *,
+        epsilon: float,
+        selection: str,
+        oracle: str,
+        likelihood: str,
+    ) -> Flow[LearntModel]:
+        """A model of what all tables tell together, once it is there."""
+        document = {
+            "kind": "marginals",
+            "marginals": [list(names) for names in marginals],
+            "epsilon": epsilon,
+            "selection": selection,
+            "oracle": oracle,
+            "likelihood": likelihood,
+        }
+        return self._learnt(dataset, document)
+
+    def all(self, dataset: str) -> Flow[list[ModelInfo]]:
+        """All models of a dataset."""
+        found = yield from read(self.patience, *_path(dataset))
+        return list(map(ModelInfo.of, found["models"]))
+
+    def get(self, dataset: str, model: Model) -> Flow[ModelInfo]:
+        """One model with its facts."""
+        return ModelInfo.of((yield from read(self.patience, *_path(dataset, model))))
+
+    def marginal(
+        self, dataset: str, model: Model, variables: Sequence[str], *, given: Mapping[str, str]
+    ) -> Flow[Distribution]:
+        """A distribution that a model gives."""
+        document = {"marginal": list(variables), "given": dict(given)}
+        return Distribution.of((yield from self._told(dataset, model, document)))
+
+    def most_probable(
+        self, dataset: str, model: Model, variables: Sequence[str], *, given: Mapping[str, str]
+    ) -> Flow[MostProbable]:
+        """The most probable labels that a network gives."""
+        document = {"most_probable": list(variables), "given": dict(given)}
+        return MostProbable.of((yield from self._told(dataset, model, document)))
+
+    def count(self, dataset: str, model: Model, query: Query) -> Flow[ModelCount]:
+        """What a model expects of a query."""
+        return ModelCount.of((yield from self._told(dataset, model, {"count": query})))
+
+    def check(
+        self, dataset: str, model: Model, query: Query, *, length: float, confidence: float
+    ) -> Flow[ModelCount]:
+        """What a model expects of a query, beside an interval."""
+        check = {"length": length, "confidence": confidence}
+        path = (*_path(dataset, model), "query")
+        document = {"count": query, "check": check}
+        return ModelCount.of((yield from answered(self.patience, *path, document=document)))
+
+    def sample(
+        self, dataset: str, model: Model, n: int, *, seed: int | None
+    ) -> Flow[SyntheticRecords]:
+        """Records drawn from a model."""
+        path = (*_path(dataset, model), "sample")
+        return SyntheticRecords((yield from read_text(self.patience, *path, **_drawn(n, seed))))
+
+    def write_sample(
+        self, dataset: str, model: Model, path: str | PathLike[str], n: int, *, seed: int | None
+    ) -> Flow[None]:
+        """Return once records drawn from a model are in a file."""
+        segments, query = (*_path(dataset, model), "sample"), _drawn(n, seed)
+        return written(self.patience, *segments, path=Path(path), n_records=n, query=query)
+
+    def export(self, dataset: str, model: Model) -> Flow[str]:
+        """A model as text in the format of its field."""
+        return read_text(self.patience, *_path(dataset, model), "export")
+
+    def audit(
+        self,
+        dataset: str,
+        network: Network,
+        *,
+        records: float,
+        epsilon: float | None,
+        gate: Gate | None,
+        options: Mapping[str, Any],
+    ) -> Flow[LeakAudit]:
+        """What a network could leak, by its structure."""
+        document = {"network": _network(network), "records": records, **options}
+        if epsilon is not None:
+            document["epsilon"] = epsilon
+        if gate is not None:
+            document["gate"] = {"fpr": gate.fpr, "max_power": gate.max_power, "basis": gate.basis}
+        path = (*_path(dataset), "audit")
+        return LeakAudit.of((yield from told(self.patience, *path, document=document)))
+
+    def _learnt(self, dataset: str, document: Mapping[str, Any]) -> Flow[LearntModel]:
+        path = _path(dataset)
+        return LearntModel.of((yield from answered(self.patience, *path, document=document)))
+
+    def _told(
+        self, dataset: str, model: Model, document: Mapping[str, Any]
+    ) -> Flow[Mapping[str, Any]]:
+        return told(self.patience, *_path(dataset, model), "query", document=document)
+
+
+def audit_options(game: str, release: str, reference_records: float | None) -> dict[str, Any]:
+    """The members of an audit's body that say how it is made."""
+    found: dict[str, Any] = {"game": game, "release": release}
+    return found if reference_records is None else found | {"reference_records": reference_records}
+
+
+def _path(dataset: str, model: Model | None = None) -> tuple[str, ...]:
+    head = ("v1", "datasets", dataset, "models")
+    if model is None:
+        return head
+    return (*head, model if isinstance(model, str) else model.id)
+
+
+def _network(network: Network) -> Any:
+    if isinstance(network, str | Mapping):
+        return network
+    return {"edges": [list(edge) for edge in network]}
+
+
+def _drawn(n: int, seed: int | None) -> dict[str, str]:
+    return {"n": str(n)} | ({} if seed is None else {"seed": str(seed)})

@@ -1,0 +1,305 @@
+"""What a client is told of models, as frozen objects that read well."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from itertools import product
+from typing import Any, Self
+
+from qserver.client.results import Answer, Cost, library
+from qserver.readable import epsilon_text
+
+_MOST_SHOWN = 20
+
+
+@dataclass(frozen=True, repr=False)
+class LearntModel:
+    """A model that was learnt.
+
+    Args:
+        tables: ids of the released tables that it is made from.
+        version: of the history that it stands on, for ever.
+    """
+
+    id: str
+    kind: str
+    cost: Cost
+    tables: tuple[int, ...]
+    version: int
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The model that the server's JSON holds."""
+        return cls(
+            id=document["id"],
+            kind=document["kind"],
+            cost=Cost(document["epsilon_charged"], document["epsilon_remaining"]),
+            tables=tuple(document["tables"]),
+            version=document["version"],
+        )
+
+    def __repr__(self) -> str:
+        return f"<LearntModel {self.id}: {self.kind} from {len(self.tables)} tables; {self.cost}>"
+
+
+@dataclass(frozen=True, repr=False)
+class ModelInfo:
+    """A model of a dataset.
+
+    Args:
+        charged: what it cost, in epsilon.
+        specification: what the server made of the request.
+        facts: of the model itself; None in lists.
+    """
+
+    id: str
+    kind: str
+    charged: float
+    tables: tuple[int, ...]
+    version: int
+    specification: Mapping[str, Any]
+    facts: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The model that the server's JSON holds."""
+        return cls(
+            id=document["id"],
+            kind=document["kind"],
+            charged=document["epsilon_charged"],
+            tables=tuple(document["tables"]),
+            version=document["version"],
+            specification=document["specification"],
+            facts=document["facts"],
+        )
+
+    def __repr__(self) -> str:
+        cost = epsilon_text(self.charged)
+        return f"<ModelInfo {self.id}: {self.kind} from {len(self.tables)} tables; cost {cost}>"
+
+
+@dataclass(frozen=True, repr=False)
+class Distribution:
+    """A joint distribution that a model gives, without a guarantee.
+
+    Args:
+        labels: per variable its labels, in the order of the probabilities.
+        probabilities: one per joint value, the last variable's labels running fastest.
+        n_records: expected number of records; None where the kind of model does not say it.
+        is_held: whether one table of the model holds all these variables; None likewise.
+    """
+
+    variables: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    probabilities: tuple[float, ...]
+    n_records: float | None
+    is_held: bool | None
+    version: int
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The distribution in the server's reply."""
+        answer = document["answer"]
+        return cls(
+            variables=tuple(answer["variables"]),
+            labels=tuple(map(tuple, answer["labels"])),
+            probabilities=tuple(_flat(answer["probabilities"])),
+            n_records=answer.get("n_records"),
+            is_held=answer.get("is_held"),
+            version=document["version"],
+        )
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    def __getitem__(self, labels: str | tuple[str, ...]) -> float:
+        """The probability of one label per variable; KeyError."""
+        wanted = (labels,) if isinstance(labels, str) else tuple(labels)
+        return self._by_labels[wanted]
+
+    @cached_property
+    def _by_labels(self) -> Mapping[tuple[str, ...], float]:
+        return dict(zip(product(*self.labels), self.probabilities, strict=True))
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dict per joint value: its labels by variable, and `probability`."""
+        return [
+            {**dict(zip(self.variables, labels, strict=True)), "probability": p}
+            for labels, p in self._by_labels.items()
+        ]
+
+    def to_pandas(self) -> Any:
+        """`records` as a pandas.DataFrame; ConfigError where pandas is not installed."""
+        return library("pandas").DataFrame.from_records(self.records())
+
+    def to_arrow(self) -> Any:
+        """`records` as a pyarrow.Table; ConfigError where pyarrow is not installed."""
+        return library("pyarrow").Table.from_pylist(self.records())
+
+    def _lines(self) -> Iterator[list[str]]:
+        for labels, p in list(self._by_labels.items())[:_MOST_SHOWN]:
+            yield [*labels, f"{p:.6f}"]
+
+    def _rest(self) -> str:
+        more = len(self) - _MOST_SHOWN
+        return (f"{more} more rows; " if more > 0 else "") + "a model's answer, without a guarantee"
+
+    def __repr__(self) -> str:
+        rows = [[*self.variables, "probability"], *self._lines()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*(line.rstrip() for line in lines), self._rest()])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in (*self.variables, "probability"))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
+            for row in self._lines()
+        )
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{escape(self._rest())}</p>"
+        )
+
+
+@dataclass(frozen=True)
+class MostProbable:
+    """The most probable labels that a network gives, and their probability given the others."""
+
+    labels: Mapping[str, str]
+    probability: float
+    version: int
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The labels in the server's reply."""
+        answer = document["answer"]
+        return cls(answer["labels"], answer["probability"], document["version"])
+
+
+@dataclass(frozen=True, repr=False)
+class ModelCount:
+    """What a model expects a count to be.
+
+    Args:
+        guarantee: the interval that was bought beside it, or None: then there is none.
+    """
+
+    estimate: float
+    guarantee: Answer | None
+    version: int
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The count in the server's reply."""
+        bought = document["guarantee"]
+        return cls(
+            estimate=document["estimate"],
+            guarantee=None if bought is None else Answer.of(bought),
+            version=document["version"],
+        )
+
+    def __float__(self) -> float:
+        return self.estimate
+
+    def __repr__(self) -> str:
+        told = "without a guarantee" if self.guarantee is None else repr(self.guarantee)
+        return f"<ModelCount {self.estimate:,.1f}, {told}>"
+
+
+@dataclass(frozen=True, repr=False)
+class SyntheticRecords:
+    """Records drawn from a model.
+
+    Args:
+        csv: as the server sent them: a header, then a line per record.
+    """
+
+    csv: str = field(repr=False)
+
+    @cached_property
+    def _rows(self) -> list[tuple[str, ...]]:
+        return list(map(tuple, csv.reader(io.StringIO(self.csv))))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the attributes."""
+        return self._rows[0]
+
+    def __len__(self) -> int:
+        return len(self._rows) - 1
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self._rows[1:])
+
+    def records(self) -> list[dict[str, str]]:
+        """One dict per record: labels by attribute."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self]
+
+    def to_pandas(self) -> Any:
+        """The records as a pandas.DataFrame of labels; ConfigError where there is no pandas."""
+        return library("pandas").DataFrame(self._rows[1:], columns=list(self.columns))
+
+    def to_arrow(self) -> Any:
+        """The records as a pyarrow.Table of labels; ConfigError where there is no pyarrow."""
+        columns = zip(*self, strict=True)
+        named = zip(self.columns, map(list, columns), strict=True)
+        return library("pyarrow").Table.from_pydict(dict(named))
+
+    def __repr__(self) -> str:
+        return f"<SyntheticRecords {len(self):,} records of {', '.join(self.columns)}>"
+
+
+@dataclass(frozen=True, repr=False)
+class LeakAudit:
+    """How well anyone could tell whose records a network was learnt from; `document` is all of it.
+
+    Args:
+        complexity: independent parameters of the model.
+        table_complexity: independent numbers in the tables that would be released, or None.
+        bound, limit: areas under the curves of what is released: by the structure, and by the
+            lesser of that and the cap; 1/2 is guessing.
+        cap: the area that epsilon allows, or None without an epsilon.
+        passes: what the gate decided, and in `reason` why; None without a gate.
+    """
+
+    complexity: int
+    table_complexity: int | None
+    bound: float
+    limit: float
+    cap: float | None
+    passes: bool | None
+    reason: str
+    document: Mapping[str, Any] = field(compare=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The audit that the server's JSON holds."""
+        areas, decision = document["auc"], document["decision"]
+        return cls(
+            complexity=document["complexity"],
+            table_complexity=document["table_complexity"],
+            bound=areas["bound"],
+            limit=areas["limit"],
+            cap=areas["cap"],
+            passes=None if decision is None else decision["passes"],
+            reason="" if decision is None else decision["reason"],
+            document=document,
+        )
+
+    def __repr__(self) -> str:
+        verdict = {None: "", True: "; passes", False: "; refused"}[self.passes]
+        return f"<LeakAudit area {self.limit:.4f} at most, {self.bound:.4f} by structure{verdict}>"
+
+
+def _flat(nested: Any) -> Iterator[float]:
+    if isinstance(nested, Sequence):
+        for one in nested:
+            yield from _flat(one)
+    else:
+        yield float(nested)

@@ -1,0 +1,163 @@
+"""What can be asked about models, with answers that are waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from types import MappingProxyType
+from typing import Protocol
+
+from qserver.client.flows import Flow, Patience, T
+from qserver.client.model_requests import Gate, Model, ModelRequests, Network, audit_options
+from qserver.client.model_results import (
+    Distribution,
+    LeakAudit,
+    LearntModel,
+    ModelCount,
+    ModelInfo,
+    MostProbable,
+    SyntheticRecords,
+)
+from qserver.client.requests import Query
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Run(Protocol):
+    """Carries out a flow."""
+
+    def __call__(self, flow: Flow[T]) -> T:
+        """What the flow comes to."""
+
+
+class Models:
+    """Learn, ask, check, draw from, export and audit models; `client.models`.
+
+    Asking a model costs nothing; learning and checking do. `model` is an id, or what was told of
+    the model. All methods raise as those of the client do.
+    """
+
+    def __init__(self, run: Run, patience: Patience) -> None:
+        self._run = run
+        self._requests = ModelRequests(patience)
+
+    def learn_network(
+        self, dataset: str, network: Network, *, epsilon: float, allocation: str = "best"
+    ) -> LearntModel:
+        """Learn a network from tables bought for `epsilon` beside those of history.
+
+        Args:
+            network: BIF text, edges (parent, child), or the object that HTTP takes.
+        """
+        flow = self._requests.learn_network(
+            dataset, network, epsilon=epsilon, allocation=allocation
+        )
+        return self._run(flow)
+
+    def learn_marginals(
+        self,
+        dataset: str,
+        marginals: Sequence[Sequence[str]] = (),
+        *,
+        epsilon: float,
+        selection: str = "best",
+        oracle: str = "auto",
+        likelihood: str = "squares",
+    ) -> LearntModel:
+        """Learn what all tables tell together; `epsilon` is spent for these marginals."""
+        flow = self._requests.learn_marginals(
+            dataset,
+            marginals,
+            epsilon=epsilon,
+            selection=selection,
+            oracle=oracle,
+            likelihood=likelihood,
+        )
+        return self._run(flow)
+
+    def all(self, dataset: str) -> list[ModelInfo]:
+        """The models of a dataset's present snapshot."""
+        return self._run(self._requests.all(dataset))
+
+    def get(self, dataset: str, model: Model) -> ModelInfo:
+        """One model with its facts."""
+        return self._run(self._requests.get(dataset, model))
+
+    def marginal(
+        self,
+        dataset: str,
+        model: Model,
+        variables: Sequence[str],
+        *,
+        given: Mapping[str, str] = _NOTHING,
+    ) -> Distribution:
+        """The joint distribution of some variables, given labels of others."""
+        return self._run(self._requests.marginal(dataset, model, variables, given=given))
+
+    def most_probable(
+        self,
+        dataset: str,
+        model: Model,
+        variables: Sequence[str] = (),
+        *,
+        given: Mapping[str, str] = _NOTHING,
+    ) -> MostProbable:
+        """The most probable labels of some variables of a network; of all others if none."""
+        flow = self._requests.most_probable(dataset, model, variables, given=given)
+        return self._run(flow)
+
+    def count(self, dataset: str, model: Model, query: Query) -> ModelCount:
+        """What a model expects of a linear counting query, without a guarantee."""
+        return self._run(self._requests.count(dataset, model, query))
+
+    def check(
+        self, dataset: str, model: Model, query: Query, *, length: float, confidence: float = 0.95
+    ) -> ModelCount:
+        """The same with an interval of at most `length`, from history or bought."""
+        flow = self._requests.check(dataset, model, query, length=length, confidence=confidence)
+        return self._run(flow)
+
+    def sample(
+        self, dataset: str, model: Model, n: int = 1000, *, seed: int | None = None
+    ) -> SyntheticRecords:
+        """Synthetic records, of 64 MiB at most; the same for the same seed."""
+        return self._run(self._requests.sample(dataset, model, n, seed=seed))
+
+    def write_sample(
+        self,
+        dataset: str,
+        model: Model,
+        path: str | PathLike[str],
+        n: int = 1000,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        """Write synthetic records to a CSV file as they come, 1,000,000 at most."""
+        self._run(self._requests.write_sample(dataset, model, path, n, seed=seed))
+
+    def export(self, dataset: str, model: Model) -> str:
+        """A network as BIF, other models as JSON text."""
+        return self._run(self._requests.export(dataset, model))
+
+    def audit(
+        self,
+        dataset: str,
+        network: Network,
+        *,
+        records: float,
+        epsilon: float | None = None,
+        gate: Gate | None = None,
+        game: str = "replaced",
+        release: str = "tables",
+        reference_records: float | None = None,
+    ) -> LeakAudit:
+        """How well anyone could tell whose records a network was learnt from, by its structure."""
+        flow = self._requests.audit(
+            dataset,
+            network,
+            records=records,
+            epsilon=epsilon,
+            gate=gate,
+            options=audit_options(game, release, reference_records),
+        )
+        return self._run(flow)

@@ -1,0 +1,277 @@
+"""Models through both clients against a real server: learnt, asked, checked, drawn, exported."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from qserver.client import (
+    AsyncClient,
+    BudgetProblemError,
+    Client,
+    Distribution,
+    Gate,
+    LearntModel,
+    QuestionProblemError,
+    ServerProblemError,
+    ServerUnreachableError,
+    SyntheticRecords,
+)
+from qserver.errors import ConfigError
+from qserver.models.bif import read_bif
+from tests.client.conftest import Served
+from tests.deployment import ROWS
+
+EDGES = [("sex", "age")]
+WOMEN = {"where": {"sex": "Female"}}
+N_WOMEN = sum(sex == "Female" for _, sex in ROWS)
+SEXES = ("Female", "Male", "other")
+Ask = Callable[..., Any]
+
+
+def plain(served: Served, **options: Any) -> Ask:
+    """Calls of `Client.models`; the worker works off its jobs while it waits."""
+
+    def work(_seconds: float) -> None:
+        served.town.work_off()
+
+    client = Client(served.url, **{"sleep": work, **options})
+    return lambda method, *args, **kwargs: getattr(client.models, method)(*args, **kwargs)
+
+
+def awaited(served: Served, **options: Any) -> Ask:
+    """Calls of `AsyncClient.models`, each in an event loop of its own."""
+
+    async def work(_seconds: float) -> None:
+        served.town.work_off()
+
+    models = AsyncClient(served.url, **{"sleep": work, **options}).models
+    return lambda method, *args, **kwargs: asyncio.run(getattr(models, method)(*args, **kwargs))
+
+
+both = pytest.mark.parametrize("make", [plain, awaited])
+
+
+@both
+def test_a_network_is_learnt_by_a_job_and_asked_for_nothing(
+    make: Callable[[Served], Ask], served: Served
+) -> None:
+    ask = make(served)
+    learnt = ask("learn_network", "people", EDGES, epsilon=200)
+    assert isinstance(learnt, LearntModel)
+    assert 0 < learnt.cost.charged <= 200
+    assert served.spent_nano() == round(learnt.cost.charged * 1e9)
+    [listed] = ask("all", "people")
+    shown = ask("get", "people", learnt)
+    assert (listed.id, listed.facts) == (learnt.id, None)
+    assert shown.facts["edges"] == [["sex", "age"]]
+    assert (shown.charged, shown.tables) == (learnt.cost.charged, learnt.tables)
+    sexes = ask("marginal", "people", learnt, ["sex"])
+    assert sexes["Female"] == pytest.approx(N_WOMEN / len(ROWS), abs=0.01)
+    assert sum(sexes.probabilities) == pytest.approx(1)
+    both_of = ask("marginal", "people", learnt.id, ["sex", "age"])
+    assert both_of["Female", "21"] == pytest.approx(
+        sum(row == (21, "Female") for row in ROWS) / len(ROWS), abs=0.01
+    )
+    at_21 = ask("marginal", "people", shown, ["sex"], given={"age": "21"})
+    assert at_21["Female"] == pytest.approx(
+        both_of["Female", "21"] / sum(both_of[sex, "21"] for sex in SEXES)
+    )
+    best = ask("most_probable", "people", learnt, ["sex"], given={"age": "21"})
+    assert best.labels["sex"] == max(SEXES, key=lambda sex: at_21[sex])
+    assert ask("count", "people", learnt, WOMEN).estimate == pytest.approx(N_WOMEN, abs=5)
+    assert served.spent_nano() == round(learnt.cost.charged * 1e9)
+    with pytest.raises(KeyError):
+        _ = sexes["Nobody"]
+
+
+@both
+def test_marginals_are_learnt_and_say_how_many_records_they_expect(
+    make: Callable[[Served], Ask], served: Served
+) -> None:
+    ask = make(served)
+    learnt = ask("learn_marginals", "people", [["age", "sex"]], epsilon=200, selection="listed")
+    found = ask("marginal", "people", learnt, ["sex"])
+    assert found.n_records == pytest.approx(len(ROWS), abs=5)
+    assert found.is_held is True
+    free = ask("learn_marginals", "people", epsilon=0)
+    assert free.cost.charged == 0
+
+
+@both
+@pytest.mark.parametrize("n_lost", [1, 3])
+def test_a_lost_reply_to_learning_and_to_a_check_is_charged_once(
+    make: Callable[[Served], Ask], served: Served, n_lost: int
+) -> None:
+    """Each call has one key however often it is sent, and the ledger what the replies say."""
+    ask = make(served)
+    served.front.to_lose = n_lost
+    learnt = ask("learn_network", "people", EDGES, epsilon=0.5)
+    assert len(set(served.front.keys)) == 1
+    assert "" not in served.front.keys
+    charges = served.n_charges()
+    served.front.keys.clear()
+    served.front.to_lose = n_lost
+    count = ask("check", "people", learnt, WOMEN, length=20)
+    assert len(set(served.front.keys)) == 1
+    assert "" not in served.front.keys
+    assert count.guarantee.interval.length <= 20
+    assert served.n_charges() == charges + 1
+    paid = learnt.cost.charged + count.guarantee.cost.charged
+    assert served.spent_nano() == round(paid * 1e9)
+
+
+@both
+def test_synthetic_records_come_as_rows_and_as_a_file(
+    make: Callable[[Served], Ask], served: Served, tmp_path: Path
+) -> None:
+    ask = make(served)
+    learnt = ask("learn_network", "people", EDGES, epsilon=200)
+    drawn = ask("sample", "people", learnt, 1500, seed=3)
+    assert (len(drawn), drawn.columns) == (1500, ("age", "sex"))
+    assert {sex for _, sex in drawn} <= set(SEXES)
+    assert drawn == ask("sample", "people", learnt, 1500, seed=3)
+    assert drawn != ask("sample", "people", learnt, 1500, seed=4)
+    path = tmp_path / "drawn.csv"
+    ask("write_sample", "people", learnt, path, 1500, seed=3)
+    assert path.read_text(encoding="utf-8") == drawn.csv
+    with pytest.raises(QuestionProblemError, match="n"):
+        ask("write_sample", "people", learnt, tmp_path / "none.csv", 0)
+    with pytest.raises(ConfigError, match="can be written"):
+        ask("write_sample", "people", learnt, tmp_path / "none" / "x.csv", 10)
+    assert [p.name for p in tmp_path.glob("*.csv*")].count("drawn.csv") == 1
+    assert not list(tmp_path.glob("none.csv*"))
+
+
+@both
+def test_a_file_that_breaks_off_is_asked_for_again_and_else_not_there(
+    make: Callable[..., Ask], served: Served, tmp_path: Path
+) -> None:
+    learnt = make(served)("learn_network", "people", EDGES, epsilon=200)
+    whole = served.front.app
+    replies = iter([True, False])
+
+    def cut(environ: Any, start: Any) -> Iterable[bytes]:
+        """The app, whose first reply ends after some of its lines."""
+        pieces = list(whole(environ, start))
+        return [b"".join(pieces)[:200]] if next(replies, False) else pieces
+
+    served.front.app = cut
+    path = tmp_path / "drawn.csv"
+    with pytest.raises(ServerUnreachableError, match="ended after"):
+        make(served, retries=0)("write_sample", "people", learnt, path, 100)
+    assert not list(tmp_path.glob("drawn*"))
+    replies = iter([True, False])
+    make(served)("write_sample", "people", learnt, path, 100)
+    assert path.read_text(encoding="utf-8").count("\n") == 101
+
+
+@both
+def test_a_network_is_exported_and_audited(make: Callable[[Served], Ask], served: Served) -> None:
+    ask = make(served)
+    learnt = ask("learn_network", "people", {"edges": [["sex", "age"]]}, epsilon=0.5)
+    text = ask("export", "people", learnt)
+    assert read_bif(text).structure.edges == (("sex", "age"),)
+    again = ask("learn_network", "people", text, epsilon=0)
+    assert again.cost.charged == 0
+    gate = Gate(fpr=0.05, max_power=0.06)
+    refused = ask("audit", "people", EDGES, records=500, epsilon=1, gate=gate)
+    assert (refused.passes, refused.complexity) == (False, 2 + 3 * 10)
+    assert refused.limit <= min(refused.bound, refused.cap)
+    assert "power" in refused.reason
+    free = ask("audit", "people", text, records=5e6, release="model", reference_records=1000)
+    assert (free.passes, free.cap, free.reason) == (None, None, "")
+    assert free.document["release"] == "model"
+
+
+@both
+def test_refusals_of_models_are_exceptions(make: Callable[[Served], Ask], served: Served) -> None:
+    ask = make(served)
+    with pytest.raises(BudgetProblemError):
+        ask("learn_network", "people", EDGES, epsilon=5000)
+    with pytest.raises(QuestionProblemError, match="got 'height'"):
+        ask("learn_network", "people", [("sex", "height")], epsilon=1)
+    with pytest.raises(ServerProblemError) as missing:
+        ask("marginal", "people", "people~none", ["sex"])
+    assert missing.value.code == "not_found"
+    assert served.spent_nano() == 0
+
+
+def test_results_of_models_read_well(served: Served) -> None:
+    ask = plain(served)
+    learnt = ask("learn_network", "people", EDGES, epsilon=100)
+    charged, left = f"{learnt.cost.charged:.9f}".rstrip("0"), learnt.cost.remaining
+    assert repr(learnt) == (
+        f"<LearntModel {learnt.id}: network from 1 tables; cost {charged.rstrip('.')}, "
+        f"{left:.9f}".rstrip("0").rstrip(".")
+        + " left>"
+    )
+    [listed] = ask("all", "people")
+    assert repr(listed).startswith(f"<ModelInfo {learnt.id}: network from 1 tables; cost ")
+    count = ask("count", "people", learnt, WOMEN)
+    assert repr(count) == f"<ModelCount {count.estimate:,.1f}, without a guarantee>"
+    assert float(count) == count.estimate
+    checked = ask("check", "people", learnt, WOMEN, length=30)
+    assert f"{checked.guarantee!r}" in repr(checked)
+    drawn = ask("sample", "people", learnt, 2000)
+    assert repr(drawn) == "<SyntheticRecords 2,000 records of age, sex>"
+    audit = ask("audit", "people", EDGES, records=5000, gate=Gate(0.05, 0.9))
+    assert repr(audit) == (
+        f"<LeakAudit area {audit.limit:.4f} at most, {audit.bound:.4f} by structure; passes>"
+    )
+
+
+DISTRIBUTION = {
+    "answer": {
+        "variables": ["<i>a</i>", "b"],
+        "labels": [[str(i) for i in range(12)], ["x", "y"]],
+        "probabilities": [[0.5 / 12, 0.5 / 12]] * 12,
+    },
+    "version": 3,
+}
+
+
+def test_a_distribution_shows_its_first_rows_and_escapes_names() -> None:
+    found = Distribution.of(DISTRIBUTION)
+    lines = repr(found).splitlines()
+    assert lines[0] == "<i>a</i>  b  probability"
+    assert lines[1] == "0         x  0.041667"
+    assert len(lines) == 1 + 20 + 1
+    assert lines[-1] == "4 more rows; a model's answer, without a guarantee"
+    page = found._repr_html_()
+    assert "<i>" not in page
+    assert page.count("<tr>") == 21
+    assert found.records()[3] == {"<i>a</i>": "1", "b": "y", "probability": 0.5 / 12}
+
+
+def test_records_keep_commas_quotes_and_line_ends() -> None:
+    drawn = SyntheticRecords('a,b\n"x, ""y""","1\n2"\nz,3\n')
+    assert list(drawn) == [('x, "y"', "1\n2"), ("z", "3")]
+    assert drawn.records()[1] == {"a": "z", "b": "3"}
+
+
+def test_data_frames_are_made_of_distributions_and_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = SimpleNamespace(from_records=tuple)
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=frame))
+    table = SimpleNamespace(from_pylist=tuple, from_pydict=dict)
+    monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(Table=table))
+    found = Distribution.of(DISTRIBUTION)
+    assert list(found.to_pandas()) == list(found.to_arrow()) == found.records()
+    drawn = SyntheticRecords("a,b\nx,1\ny,2\n")
+    assert drawn.to_arrow() == {"a": ["x", "y"], "b": ["1", "2"]}
+    made: list[Any] = []
+    frames = SimpleNamespace(DataFrame=lambda rows, columns: made.append((rows, columns)))
+    monkeypatch.setitem(sys.modules, "pandas", frames)
+    drawn.to_pandas()
+    assert made == [([("x", "1"), ("y", "2")], ["a", "b"])]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match="pip install pyarrow"):
+        drawn.to_arrow()
