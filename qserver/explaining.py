@@ -15,9 +15,11 @@ from qserver.answer import (
     WorkloadExplanation,
 )
 from qserver.answering import offer, refusal
-from qserver.asked import Question, Workload
+from qserver.asked import ModelAsked, Question, Workload
 from qserver.charge import AnyCharge
 from qserver.errors import CapacityError
+from qserver.model_prices import ModelExplanation
+from qserver.modelling.purchase import learnt, plan_model
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
@@ -88,6 +90,35 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
         curve=tuple(curve),
         simultaneous=plan.simultaneous,
         version=replica.present.n_shown,
+    )
+    return Explained(explanation, _charges(plan))
+
+
+def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplanation]:
+    """Tables and price of a model that is to be learnt.
+
+    Raises:
+        InputError: the specification is wrong, or history does not suffice and nothing is paid.
+    """
+    plan, present = plan_model(replica, asked), replica.present
+    if plan is None:
+        learnt(replica, asked, charged_nano=0, remaining_nano=present.remaining_nano)
+        free = ModelExplanation(
+            kind="free",
+            price_nano=0,
+            remaining_nano=present.remaining_nano,
+            affordable=True,
+            tables=(),
+            version=present.n_shown,
+        )
+        return Explained(free, [])
+    explanation = ModelExplanation(
+        kind=plan.kind,
+        price_nano=replica.price_nano(plan),
+        remaining_nano=present.remaining_nano,
+        affordable=refusal(plan, replica=replica) is None,
+        tables=tuple(map(_plan_table, plan.tables)),
+        version=present.n_shown,
     )
     return Explained(explanation, _charges(plan))
 

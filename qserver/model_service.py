@@ -1,4 +1,4 @@
-"""The use cases of models: learn, list, ask, sample, export."""
+"""The use cases of models: learn, price, list, ask, sample, export."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from qserver.allowances import Allowances, Asker
 from qserver.answer import JobStatus, ModelAnswer
 from qserver.asked import ModelAsked
 from qserver.asking import Asking, Idempotency
 from qserver.errors import CapacityError
+from qserver.explaining import explain_model
+from qserver.model_prices import ModelExplanation
 from qserver.modelling.growing_kind import GrowingKind
 from qserver.modelling.kind import Answered, Model
 from qserver.modelling.registry import kind_of
@@ -53,11 +56,24 @@ class Made:
 
 
 class ModelService:
-    """Models of one process; thread-safe. Those last used are kept; all follow from history."""
+    """Models of one process; thread-safe. Those last used are kept; all follow from history.
 
-    def __init__(self, store: Store, datasets: OpenDatasets, asking: Asking) -> None:
+    Args:
+        workloads: what prices are found on; that may take seconds, and questions shall not wait.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        datasets: OpenDatasets,
+        workloads: OpenDatasets,
+        asking: Asking,
+        allowances: Allowances,
+    ) -> None:
         self._store = store
         self._datasets = datasets
+        self._workloads = workloads
+        self._allowances = allowances
         self._asking = asking
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], Made] = OrderedDict()
@@ -89,6 +105,33 @@ class ModelService:
         asked = ModelAsked(kind, domain.sizes, specification, epsilon_nano)
         found = self._asking.ask(name, asked, wait_s=wait_s, idempotency=idempotency, by=by)
         return cast("ModelAnswer | JobStatus", found)
+
+    def explain(
+        self,
+        name: str,
+        kind: str,
+        document: Mapping[str, Any],
+        epsilon_nano: int,
+        *,
+        by: str = "",
+    ) -> ModelExplanation:
+        """What learning would cost, and which tables it would buy; spends nothing.
+
+        Args:
+            by: account that asks, whose own allowance is shown.
+
+        Raises:
+            InputError: as `learn`.
+        """
+        opened = self._workloads.refresh(name)
+        domain = opened.meta.domain
+        specification = kind_of(kind).read(document, domain)
+        asked = ModelAsked(kind, domain.sizes, specification, epsilon_nano)
+        with opened.lock:
+            explained = explain_model(opened.replica, asked)
+        asker = Asker(by, opened.meta.population)
+        own = self._allowances.price(asker, opened.meta.snapshot, explained.charges)
+        return replace(explained.explanation, own=own)
 
     def all(self, name: str) -> list[ModelStatus]:
         """The models of a dataset's present snapshot; NotFoundError."""

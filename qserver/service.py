@@ -83,7 +83,9 @@ class Service:
         self._asking = Asking(
             store, self._datasets, self._workloads, settings, clock=clock, sleep=sleep
         )
-        self.models = ModelService(store, self._datasets, self._asking)
+        self.models = ModelService(
+            store, self._datasets, self._workloads, self._asking, self._allowances
+        )
         self.insight = Insight(store, self._datasets)
 
     def datasets(self) -> list[DatasetStatus]:

@@ -27,6 +27,8 @@ SAID: dict[str, Any] = {
     "answer": None,
     "estimate": None,
     "guarantee": None,
+    "verdict": None,
+    "fallback": None,
 }
 MEASURED = {
     "estimate": 2720.5,
@@ -117,16 +119,96 @@ def test_the_most_probable_labels_and_counts_are_shown(
 ) -> None:
     server.reply({**SAID, "answer": {"labels": {"sex": "Male"}, "probability": 0.75}})
     call(server, "ask", "adult", "m", "--most-probable", "sex")
-    server.reply({**SAID, "estimate": 2710.25, "guarantee": MEASURED})
-    call(server, "ask", "adult", "m", "--where", "sex=Male", "--length", "100")
-    assert server.requests[1].document == {
-        "count": {"where": {"sex": "Male"}},
-        "check": {"length": 100, "confidence": 0.95},
-    }
+    server.reply({**SAID, "estimate": 2710.25})
+    call(server, "ask", "adult", "m", "--where", "sex=Male")
+    assert server.requests[1].document == {"count": {"where": {"sex": "Male"}}}
     out = capsys.readouterr().out
     assert "probability: 0.75" in out
     assert "the model expects 2,710.2, without a guarantee" in out
+
+
+def test_a_check_is_waited_for_and_asked_for_again(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job has the check's interval alone; the reply after it tells the verdict."""
+    checked = {**SAID, "estimate": 2810.25, "guarantee": MEASURED, "verdict": "contradicted"}
+    job = {"id": "j", "state": "done", "dataset": "adult", "result": MEASURED, "problem": None}
+    server.reply(job, status=202)
+    server.reply({**checked, "fallback": {**MEASURED, "interval": [2700.5, 2740.5]}})
+    options = ("--where", "sex=Male", "--length", "100", "--fallback-length", "40")
+    assert call(server, "ask", "adult", "m", *options) == ExitCode.OK
+    assert [r.line for r in server.requests] == ["POST /v1/datasets/adult/models/m/query"] * 2
+    sent = {"length": 100, "confidence": 0.95, "fallback_length": 40}
+    assert all(
+        r.document == {"count": {"where": {"sex": "Male"}}, "check": sent} for r in server.requests
+    )
+    out = capsys.readouterr().out
+    assert "the model expects 2,810.2; the check contradicts it" in out
     assert "between 2,670.5 and 2,770.5 with 95 percent confidence" in out
+    assert "measured instead\nbetween 2,700.5 and 2,740.5" in out
+    server.reply({**checked, "verdict": "confirmed"})
+    call(server, "ask", "adult", "m", "--where", "sex=Male", "--length", "100")
+    assert "the check confirms it" in capsys.readouterr().out
+
+
+PRICE = {"price": 0.06, "remaining": 1.5, "affordable": True, "own": None}
+
+
+def test_what_learning_would_cost_is_shown(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = {"n_cells": 4096, "refines": None, "charge": 0.04}
+    raised = {"n_cells": 2, "refines": 3, "charge": 0.02}
+    server.reply({**PRICE, "affordable": False, "plan": [table, raised]})
+    options = ("--edge", "sex>income", "--epsilon", "0.06", "--explain")
+    assert call(server, "learn", "adult", *options) == ExitCode.OK
+    assert server.requests[0].line == "POST /v1/datasets/adult/models/explain"
+    assert server.requests[0].document["epsilon"] == 0.06
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "price: 0.06 epsilon, more than remains"
+    assert [line.split() for line in lines[-2:]] == [
+        ["4,096", "new", "0.04"],
+        ["2", "raises", "3", "0.02"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"would": "tell"}, ["price: 0 epsilon, without a guarantee"]),
+        (
+            {"would": "check", "check": PRICE, "fallback": {**PRICE, "price": 0.2}},
+            [
+                "check: 0.06 epsilon",
+                "measuring instead, where the check contradicts: 0.2 epsilon",
+                "remaining: 1.5 epsilon",
+            ],
+        ),
+        (
+            {"would": "contradict", "check": PRICE, "fallback": PRICE},
+            [
+                "history contradicts it for nothing",
+                "measuring instead: 0.06 epsilon",
+                "remaining: 1.5 epsilon",
+            ],
+        ),
+        (
+            {"would": "confirm", "check": PRICE, "fallback": PRICE},
+            ["history confirms it for nothing", "remaining: 1.5 epsilon"],
+        ),
+    ],
+)
+def test_what_a_question_would_cost_is_shown(
+    server: FakeServer,
+    capsys: pytest.CaptureFixture[str],
+    said: dict[str, Any],
+    told: list[str],
+) -> None:
+    server.reply({"estimate": 120.5, "check": None, "fallback": None, **said})
+    options = ("--where", "sex=Male", "--length", "100", "--explain")
+    assert call(server, "ask", "adult", "m", *options) == ExitCode.OK
+    assert server.requests[0].line == "POST /v1/datasets/adult/models/m/explain"
+    assert capsys.readouterr().out.splitlines() == ["the model expects 120.5", *told]
 
 
 def test_records_and_networks_are_written_where_asked(
@@ -160,6 +242,7 @@ def test_models_are_listed_and_shown(
         ("ask", "adult", "m"),
         ("ask", "adult", "m", "--marginal", "a", "--most-probable", "b"),
         ("ask", "adult", "m", "--marginal", "a", "--given", "b"),
+        ("ask", "adult", "m", "--where", "a=b", "--fallback-length", "3"),
         ("learn", "adult", "--edge", "a", "--epsilon", "1"),
         ("learn", "adult", "--network", "/nowhere/x.bif", "--epsilon", "1"),
     ],

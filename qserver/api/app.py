@@ -17,6 +17,7 @@ from qserver.api.headers import finish_response
 from qserver.api.health import HealthViews
 from qserver.api.jobs import JobViews
 from qserver.api.model_audit import ModelAuditViews
+from qserver.api.model_prices import ModelPriceViews
 from qserver.api.models import ModelId, ModelViews
 from qserver.api.port import QuestionService
 from qserver.api.questions import QuestionViews
@@ -66,6 +67,7 @@ def create_app(
     app.register_blueprint(WorkloadViews(service, wait_s=wait_s).blueprint())
     app.register_blueprint(SqlViews(service, wait_s=wait_s).blueprint())
     app.register_blueprint(ModelViews(service, wait_s=wait_s).blueprint())
+    app.register_blueprint(ModelPriceViews(service).blueprint())
     app.register_blueprint(JobViews(service).blueprint())
     app.register_blueprint(ModelAuditViews(service).blueprint())
     app.register_blueprint(AuditViews(service).blueprint())

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from flask import Response
+from dataclasses import dataclass, replace
+
+from flask import Response, request
 
 from qserver.answer import JobStatus
-from qserver.api.headers import Preference
+from qserver.api.gate import caller_of_request
+from qserver.api.headers import Preference, idempotency_of, preference_of
 from qserver.api.parameters import Parameter
 from qserver.api.replies import json_reply
 from qserver.api.workload_schemas import JobBody
+from qserver.asking import Idempotency
 
 POLL_S = 1
 
@@ -39,6 +43,43 @@ ASKING_HEADERS = (
         {"type": "string", "pattern": "^[ -~]{1,255}$"},
     ),
 )
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a request asks: who pays, how long it waits, under which key."""
+
+    preference: Preference
+    wait_s: float
+    idempotency: Idempotency | None
+    by: str
+
+    def of_second_question(self) -> Terms:
+        """The same for another question of the same request, under a key of its own."""
+        if self.idempotency is None:
+            return self
+        # No key of a client holds a line end, so nobody's other request has this one.
+        own = replace(self.idempotency, key=self.idempotency.key + "\n2")
+        return replace(self, idempotency=own)
+
+
+def terms_of_request(dataset: str, body: bytes, *, wait_s: float) -> Terms:
+    """How the present request asks.
+
+    Args:
+        body: as it was sent; the idempotency key is bound to it.
+        wait_s: how long the server would wait, in seconds.
+
+    Raises:
+        InputError: the idempotency key is malformed.
+    """
+    caller, preference = caller_of_request(), preference_of(request)
+    return Terms(
+        preference,
+        preference.wait_at_most(wait_s),
+        idempotency_of(request, dataset=dataset, body=body, token_id=caller.token_id),
+        caller.account,
+    )
 
 
 def job_reply(job: JobStatus, preference: Preference) -> Response:

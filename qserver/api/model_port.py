@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from qserver.answer import JobStatus, ModelAnswer
 from qserver.asking import Idempotency
+from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
 from qserver.modelling.kind import Answered
 from qserver.query import LinearQuery
@@ -27,6 +28,17 @@ class ModelUseCases(Protocol):
         by: str = "",
     ) -> ModelAnswer | JobStatus:
         """The model, or the state of its job after `wait_s` seconds."""
+
+    def explain(
+        self,
+        name: str,
+        kind: str,
+        document: Mapping[str, Any],
+        epsilon_nano: int,
+        *,
+        by: str = "",
+    ) -> ModelExplanation:
+        """What learning would cost; spends nothing."""
 
     def all(self, name: str) -> Sequence[ModelStatus]:
         """The models of a dataset; NotFoundError."""

@@ -18,6 +18,7 @@ from qserver.api.schemas import AnswerBody, Epsilon
 from qserver.api.wire import epsilon
 from qserver.charge import NANO
 from qserver.errors import InputError
+from qserver.model_prices import Verdict
 from qserver.model_service import ModelStatus
 from qserver.requirement import Requirement
 
@@ -157,10 +158,24 @@ class CheckRequest(RequestBody):
 
     length: Number = Field(json_schema_extra=LENGTH_BOUNDS)
     confidence: Number = Field(json_schema_extra=CONFIDENCE_BOUNDS)
+    fallback_length: Number | None = Field(
+        None,
+        description="measure to this length where the check's interval does not hold the model's "
+        "answer; at most `length`",
+        json_schema_extra=LENGTH_BOUNDS,
+    )
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where they are out of range."""
         return Requirement(length=self.length, confidence=self.confidence)
+
+    def fallback(self) -> Requirement | None:
+        """The same for the fallback; InputError where it is longer than the check."""
+        if self.fallback_length is None:
+            return None
+        if self.fallback_length > self.length:
+            raise InputError("fallback_length", "be at most `length`", self.fallback_length)
+        return Requirement(length=self.fallback_length, confidence=self.confidence)
 
 
 def _one_question(schema: dict[str, Any]) -> None:
@@ -173,14 +188,15 @@ class ModelQuestion(RequestBody):
     """A question to a model; just one of `marginal`, `most_probable` and `count`."""
 
     model_config = ConfigDict(json_schema_extra=_one_question)
-    inner_fields = ("length", "confidence")
+    inner_fields = ("length", "confidence", "fallback_length")
 
     marginal: Names = Field([], description="P of these variables, given `given`")
     most_probable: Names = Field([], description="their most probable labels; all if empty")
     count: QueryDocument = Field({}, description="a linear query; the model's expectation of it")
     given: dict[str, str] = Field({}, description="observed labels, by variable")
     check: CheckRequest | None = Field(
-        None, description="with `count`: buy an interval of this length beside it, by measuring"
+        None,
+        description="with `count`: an interval beside it, from history or measured",
     )
 
     def form(self) -> Form:
@@ -203,7 +219,7 @@ class ModelQuestion(RequestBody):
 
 
 class ModelReplyBody(BaseModel):
-    """What a model says. It has no guarantee, but for the interval in `guarantee`."""
+    """What a model says. It has no guarantee, but for the intervals beside it."""
 
     source: Literal["model"] = "model"
     model: str = Field(description="id of the model")
@@ -213,4 +229,23 @@ class ModelReplyBody(BaseModel):
         "`marginals` also `n_records`, and in `is_held` whether one table of the model holds it"
     )
     estimate: float | None = Field(description="what the model expects of the count")
-    guarantee: AnswerBody | None = Field(description="the interval that was bought, if asked for")
+    guarantee: AnswerBody | None = Field(description="the interval of the check, if asked for")
+    verdict: Verdict | None = Field(
+        description="whether the check's interval holds `estimate`; null without a check"
+    )
+    fallback: AnswerBody | None = Field(
+        description="what was measured instead, where the check contradicts and that was asked for"
+    )
+
+    @classmethod
+    def of(cls, learnt: ModelAnswer) -> Self:
+        """A reply of the model that says nothing yet."""
+        return cls(
+            model=learnt.id,
+            version=learnt.version,
+            answer=None,
+            estimate=None,
+            guarantee=None,
+            verdict=None,
+            fallback=None,
+        )

@@ -10,12 +10,18 @@ from flask import Blueprint, Response, request
 from werkzeug.routing import BaseConverter
 
 from qserver.answer import Answer, JobStatus
-from qserver.api.asking_replies import ASKING_CODES, ASKING_HEADERS, QUERY_CODES, job_reply
-from qserver.api.gate import caller_of_request
-from qserver.api.headers import Preference, idempotency_of, preference_of
+from qserver.api.asking_replies import (
+    ASKING_CODES,
+    ASKING_HEADERS,
+    QUERY_CODES,
+    Terms,
+    job_reply,
+    terms_of_request,
+)
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.model_port import ModelUseCases
 from qserver.api.model_schemas import (
+    CheckRequest,
     LearntBody,
     ModelBody,
     ModelListBody,
@@ -29,12 +35,14 @@ from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.schemas import AnswerBody
 from qserver.api.workload_schemas import JobBody
+from qserver.model_prices import verdict
 from qserver.query import LinearQuery
+from qserver.requirement import Requirement
 
 MAX_RECORDS = 1_000_000
 _LINES_AT_ONCE = 1000
-_SEEN = ("invalid_input", "not_found")
-_CODES = (*_SEEN, "invalid_network", "too_large")
+SEEN_CODES = ("invalid_input", "not_found")
+MODEL_CODES = (*SEEN_CODES, "invalid_network", "too_large")
 _LEARNT = tuple(code for code in ASKING_CODES if code != "invalid_requirement")
 _SAMPLE = (
     Parameter(
@@ -51,9 +59,9 @@ _SAMPLE = (
 
 
 class ModelId(BaseConverter):
-    """A model's id in a path. `audit` is none: `models/audit` has methods of its own."""
+    """A model's id in a path. Neither `audit` nor `explain`: these have methods of their own."""
 
-    regex = r"(?!audit(?![^/]))[^/]+"
+    regex = r"(?!(?:audit|explain)(?![^/]))[^/]+"
 
 
 class ModelViews:
@@ -83,7 +91,7 @@ class ModelViews:
     @operation(
         "models",
         {200: LearntBody, 202: JobBody},
-        *_CODES,
+        *MODEL_CODES,
         *_LEARNT,
         request=ModelRequest,
         headers=ASKING_HEADERS,
@@ -97,30 +105,28 @@ class ModelViews:
         read_parameters(request)
         body = read_body(request)
         asked = ModelRequest.read(parse_object(body))
-        caller, preference = caller_of_request(), preference_of(request)
+        terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._models.learn(
             dataset,
             asked.kind,
             asked.document(),
             asked.epsilon_nano(),
-            wait_s=preference.wait_at_most(self._wait_s),
-            idempotency=idempotency_of(
-                request, dataset=dataset, body=body, token_id=caller.token_id
-            ),
-            by=caller.account,
+            wait_s=terms.wait_s,
+            idempotency=terms.idempotency,
+            by=terms.by,
         )
         if isinstance(found, JobStatus):
-            return job_reply(found, preference)
+            return job_reply(found, terms.preference)
         return json_reply(LearntBody.of(found))
 
-    @operation("models", {200: ModelListBody}, *_SEEN)
+    @operation("models", {200: ModelListBody}, *SEEN_CODES)
     def list_models(self, dataset: str) -> Response:
         """List the models of a dataset's present snapshot."""
         read_parameters(request)
         found = [ModelBody.of(one) for one in self._models.all(dataset)]
         return json_reply(ModelListBody(models=found))
 
-    @operation("models", {200: ModelBody}, *_SEEN)
+    @operation("models", {200: ModelBody}, *SEEN_CODES)
     def get_model(self, dataset: str, model: str) -> Response:
         """Show a model: what it was made from, and its public facts."""
         read_parameters(request)
@@ -129,24 +135,24 @@ class ModelViews:
     @operation(
         "models",
         {200: ModelReplyBody, 202: JobBody},
-        *_CODES,
-        *[code for code in (*QUERY_CODES, *ASKING_CODES) if code not in _CODES],
+        *MODEL_CODES,
+        *[code for code in (*QUERY_CODES, *ASKING_CODES) if code not in MODEL_CODES],
         request=ModelQuestion,
         headers=ASKING_HEADERS,
     )
     def ask_model(self, dataset: str, model: str) -> Response:
         """Ask a model for probabilities, most probable labels, or a count, for nothing.
 
-        A model's answer has no guarantee. With `check` a count is answered by measuring as well,
-        at the price that `explain` tells; 202 then is the job that measures.
+        A model's answer has no guarantee. With `check` a count gets an interval beside it, from
+        history or measured, which confirms the model's answer or contradicts it; where it does,
+        `fallback_length` has the count measured more exactly. `explain` tells both prices. 202 is
+        a job that measures: the same request again, under the same key, goes on from there.
         """
         read_parameters(request)
         body = read_body(request)
         asked = ModelQuestion.read(parse_object(body))
         learnt = self._models.learnt(dataset, model)
-        reply = ModelReplyBody(
-            model=learnt.id, version=learnt.version, answer=None, estimate=None, guarantee=None
-        )
+        reply = ModelReplyBody.of(learnt)
         if asked.form() != "count":
             reply.answer = self._models.ask(dataset, model, asked.document()).document
             return json_reply(reply)
@@ -154,14 +160,11 @@ class ModelViews:
         reply.estimate = self._models.count(dataset, model, query)
         if asked.check is None:
             return json_reply(reply)
-        preference = preference_of(request)
-        found = self._checked(dataset, query, asked, body, preference)
-        if isinstance(found, JobStatus):
-            return job_reply(found, preference)
-        reply.guarantee = AnswerBody.of(found)
-        return json_reply(reply)
+        terms = terms_of_request(dataset, body, wait_s=self._wait_s)
+        job = self._check(dataset, query, asked.check, reply, terms)
+        return json_reply(reply) if job is None else job_reply(job, terms.preference)
 
-    @operation("models", {200: "text/csv"}, *_SEEN, parameters=_SAMPLE)
+    @operation("models", {200: "text/csv"}, *SEEN_CODES, parameters=_SAMPLE)
     def sample_model(self, dataset: str, model: str) -> Response:
         """Draw synthetic records from a model, as CSV with a header."""
         values = read_parameters(request, *_SAMPLE)
@@ -171,33 +174,50 @@ class ModelViews:
         records = self._models.records(dataset, model, n, seed=None if seed < 0 else seed)
         return Response(_csv_lines(columns, records), content_type="text/csv; charset=utf-8")
 
-    @operation("models", {200: "text/plain"}, *_SEEN)
+    @operation("models", {200: "text/plain"}, *SEEN_CODES)
     def export_model(self, dataset: str, model: str) -> Response:
         """Give a model as text in the format of its field: a network as BIF."""
         read_parameters(request)
         text = self._models.export(dataset, model)
         return Response(text, content_type="text/plain; charset=utf-8")
 
-    def _checked(
+    def _check(
         self,
         dataset: str,
         query: LinearQuery,
-        asked: ModelQuestion,
-        body: bytes,
-        preference: Preference,
+        check: CheckRequest,
+        reply: ModelReplyBody,
+        terms: Terms,
+    ) -> JobStatus | None:
+        """Put the check, and what follows from it, into the reply; the job that is waited for.
+
+        What the check released decides whether the fallback is bought: both are charged before
+        they are drawn, each by itself.
+        """
+        requirement, fallback = check.requirement(), check.fallback()
+        found = self._ask(dataset, query, requirement, terms)
+        if isinstance(found, JobStatus):
+            return found
+        reply.guarantee = AnswerBody.of(found)
+        reply.verdict = verdict(reply.estimate or 0.0, low=found.low, high=found.high)
+        if fallback is None or reply.verdict == "confirmed":
+            return None
+        measured = self._ask(dataset, query, fallback, terms.of_second_question())
+        if isinstance(measured, JobStatus):
+            return measured
+        reply.fallback = AnswerBody.of(measured)
+        return None
+
+    def _ask(
+        self, dataset: str, query: LinearQuery, requirement: Requirement, terms: Terms
     ) -> Answer | JobStatus:
-        if asked.check is None:
-            raise ValueError("`check` must be given")
-        caller = caller_of_request()
         return self._service.ask(
             dataset,
             query,
-            asked.check.requirement(),
-            wait_s=preference.wait_at_most(self._wait_s),
-            idempotency=idempotency_of(
-                request, dataset=dataset, body=body, token_id=caller.token_id
-            ),
-            by=caller.account,
+            requirement,
+            wait_s=terms.wait_s,
+            idempotency=terms.idempotency,
+            by=terms.by,
         )
 
 

@@ -8,9 +8,14 @@ from flask import Blueprint, Response, request
 
 from qserver.answer import Answer, JobStatus
 from qserver.api.answer_cache import AnswerCache, KeptAnswer
-from qserver.api.asking_replies import ASKING_CODES, ASKING_HEADERS, QUERY_CODES, job_reply
+from qserver.api.asking_replies import (
+    ASKING_CODES,
+    ASKING_HEADERS,
+    QUERY_CODES,
+    job_reply,
+    terms_of_request,
+)
 from qserver.api.gate import caller_of_request
-from qserver.api.headers import idempotency_of, preference_of
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
@@ -106,21 +111,19 @@ class QuestionViews:
     def _ask(self, dataset: str, body: bytes, version: Hashable) -> Response:
         asked = QueryRequest.read(parse_object(body))
         requirement = asked.requirement()
-        caller = caller_of_request()
-        idempotency = idempotency_of(request, dataset=dataset, body=body, token_id=caller.token_id)
-        preference = preference_of(request)
+        terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._service.ask(
             dataset,
             self._service.parse(dataset, asked.query),
             requirement,
-            wait_s=preference.wait_at_most(self._wait_s),
-            idempotency=idempotency,
-            by=caller.account,
+            wait_s=terms.wait_s,
+            idempotency=terms.idempotency,
+            by=terms.by,
         )
         if isinstance(found, JobStatus):
-            return job_reply(found, preference)
+            return job_reply(found, terms.preference)
         payload = AnswerBody.of(found).model_dump_json().encode()
-        if idempotency is None and _is_free(found):
+        if terms.idempotency is None and _is_free(found):
             self._cache.keep(dataset, body, KeptAnswer(version, payload))
         return bytes_reply(payload)
 

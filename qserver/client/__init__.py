@@ -5,8 +5,10 @@ from __future__ import annotations
 from qserver.client.awaiting import AsyncClient
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
+    CheckPrice,
     Distribution,
     LeakAudit,
+    LearningPrice,
     LearntModel,
     ModelCount,
     ModelInfo,
@@ -30,6 +32,7 @@ __all__ = [
     "AsyncClient",
     "BudgetProblemError",
     "Cell",
+    "CheckPrice",
     "Client",
     "Cost",
     "DatasetInfo",
@@ -37,6 +40,7 @@ __all__ = [
     "Gate",
     "Interval",
     "LeakAudit",
+    "LearningPrice",
     "LearntModel",
     "ModelCount",
     "ModelInfo",

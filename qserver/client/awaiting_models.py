@@ -8,10 +8,21 @@ from types import MappingProxyType
 from typing import Protocol
 
 from qserver.client.flows import Flow, Patience, T
-from qserver.client.model_requests import Gate, Model, ModelRequests, Network, audit_options
+from qserver.client.model_requests import (
+    Check,
+    Gate,
+    Model,
+    ModelRequests,
+    Network,
+    audit_options,
+    marginals_document,
+    network_document,
+)
 from qserver.client.model_results import (
+    CheckPrice,
     Distribution,
     LeakAudit,
+    LearningPrice,
     LearntModel,
     ModelCount,
     ModelInfo,
@@ -30,6 +41,59 @@ class AsyncRun(Protocol):
         """What the flow comes to."""
 
 
+class AsyncModelPrices:
+    """What learning and checking would cost, by the same arguments; nothing is spent."""
+
+    def __init__(self, run: AsyncRun, requests: ModelRequests) -> None:
+        self._run = run
+        self._requests = requests
+
+    async def network(
+        self, dataset: str, network: Network, *, epsilon: float, allocation: str = "best"
+    ) -> LearningPrice:
+        """What `learn_network` would cost, and which tables it would buy.
+
+        Args:
+            network: BIF text, edges (parent, child), or the object that HTTP takes.
+        """
+        document = network_document(network, epsilon=epsilon, allocation=allocation)
+        return await self._run(self._requests.price_of_learning(dataset, document))
+
+    async def marginals(
+        self,
+        dataset: str,
+        marginals: Sequence[Sequence[str]] = (),
+        *,
+        epsilon: float,
+        selection: str = "best",
+        oracle: str = "auto",
+        likelihood: str = "squares",
+    ) -> LearningPrice:
+        """What `learn_marginals` would cost, and which tables it would buy."""
+        document = marginals_document(
+            marginals,
+            epsilon=epsilon,
+            selection=selection,
+            oracle=oracle,
+            likelihood=likelihood,
+        )
+        return await self._run(self._requests.price_of_learning(dataset, document))
+
+    async def check(
+        self,
+        dataset: str,
+        model: Model,
+        query: Query,
+        *,
+        length: float,
+        confidence: float = 0.95,
+        fallback_length: float | None = None,
+    ) -> CheckPrice:
+        """What `check` would cost, and what would happen."""
+        check = Check(length, confidence, fallback_length)
+        return await self._run(self._requests.price_of_check(dataset, model, query, check))
+
+
 class AsyncModels:
     """`Models` whose answers are awaited; `client.models` of an `AsyncClient`.
 
@@ -40,6 +104,7 @@ class AsyncModels:
     def __init__(self, run: AsyncRun, patience: Patience) -> None:
         self._run = run
         self._requests = ModelRequests(patience)
+        self.prices = AsyncModelPrices(run, self._requests)
 
     async def learn_network(
         self, dataset: str, network: Network, *, epsilon: float, allocation: str = "best"
@@ -49,10 +114,8 @@ class AsyncModels:
         Args:
             network: BIF text, edges (parent, child), or the object that HTTP takes.
         """
-        flow = self._requests.learn_network(
-            dataset, network, epsilon=epsilon, allocation=allocation
-        )
-        return await self._run(flow)
+        document = network_document(network, epsilon=epsilon, allocation=allocation)
+        return await self._run(self._requests.learn(dataset, document))
 
     async def learn_marginals(
         self,
@@ -65,15 +128,14 @@ class AsyncModels:
         likelihood: str = "squares",
     ) -> LearntModel:
         """Learn what all tables tell together; `epsilon` is spent for these marginals."""
-        flow = self._requests.learn_marginals(
-            dataset,
+        document = marginals_document(
             marginals,
             epsilon=epsilon,
             selection=selection,
             oracle=oracle,
             likelihood=likelihood,
         )
-        return await self._run(flow)
+        return await self._run(self._requests.learn(dataset, document))
 
     async def all(self, dataset: str) -> list[ModelInfo]:
         """The models of a dataset's present snapshot."""
@@ -111,11 +173,22 @@ class AsyncModels:
         return await self._run(self._requests.count(dataset, model, query))
 
     async def check(
-        self, dataset: str, model: Model, query: Query, *, length: float, confidence: float = 0.95
+        self,
+        dataset: str,
+        model: Model,
+        query: Query,
+        *,
+        length: float,
+        confidence: float = 0.95,
+        fallback_length: float | None = None,
     ) -> ModelCount:
-        """The same with an interval of at most `length`, from history or bought."""
-        flow = self._requests.check(dataset, model, query, length=length, confidence=confidence)
-        return await self._run(flow)
+        """The same beside an interval of at most `length`, from history or bought, and a verdict.
+
+        Args:
+            fallback_length: measure to this length where the interval contradicts the model.
+        """
+        check = Check(length, confidence, fallback_length)
+        return await self._run(self._requests.check(dataset, model, query, check))
 
     async def sample(
         self, dataset: str, model: Model, n: int = 1000, *, seed: int | None = None

@@ -10,8 +10,10 @@ from typing import Any
 
 from qserver.client.flows import Flow, Patience, answered, read, read_text, told, written
 from qserver.client.model_results import (
+    CheckPrice,
     Distribution,
     LeakAudit,
+    LearningPrice,
     LearntModel,
     ModelCount,
     ModelInfo,
@@ -36,43 +38,31 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class Check:
+    """An interval to be had beside a model's answer, and one where that contradicts."""
+
+    length: float
+    confidence: float
+    fallback_length: float | None
+
+    def to_document(self) -> dict[str, Any]:
+        """The check as HTTP takes it."""
+        found = {"length": self.length, "confidence": self.confidence}
+        if self.fallback_length is not None:
+            found["fallback_length"] = self.fallback_length
+        return found
+
+
+@dataclass(frozen=True)
 class ModelRequests:
     """What can be asked of a server about models; each method gives a flow."""
 
     patience: Patience
 
-    def learn_network(
-        self, dataset: str, network: Network, *, epsilon: float, allocation: str
-    ) -> Flow[LearntModel]:
-        """A network that is learnt, once it is there."""
-        document = {
-            "kind": "network",
-            "network": _network(network),
-            "epsilon": epsilon,
-            "allocation": allocation,
-        }
-        return self._learnt(dataset, document)
-
-    def learn_marginals(
-        self,
-        dataset: str,
-        marginals: Sequence[Sequence[str]],
-        *,
-        epsilon: float,
-        selection: str,
-        oracle: str,
-        likelihood: str,
-    ) -> Flow[LearntModel]:
-        """A model of what all tables tell together, once it is there."""
-        document = {
-            "kind": "marginals",
-            "marginals": [list(names) for names in marginals],
-            "epsilon": epsilon,
-            "selection": selection,
-            "oracle": oracle,
-            "likelihood": likelihood,
-        }
-        return self._learnt(dataset, document)
+    def learn(self, dataset: str, document: Mapping[str, Any]) -> Flow[LearntModel]:
+        """A model that is learnt, once it is there."""
+        path = _path(dataset)
+        return LearntModel.of((yield from answered(self.patience, *path, document=document)))
 
     def all(self, dataset: str) -> Flow[list[ModelInfo]]:
         """All models of a dataset."""
@@ -101,14 +91,24 @@ class ModelRequests:
         """What a model expects of a query."""
         return ModelCount.of((yield from self._told(dataset, model, {"count": query})))
 
-    def check(
-        self, dataset: str, model: Model, query: Query, *, length: float, confidence: float
-    ) -> Flow[ModelCount]:
+    def check(self, dataset: str, model: Model, query: Query, check: Check) -> Flow[ModelCount]:
         """What a model expects of a query, beside an interval."""
-        check = {"length": length, "confidence": confidence}
+        document = {"count": query, "check": check.to_document()}
         path = (*_path(dataset, model), "query")
-        document = {"count": query, "check": check}
         return ModelCount.of((yield from answered(self.patience, *path, document=document)))
+
+    def price_of_check(
+        self, dataset: str, model: Model, query: Query, check: Check
+    ) -> Flow[CheckPrice]:
+        """What a check would cost."""
+        document = {"count": query, "check": check.to_document()}
+        path = (*_path(dataset, model), "explain")
+        return CheckPrice.of((yield from told(self.patience, *path, document=document)))
+
+    def price_of_learning(self, dataset: str, document: Mapping[str, Any]) -> Flow[LearningPrice]:
+        """What learning a model would cost."""
+        path = (*_path(dataset), "explain")
+        return LearningPrice.of((yield from told(self.patience, *path, document=document)))
 
     def sample(
         self, dataset: str, model: Model, n: int, *, seed: int | None
@@ -147,14 +147,39 @@ class ModelRequests:
         path = (*_path(dataset), "audit")
         return LeakAudit.of((yield from told(self.patience, *path, document=document)))
 
-    def _learnt(self, dataset: str, document: Mapping[str, Any]) -> Flow[LearntModel]:
-        path = _path(dataset)
-        return LearntModel.of((yield from answered(self.patience, *path, document=document)))
-
     def _told(
         self, dataset: str, model: Model, document: Mapping[str, Any]
     ) -> Flow[Mapping[str, Any]]:
         return told(self.patience, *_path(dataset, model), "query", document=document)
+
+
+def network_document(network: Network, *, epsilon: float, allocation: str) -> dict[str, Any]:
+    """The body that asks for a network."""
+    return {
+        "kind": "network",
+        "network": _network(network),
+        "epsilon": epsilon,
+        "allocation": allocation,
+    }
+
+
+def marginals_document(
+    marginals: Sequence[Sequence[str]],
+    *,
+    epsilon: float,
+    selection: str,
+    oracle: str,
+    likelihood: str,
+) -> dict[str, Any]:
+    """The body that asks for what all tables tell together."""
+    return {
+        "kind": "marginals",
+        "marginals": [list(names) for names in marginals],
+        "epsilon": epsilon,
+        "selection": selection,
+        "oracle": oracle,
+        "likelihood": likelihood,
+    }
 
 
 def audit_options(game: str, release: str, reference_records: float | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from html import escape
 from itertools import product
 from typing import Any, Self
 
-from qserver.client.results import Answer, Cost, library
+from qserver.client.results import Answer, Cost, Price, library
 from qserver.readable import epsilon_text
 
 _MOST_SHOWN = 20
@@ -187,20 +187,26 @@ class ModelCount:
     """What a model expects a count to be.
 
     Args:
-        guarantee: the interval that was bought beside it, or None: then there is none.
+        guarantee: the interval of the check, or None: then there is none.
+        verdict: `confirmed` where that interval holds the estimate, else `contradicted`, or None.
+        fallback: what was measured where the check contradicted, or None.
     """
 
     estimate: float
     guarantee: Answer | None
+    verdict: str | None
+    fallback: Answer | None
     version: int
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """The count in the server's reply."""
-        bought = document["guarantee"]
+        bought, measured = document["guarantee"], document["fallback"]
         return cls(
             estimate=document["estimate"],
             guarantee=None if bought is None else Answer.of(bought),
+            verdict=document["verdict"],
+            fallback=None if measured is None else Answer.of(measured),
             version=document["version"],
         )
 
@@ -208,8 +214,87 @@ class ModelCount:
         return self.estimate
 
     def __repr__(self) -> str:
-        told = "without a guarantee" if self.guarantee is None else repr(self.guarantee)
-        return f"<ModelCount {self.estimate:,.1f}, {told}>"
+        told = ["without a guarantee"]
+        if self.guarantee is not None:
+            told = [f"{self.verdict} by {self.guarantee!r}"]
+        if self.fallback is not None:
+            told.append(f"measured instead {self.fallback!r}")
+        return f"<ModelCount {self.estimate:,.1f}, {'; '.join(told)}>"
+
+
+@dataclass(frozen=True, repr=False)
+class CheckPrice:
+    """What checking a model's answer would cost; nothing was spent.
+
+    Args:
+        estimate: what the model expects.
+        would: `confirm` or `contradict` where history does so for nothing; `check` where the
+            check is bought, which decides.
+        check: its price; fallback: that of measuring where the check contradicts, asked now.
+    """
+
+    estimate: float
+    would: str
+    check: Price
+    fallback: Price | None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The price that the server's JSON holds."""
+        fallback = document["fallback"]
+        return cls(
+            estimate=document["estimate"],
+            would=document["would"],
+            check=Price.of(document["check"]),
+            fallback=None if fallback is None else Price.of(fallback),
+        )
+
+    def __repr__(self) -> str:
+        told = {
+            "confirm": "history confirms it for nothing",
+            "contradict": "history contradicts it for nothing",
+        }.get(self.would, f"check {epsilon_text(self.check.price)}")
+        if self.fallback is not None and self.would != "confirm":
+            told += f"; measuring instead {epsilon_text(self.fallback.price)}"
+        left = epsilon_text(self.check.remaining)
+        return f"<CheckPrice of {self.estimate:,.1f}: {told}; of {left} epsilon left>"
+
+
+@dataclass(frozen=True, repr=False)
+class LearningPrice:
+    """What learning a model would cost; nothing was spent. `document` is all that was told.
+
+    Args:
+        price, remaining: in epsilon.
+    """
+
+    kind: str
+    price: float
+    remaining: float
+    affordable: bool
+    n_tables: int
+    version: int
+    document: Mapping[str, Any] = field(compare=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The price that the server's JSON holds."""
+        return cls(
+            kind=document["kind"],
+            price=document["price"],
+            remaining=document["remaining"],
+            affordable=document["affordable"],
+            n_tables=len(document["plan"]),
+            version=document["version"],
+            document=document,
+        )
+
+    def __repr__(self) -> str:
+        fits = "" if self.affordable else ", which is too much"
+        return (
+            f"<LearningPrice {epsilon_text(self.price)} of {epsilon_text(self.remaining)} epsilon "
+            f"left{fits}; {self.n_tables} tables>"
+        )
 
 
 @dataclass(frozen=True, repr=False)

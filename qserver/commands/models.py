@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from qserver.commands.conditions import WHERE_HELP, question_document
-from qserver.commands.console import Console, epsilon_text
-from qserver.commands.questions import add_server_options, ask, number, show_answer
+from qserver.commands.console import epsilon_text
+from qserver.commands.model_replies import (
+    show_learning_price,
+    show_model_answer,
+    show_question_price,
+    show_reply,
+)
+from qserver.commands.questions import add_server_options, ask, number
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
+from qserver.http_client import Reply
 
-_MOST_LINES = 200
 _MAX_BYTES = 1 << 20
 _LEARN = """\
 Learn a Bayesian network of a given structure (--edge, --network), or what all tables tell together
@@ -25,7 +30,8 @@ questions too.
 _ASK = """\
 Ask a model, for nothing: the distribution of some variables (--marginal), their most probable
 labels (--most-probable), or how many records it expects (--where, --json-query). A model's answer
-has no guarantee; with --length a count is answered by measuring as well.
+has no guarantee; with --length a count is checked: history or a measurement gives an interval,
+which confirms the model's answer or contradicts it.
 """
 
 _Run = Callable[[argparse.Namespace, Runtime], ExitCode]
@@ -110,6 +116,13 @@ def _add_learn(
         default="auto",
         help="of --marginals: exact, saturated, factor or auto (default: %(default)s)",
     )
+    _add_explain(parser)
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--explain", action="store_true", help="show what it would cost, and spend nothing"
+    )
 
 
 def _add_ask(
@@ -130,8 +143,15 @@ def _add_ask(
     )
     parser.add_argument("--json-query", metavar="FILE|JSON", help="the structured form of a count")
     parser.add_argument(
-        "--length", type=number, metavar="L", help="measure the count too, to this length"
+        "--length", type=number, metavar="L", help="check a count by an interval of this length"
     )
+    parser.add_argument(
+        "--fallback-length",
+        type=number,
+        metavar="L",
+        help="measure to this length where the check contradicts the model",
+    )
+    _add_explain(parser)
     parser.add_argument(
         "--confidence", type=number, default=0.95, metavar="C", help="default: %(default)s"
     )
@@ -139,6 +159,9 @@ def _add_ask(
 
 def run_learn(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Learn a model, wait for it, and tell its id and its price."""
+    if args.explain:
+        reply = _told(args, runtime, "models", "explain", document=_specification(args))
+        return show_reply(runtime.console, reply, show_learning_price, as_json=args.json)
     reply = ask(args, runtime, "models", document=_specification(args))
     found = reply.document
     if args.json:
@@ -148,6 +171,14 @@ def run_learn(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     runtime.console.line(f"cost: {epsilon_text(found['epsilon_charged'])} epsilon")
     runtime.console.line(f"remaining: {epsilon_text(found['epsilon_remaining'])} epsilon")
     return ExitCode.OK
+
+
+def _told(
+    args: argparse.Namespace, runtime: Runtime, *route: str, document: Mapping[str, Any]
+) -> Reply:
+    """What the server says to a request that spends nothing."""
+    client = runtime.http_client(args.url, timeout_s=args.timeout)
+    return client.post("v1", "datasets", args.dataset, *route, document=document)
 
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -175,12 +206,13 @@ def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_ask(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask a model and show what it says."""
-    reply = ask(args, runtime, "models", args.model, "query", document=_question(args))
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-    else:
-        _show(runtime.console, reply.document)
-    return ExitCode.OK
+    route, document = ("models", args.model), _question(args)
+    if args.explain:
+        reply = _told(args, runtime, *route, "explain", document=document)
+        return show_reply(runtime.console, reply, show_question_price, as_json=args.json)
+    # A job answers the check alone: what follows from it comes with the next reply.
+    reply = ask(args, runtime, *route, "query", document=document, again="check" in document)
+    return show_reply(runtime.console, reply, show_model_answer, as_json=args.json)
 
 
 def run_sample(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -242,8 +274,13 @@ def _question(args: argparse.Namespace) -> dict[str, Any]:
         return {name: args.marginal or args.most_probable, "given": _given(args.given)}
     count = question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
     if args.length is None:
+        if args.fallback_length is not None:
+            raise ConfigError("--fallback-length", "come with --length")
         return {"count": count}
-    return {"count": count, "check": {"length": args.length, "confidence": args.confidence}}
+    check = {"length": args.length, "confidence": args.confidence}
+    if args.fallback_length is not None:
+        check["fallback_length"] = args.fallback_length
+    return {"count": count, "check": check}
 
 
 def _given(texts: Sequence[str]) -> dict[str, str]:
@@ -251,31 +288,3 @@ def _given(texts: Sequence[str]) -> dict[str, str]:
     if not all(name and mark for name, mark, _ in pairs):
         raise ConfigError("--given", "have the form NAME=LABEL")
     return {name: label for name, _, label in pairs}
-
-
-def _show(console: Console, reply: Mapping[str, Any]) -> None:
-    answer = reply.get("answer")
-    if "interval" in reply:
-        show_answer(console, reply)
-    elif answer is None:
-        console.line(f"the model expects {reply['estimate']:,.1f}, without a guarantee")
-        if reply["guarantee"] is not None:
-            show_answer(console, reply["guarantee"])
-    elif "probabilities" in answer:
-        _show_probabilities(console, answer)
-    else:
-        console.table(("variable", "label"), list(answer["labels"].items()))
-        console.line(f"probability: {answer['probability']:.6g}")
-
-
-def _show_probabilities(console: Console, answer: Mapping[str, Any]) -> None:
-    rows = []
-    for places in product(*(range(len(labels)) for labels in answer["labels"])):
-        value = answer["probabilities"]
-        for place in places:
-            value = value[place]
-        names = [labels[p] for labels, p in zip(answer["labels"], places, strict=True)]
-        rows.append((*names, f"{value:.6f}"))
-    console.table((*answer["variables"], "probability"), rows[:_MOST_LINES])
-    if len(rows) > _MOST_LINES:
-        console.line(f"and {len(rows) - _MOST_LINES:,} more; --json shows all")

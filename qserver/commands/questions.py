@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,9 +93,17 @@ def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def ask(
-    args: argparse.Namespace, runtime: Runtime, *route: str, document: Mapping[str, Any]
+    args: argparse.Namespace,
+    runtime: Runtime,
+    *route: str,
+    document: Mapping[str, Any],
+    again: bool = False,
 ) -> Reply:
     """The answer of a route that asks, waited for where it is a job.
+
+    Args:
+        again: whether a job's result is but a part of the answer, so that the same is sent again,
+            under one key, once the job is done.
 
     Raises:
         NotDoneError: the time is over.
@@ -103,9 +112,14 @@ def ask(
     client = runtime.http_client(args.url, timeout_s=args.timeout)
     deadline = runtime.clock() + args.timeout
     with runtime.console.progress("Waiting for the answer"):
-        reply = client.post("v1", "datasets", args.dataset, *route, document=document)
-        if "state" in reply.document:
-            reply = _await_job(client, reply.document, runtime, deadline)
+        path = ("v1", "datasets", args.dataset, *route)
+        headers = {"Idempotency-Key": uuid.uuid4().hex} if again else {}
+        reply = client.post(*path, document=document, headers=headers)
+        while "state" in reply.document:
+            result = _await_job(client, reply.document, runtime, deadline)
+            if not again:
+                return result
+            reply = client.post(*path, document=document, headers=headers)
     return reply
 
 

@@ -25,13 +25,14 @@ from qserver.client import (
 )
 from qserver.errors import ConfigError
 from qserver.models.bif import read_bif
-from tests.client.conftest import Served
-from tests.deployment import ROWS
+from tests.client.conftest import Served, serving
+from tests.deployment import ROWS, Deployment
 
 EDGES = [("sex", "age")]
 WOMEN = {"where": {"sex": "Female"}}
 N_WOMEN = sum(sex == "Female" for _, sex in ROWS)
 SEXES = ("Female", "Male", "other")
+SURE = 0.999999
 Ask = Callable[..., Any]
 
 
@@ -102,6 +103,87 @@ def test_marginals_are_learnt_and_say_how_many_records_they_expect(
     assert found.is_held is True
     free = ask("learn_marginals", "people", epsilon=0)
     assert free.cost.charged == 0
+
+
+def prices(served: Served, make: Callable[[Served], Ask]) -> Ask:
+    """Calls of `models.prices` of either client."""
+    if make is plain:
+        own = Client(served.url).models.prices
+        return lambda method, *args, **kwargs: getattr(own, method)(*args, **kwargs)
+    other = AsyncClient(served.url).models.prices
+    return lambda method, *args, **kwargs: asyncio.run(getattr(other, method)(*args, **kwargs))
+
+
+@both
+def test_learning_costs_what_was_told_before(make: Callable[[Served], Ask], served: Served) -> None:
+    ask, tell = make(served), prices(served, make)
+    told = tell("network", "people", EDGES, epsilon=0.5)
+    assert (told.kind, told.affordable, told.n_tables) == ("blocks", True, 1)
+    with pytest.raises(QuestionProblemError, match="must be bought"):
+        tell("network", "people", EDGES, epsilon=0)
+    assert served.spent_nano() == 0
+    learnt = ask("learn_network", "people", EDGES, epsilon=0.5)
+    assert learnt.cost.charged == told.price
+    assert told.remaining - told.price == pytest.approx(learnt.cost.remaining, abs=1e-12)
+    free = tell("network", "people", EDGES, epsilon=0)
+    assert (free.kind, free.price, free.n_tables) == ("free", 0, 0)
+    more = tell("marginals", "people", [["sex"]], epsilon=5000)
+    assert (more.affordable, more.price > more.remaining) == (False, True)
+    assert repr(free) == "<LearningPrice 0 of 999.5 epsilon left; 0 tables>"
+
+
+@both
+def test_history_confirms_a_model_for_nothing(
+    make: Callable[[Served], Ask], served: Served
+) -> None:
+    ask, tell = make(served), prices(served, make)
+    good = ask("learn_network", "people", EDGES, epsilon=200)
+    at_21: dict[str, Any] = {"where": {"sex": ["Female", "Male"], "age": "21"}}
+    options = {"length": 40, "confidence": SURE, "fallback_length": 20}
+    told = tell("check", "people", good, at_21, **options)
+    assert (told.would, told.check.price) == ("confirm", 0)
+    known = ask("check", "people", good, at_21, **options)
+    assert (known.verdict, known.guarantee.cost.charged, known.fallback) == ("confirmed", 0, None)
+    assert known.estimate in known.guarantee.interval
+    assert "history confirms it for nothing; of " in repr(told)
+
+
+@both
+def test_a_wrong_model_is_contradicted_and_the_count_measured_at_the_prices_told(
+    make: Callable[[Served], Ask], tmp_path: Path, store_url: str
+) -> None:
+    """A network without edges expects young men where the data have none.
+
+    Check and fallback together cost what measuring at once would have cost.
+    """
+    rows = [(20 + i % 10, "Female" if i % 10 < 5 else "Male") for i in range(600)]
+    with serving(Deployment.make(tmp_path, store_url, limit="1000", rows=rows), wait_s=0) as served:
+        ask, tell = make(served), prices(served, make)
+        wrong = ask("learn_network", "people", [], epsilon=100)
+        base = served.spent_nano()
+        young_men = {"where": {"sex": "Male", "age": {"below": 25}}}
+        assert ask("count", "people", wrong, young_men).estimate == pytest.approx(150, abs=5)
+        options = {"length": 40.0, "confidence": SURE, "fallback_length": 10.0}
+        told = tell("check", "people", wrong, young_men, **options)
+        assert served.spent_nano() == base
+        assert told.would == "check"
+        assert 0 < told.check.price < told.fallback.price
+        assert f"; measuring instead {told.fallback.price:.9f}".rstrip("0") in repr(told)
+        found = ask("check", "people", wrong, young_men, **options)
+        assert found.verdict == "contradicted"
+        assert 0 in found.guarantee.interval
+        assert found.estimate not in found.guarantee.interval
+        assert found.fallback.interval.length <= 10
+        assert 0 in found.fallback.interval
+        assert found.guarantee.cost.charged == told.check.price
+        paid = [round(part.cost.charged * 1e9) for part in (found.guarantee, found.fallback)]
+        assert sum(paid) == pytest.approx(told.fallback.price * 1e9, rel=1e-8)
+        assert served.spent_nano() == base + sum(paid)
+        assert "contradicted by <Answer" in repr(found)
+        assert "measured instead <Answer" in repr(found)
+        assert tell("check", "people", wrong, young_men, **options).would == "contradict"
+        again = ask("check", "people", wrong, young_men, **options)
+        assert again.fallback.cost.charged == 0
 
 
 @both

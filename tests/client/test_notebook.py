@@ -22,12 +22,14 @@ from qserver.client import (
     Answer,
     AsyncClient,
     Cell,
+    CheckPrice,
     Client,
     Cost,
     DatasetInfo,
     Distribution,
     Interval,
     LeakAudit,
+    LearningPrice,
     LearntModel,
     ModelCount,
     ModelInfo,
@@ -36,8 +38,8 @@ from qserver.client import (
     SyntheticRecords,
     Table,
 )
-from qserver.client.awaiting_models import AsyncModels
-from qserver.client.waiting_models import Models
+from qserver.client.awaiting_models import AsyncModelPrices, AsyncModels
+from qserver.client.waiting_models import ModelPrices, Models
 from qserver.demo_data import adult_csv, adult_domain
 from qserver.domain_file import load_domain
 from tests.client.conftest import serving
@@ -150,12 +152,24 @@ def test_the_reference_has_every_method_of_models(models: type[Any]) -> None:
         assert [a for a in arguments.split(", ") if a != "*"] == expected
 
 
+@pytest.mark.parametrize(
+    ("models", "prices"), [(Models, ModelPrices), (AsyncModels, AsyncModelPrices)]
+)
+def test_prices_of_models_take_what_the_methods_take(models: type[Any], prices: type[Any]) -> None:
+    pairs = {"network": "learn_network", "marginals": "learn_marginals", "check": "check"}
+    assert {n for n in vars(prices) if not n.startswith("_")} == set(pairs)
+    for price, method in pairs.items():
+        parameters = inspect.signature(getattr(prices, price)).parameters
+        assert parameters == inspect.signature(getattr(models, method)).parameters
+        assert f"`prices.{price}`" in (DOCS / "python.md").read_text(encoding="utf-8")
+
+
 def test_the_reference_has_every_field_of_every_result() -> None:
     text = (DOCS / "python.md").read_text(encoding="utf-8")
     models = (LearntModel, ModelInfo, Distribution, MostProbable, ModelCount, LeakAudit)
     for result in (
         *(Answer, Interval, Cost, Table, Cell, Price, DatasetInfo),
-        *(*models, SyntheticRecords),
+        *(*models, SyntheticRecords, CheckPrice, LearningPrice),
     ):
         [line] = re.findall(rf"(?m)^- `{result.__name__}`: .*$", text)
         for item in fields(result):

@@ -17,7 +17,10 @@ WORKLOAD = {
     "confidence": 0.95,
 }
 MODEL = {"kind": "network", "network": {"edges": [["sex", "age"]]}, "epsilon": 0.5}
-MODEL_QUESTION = {"count": QUERY, "check": {"length": 100, "confidence": 0.95}}
+MODEL_QUESTION = {
+    "count": QUERY,
+    "check": {"length": 100, "confidence": 0.95, "fallback_length": 20},
+}
 ASK = "/v1/datasets/adult/query"
 AUDIT = {
     "network": {"edges": [["sex", "income"]], "variables": ["age"]},

@@ -35,6 +35,7 @@ from qserver.conditions import parse_query
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
 from qserver.modelling.kind import Answered
 from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
@@ -335,6 +336,27 @@ class FakeModels:
         arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, **others}
         self.service.enter("learn_model", name, **arguments)
         return self.service.learnt
+
+    def explain(
+        self,
+        name: str,
+        kind: str,
+        document: Mapping[str, Any],
+        epsilon_nano: int,
+        *,
+        by: str = "",
+    ) -> ModelExplanation:
+        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, "by": by}
+        self.service.enter("explain_model", name, **arguments)
+        return ModelExplanation(
+            kind="blocks",
+            price_nano=400_000_001,
+            remaining_nano=1_234_567,
+            affordable=False,
+            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            version=7,
+            own=OWN_PRICE,
+        )
 
     def all(self, name: str) -> list[ModelStatus]:
         self.service.enter("all_models", name)

@@ -94,6 +94,13 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
             caller.post(f"{D}/models/m1/query", MODEL_QUESTION),
             caller.post(f"{D}/models/m1/query", {"marginal": ["sex"]}),
         ],
+        ("/v1/datasets/{dataset}/models/explain", "post", "200"): [
+            caller.post(f"{D}/models/explain", MODEL)
+        ],
+        ("/v1/datasets/{dataset}/models/{model}/explain", "post", "200"): [
+            caller.post(f"{D}/models/m1/explain", MODEL_QUESTION),
+            caller.post(f"{D}/models/m1/explain", {"marginal": ["sex"]}),
+        ],
         ("/v1/datasets/{dataset}/models/{model}/sample", "get", "200"): [
             caller.get(f"{D}/models/m1/sample?n=3&seed=4")
         ],

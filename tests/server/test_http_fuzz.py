@@ -25,6 +25,8 @@ KINDS = (
     "workload/explain",
     "models",
     "models/m1/query",
+    "models/m1/explain",
+    "models/explain",
 )
 PATHS = [f"/v1/datasets/adult/{kind}" for kind in KINDS]
 NUMBER = st.one_of(

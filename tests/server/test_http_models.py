@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,12 +43,58 @@ def test_a_count_comes_without_a_guarantee_unless_one_is_bought(
     found = caller.post(f"{M}/m1/query", {"count": QUERY}).document
     assert (found["source"], found["estimate"], found["guarantee"]) == ("model", 123.25, None)
     assert not service.calls_of("ask")
-    check = {"length": 100, "confidence": 0.95}
+    check = {"length": 100, "confidence": 0.95, "fallback_length": 20}
     found = caller.post(f"{M}/m1/query", {"count": QUERY, "check": check}).document
     assert found["estimate"] == 123.25
     assert found["guarantee"]["interval"] == [FREE.low, FREE.high]
+    assert (found["verdict"], found["fallback"]) == ("confirmed", None)
     (asked,) = service.calls_of("ask")
     assert (asked["requirement"].length, asked["requirement"].confidence) == (100, 0.95)
+
+
+def test_a_check_that_contradicts_is_followed_by_the_fallback_under_a_key_of_its_own(
+    caller: Caller, service: FakeService
+) -> None:
+    service.outcome = replace(FREE, low=130.0)
+    check: dict[str, Any] = {"length": 100, "confidence": 0.9}
+    found = caller.post(f"{M}/m1/query", {"count": QUERY, "check": check}).document
+    assert (found["verdict"], found["fallback"]) == ("contradicted", None)
+    body = {"count": QUERY, "check": {**check, "fallback_length": 20}}
+    found = caller.post(f"{M}/m1/query", body, {"Idempotency-Key": "k"}).document
+    assert found["fallback"]["interval"] == [130.0, FREE.high]
+    _, first, second = service.calls_of("ask")
+    assert [call["requirement"].length for call in (first, second)] == [100, 20]
+    assert (first["key"].key, second["key"].key) == ("k", "k\n2")
+
+
+def test_what_learning_would_cost_is_told_and_nothing_learnt(
+    caller: Caller, service: FakeService
+) -> None:
+    found = caller.post(f"{M}/explain", MODEL).document
+    assert (found["price"], found["affordable"]) == (0.400000001, False)
+    assert found["plan"][0]["refines"] == 3
+    (asked,) = service.calls_of("explain_model")
+    assert (asked["epsilon_nano"], asked["by"]) == (500_000_000, "tester")
+    assert not service.calls_of("learn_model")
+    assert_problem(caller.get(f"{M}/explain"), 405, "method_not_allowed")
+
+
+def test_what_a_check_and_its_fallback_would_cost_is_told_and_nothing_asked(
+    caller: Caller, service: FakeService
+) -> None:
+    body = {"count": QUERY, "check": {"length": 100, "confidence": 0.9, "fallback_length": 20}}
+    found = caller.post(f"{M}/m1/explain", body).document
+    assert (found["estimate"], found["would"]) == (123.25, "check")
+    assert found["check"]["price"] == found["fallback"]["price"] == 0.060000001
+    lengths = [call["requirement"].length for call in service.calls_of("explain")]
+    assert lengths == [100, 20]
+    found = caller.post(f"{M}/m1/explain", {"count": QUERY}).document
+    assert (found["would"], found["check"], found["fallback"]) == ("tell", None, None)
+    found = caller.post(f"{M}/m1/explain", {"marginal": ["sex"]}).document
+    assert (found["would"], found["estimate"]) == ("tell", None)
+    assert not service.calls_of("ask")
+    longer = {**body, "check": {"length": 10, "confidence": 0.9, "fallback_length": 20}}
+    assert_problem(caller.post(f"{M}/m1/explain", longer), 422, "invalid_input")
 
 
 def test_probabilities_and_most_probable_labels_are_asked_as_the_kind_has_it(

@@ -53,9 +53,11 @@ ENTRY = {
     ("POST", "/v1/datasets/{dataset}/models/audit"): "dataset",
     ("POST", "/v1/datasets/{dataset}/sql"): "ask",
     ("POST", "/v1/datasets/{dataset}/models"): "learn_model",
+    ("POST", "/v1/datasets/{dataset}/models/explain"): "explain_model",
     ("GET", "/v1/datasets/{dataset}/models"): "all_models",
     ("GET", "/v1/datasets/{dataset}/models/{model}"): "one_model",
     ("POST", "/v1/datasets/{dataset}/models/{model}/query"): "learnt_model",
+    ("POST", "/v1/datasets/{dataset}/models/{model}/explain"): "learnt_model",
     ("GET", "/v1/datasets/{dataset}/models/{model}/sample"): "columns_of_model",
     ("GET", "/v1/datasets/{dataset}/models/{model}/export"): "export_model",
     ("GET", "/v1/jobs/{job_id}"): "job",
@@ -89,7 +91,7 @@ def _body(path: str) -> dict[str, Any]:
     if path.endswith("/sql"):
         return dict(SQL)
     if "models" in path:
-        return dict(MODEL if path.endswith("/models") else MODEL_QUESTION)
+        return dict(MODEL if path.endswith(("/models", "/models/explain")) else MODEL_QUESTION)
     return {"query": QUERY, "at_least": 3} if path.endswith("probability") else dict(QUESTION)
 
 
@@ -149,7 +151,7 @@ def _guarded() -> errors.DisclosureGuardError:
 
 
 def _wrong(path: str, query: object) -> dict[str, Any]:
-    if path.endswith("{model}/query"):
+    if path.endswith(("{model}/query", "{model}/explain")):
         return {"count": query}
     wrong = {"query": query}
     return {"questions": [wrong]} if "workload" in path else wrong
@@ -169,10 +171,9 @@ def _posted(path: str) -> dict[tuple[int, str], Provoke]:
 def _questioned(path: str) -> dict[tuple[int, str], Provoke]:
     if path.endswith("/models/audit"):
         return _audited(path)
-    if path.endswith("/models"):
-        return {
-            (422, "too_large"): _raised(errors.CapacityError("No."), "POST", path, "learn_model")
-        }
+    if path.endswith(("/models", "/models/explain")):
+        too_large = errors.CapacityError("No.")
+        return {(422, "too_large"): _raised(too_large, "POST", path, ENTRY["POST", path])}
     return _wrong_texts(path) if path.endswith("/sql") else _wrong_queries(path)
 
 
@@ -225,15 +226,15 @@ def scenarios(method: str, path: str) -> dict[tuple[int, str], Provoke]:
     found = _common(method, path)
     if method == "POST":
         found |= _posted(path)
-    if path.endswith("{model}/query"):
+    if path.endswith(("{model}/query", "{model}/explain")):
         check = {"length": -1, "confidence": 0.95}
         found[422, "invalid_requirement"] = _post(path, {"check": check})
-    elif path.endswith(("/query", "/explain", "/workload")):
+    elif path.endswith(("/query", "/explain", "/workload")) and "/models" not in path:
         found[422, "invalid_requirement"] = _post(path, {"length": -1})
     learns = method == "POST" and path.endswith("/models")
     if learns or path.endswith(("/query", "/workload", "/sql")):
         found |= _asked(path)
-    if learns or path.endswith("{model}/query"):
+    if learns or path.endswith(("{model}/query", "{model}/explain", "/models/explain")):
         network = errors.NetworkError("edges", "have no cycle", "a -> b -> a")
         found[422, "invalid_network"] = _raised(network, method, path, ENTRY[method, path])
     if path.endswith("/probability"):

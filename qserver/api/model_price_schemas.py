@@ -1,0 +1,70 @@
+"""Bodies of what models cost: learning one, and checking what one says."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, Field
+
+from qserver.answer import ModelAnswer, PlanKind
+from qserver.api.plan_schemas import ExplanationBody, OwnPriceBody, PlanTableBody
+from qserver.api.schemas import Epsilon
+from qserver.api.wire import epsilon
+from qserver.model_prices import ModelExplanation, Would
+
+
+class ModelExplanationBody(BaseModel):
+    """What learning a model would cost and which tables it would buy; nothing was spent."""
+
+    kind: PlanKind
+    price: Epsilon
+    remaining: Epsilon
+    affordable: bool
+    plan: list[PlanTableBody]
+    version: int
+    own: OwnPriceBody | None = Field(
+        description="the asker's own allowance; null where only the budget bounds it"
+    )
+
+    @classmethod
+    def of(cls, found: ModelExplanation) -> Self:
+        """The explanation as JSON has it."""
+        return cls(
+            kind=found.kind,
+            price=epsilon(found.price_nano),
+            remaining=epsilon(found.remaining_nano),
+            affordable=found.affordable,
+            plan=[PlanTableBody.of(table) for table in found.tables],
+            version=found.version,
+            own=None if found.own is None else OwnPriceBody.of(found.own),
+        )
+
+
+class ModelQuestionPriceBody(BaseModel):
+    """What a question to a model would cost, and what would happen; nothing was spent."""
+
+    source: Literal["model"] = "model"
+    model: str = Field(description="id of the model")
+    version: int = Field(description="version of the history that the model stands on")
+    estimate: float | None = Field(description="what the model expects of the count")
+    would: Would = Field(
+        description="`tell`: the model's answer, without a guarantee, for nothing; `confirm` or "
+        "`contradict`: history does so for nothing; `check`: the check is bought, which decides"
+    )
+    check: ExplanationBody | None = Field(description="price of the check; null where none is")
+    fallback: ExplanationBody | None = Field(
+        description="price of the fallback, asked now: after the check it costs the less by what "
+        "the check measured of it. Bought only where the check contradicts; null where none is"
+    )
+
+    @classmethod
+    def of(cls, learnt: ModelAnswer) -> Self:
+        """A price of nothing: the model tells its answer."""
+        return cls(
+            model=learnt.id,
+            version=learnt.version,
+            estimate=None,
+            would="tell",
+            check=None,
+            fallback=None,
+        )

@@ -1,0 +1,90 @@
+"""What models cost before anything is spent: learning one, checking what one says."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from qserver.answer import Explanation
+from qserver.api.asking_replies import QUERY_CODES
+from qserver.api.gate import caller_of_request
+from qserver.api.json_reader import parse_object, read_body
+from qserver.api.model_port import ModelUseCases
+from qserver.api.model_price_schemas import ModelExplanationBody, ModelQuestionPriceBody
+from qserver.api.model_schemas import ModelQuestion, ModelRequest
+from qserver.api.models import MODEL_CODES
+from qserver.api.operation import operation
+from qserver.api.parameters import read_parameters
+from qserver.api.plan_schemas import ExplanationBody
+from qserver.api.port import QuestionService
+from qserver.api.replies import json_reply
+from qserver.model_prices import would
+
+
+class ModelPriceViews:
+    """The views of what models cost, on one service."""
+
+    def __init__(self, service: QuestionService) -> None:
+        self._service = service
+        self._models: ModelUseCases = service.models
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        routes = Blueprint("model_prices", __name__, url_prefix="/v1/datasets/<dataset>/models")
+        routes.post("/explain")(self.explain_learning)
+        routes.post("/<model:model>/explain")(self.explain_question)
+        return routes
+
+    @operation("models", {200: ModelExplanationBody}, *MODEL_CODES, request=ModelRequest)
+    def explain_learning(self, dataset: str) -> Response:
+        """Show what learning a model would cost, and which tables it would buy.
+
+        Nothing is spent and nothing is measured.
+        """
+        read_parameters(request)
+        asked = ModelRequest.read(parse_object(read_body(request)))
+        found = self._models.explain(
+            dataset,
+            asked.kind,
+            asked.document(),
+            asked.epsilon_nano(),
+            by=caller_of_request().account,
+        )
+        return json_reply(ModelExplanationBody.of(found))
+
+    @operation(
+        "models",
+        {200: ModelQuestionPriceBody},
+        *MODEL_CODES,
+        *[code for code in (*QUERY_CODES, "invalid_requirement") if code not in MODEL_CODES],
+        request=ModelQuestion,
+    )
+    def explain_question(self, dataset: str, model: str) -> Response:
+        """Show what a question to a model would cost: its check, and the fallback.
+
+        Nothing is spent and nothing is measured.
+        """
+        read_parameters(request)
+        asked = ModelQuestion.read(parse_object(read_body(request)))
+        reply = ModelQuestionPriceBody.of(self._models.learnt(dataset, model))
+        if asked.form() != "count":
+            return json_reply(reply)
+        query = self._service.parse(dataset, asked.count)
+        estimate = reply.estimate = self._models.count(dataset, model, query)
+        if asked.check is None:
+            return json_reply(reply)
+        by = caller_of_request().account
+        requirement, fallback = asked.check.requirement(), asked.check.fallback()
+        check = self._service.explain(dataset, query, requirement, by=by)
+        reply.check = ExplanationBody.of(check)
+        reply.would = would(estimate, known=_known(check))
+        if fallback is not None:
+            found = self._service.explain(dataset, query, fallback, by=by)
+            reply.fallback = ExplanationBody.of(found)
+        return json_reply(reply)
+
+
+def _known(check: Explanation) -> tuple[float, float] | None:
+    """The check's interval where history gives it."""
+    if check.kind not in ("free", "exact") or check.free is None:
+        return None
+    return check.free.low, check.free.high

@@ -1,0 +1,115 @@
+"""What a server says of models, shown on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+from qserver.commands.console import Console, epsilon_text
+from qserver.commands.questions import own_text, show_answer
+from qserver.commands.runtime import ExitCode
+from qserver.http_client import Reply
+
+_MOST_LINES = 200
+
+
+def show_reply(
+    console: Console,
+    reply: Reply,
+    show: Callable[[Console, Mapping[str, Any]], None],
+    *,
+    as_json: bool,
+) -> ExitCode:
+    """Show a reply by `show`, or as the server's JSON."""
+    if as_json:
+        console.line(reply.text.rstrip("\n"))
+    else:
+        show(console, reply.document)
+    return ExitCode.OK
+
+
+def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
+    """A distribution, labels, or a count with what its check says."""
+    answer = reply["answer"]
+    if answer is None:
+        _show_count(console, reply)
+    elif "probabilities" in answer:
+        _show_probabilities(console, answer)
+    else:
+        console.table(("variable", "label"), list(answer["labels"].items()))
+        console.line(f"probability: {answer['probability']:.6g}")
+
+
+def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> None:
+    """What learning a model would cost."""
+    fits = "" if explanation["affordable"] else ", more than remains"
+    console.line(f"price: {epsilon_text(explanation['price'])} epsilon{fits}")
+    console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
+    if explanation["own"] is not None:
+        console.line(own_text(explanation["own"]))
+    rows = [
+        (
+            f"{table['n_cells']:,}",
+            "new" if table["refines"] is None else f"raises {table['refines']}",
+            epsilon_text(table["charge"]),
+        )
+        for table in explanation["plan"]
+    ]
+    if rows:
+        console.line()
+        console.table(("cells", "table", "rise of 1/b"), rows)
+
+
+def show_question_price(console: Console, price: Mapping[str, Any]) -> None:
+    """What a question to a model would cost, and what would happen."""
+    if price["estimate"] is not None:
+        console.line(f"the model expects {price['estimate']:,.1f}")
+    check, fallback = price["check"], price["fallback"]
+    if check is None:
+        console.line("price: 0 epsilon, without a guarantee")
+        return
+    told = {
+        "confirm": "history confirms it for nothing",
+        "contradict": "history contradicts it for nothing",
+        "check": f"check: {_price(check)}",
+    }
+    console.line(told[price["would"]])
+    if fallback is not None and price["would"] != "confirm":
+        when = "" if price["would"] == "contradict" else ", where the check contradicts"
+        console.line(f"measuring instead{when}: {_price(fallback)}")
+    console.line(f"remaining: {epsilon_text(check['remaining'])} epsilon")
+    if check["own"] is not None:
+        console.line(own_text(check["own"]))
+
+
+def _price(explanation: Mapping[str, Any]) -> str:
+    fits = "" if explanation["affordable"] else ", more than remains"
+    return f"{epsilon_text(explanation['price'])} epsilon{fits}"
+
+
+def _show_count(console: Console, reply: Mapping[str, Any]) -> None:
+    expects = f"the model expects {reply['estimate']:,.1f}"
+    if reply["guarantee"] is None:
+        console.line(f"{expects}, without a guarantee")
+        return
+    verb = "confirms" if reply["verdict"] == "confirmed" else "contradicts"
+    console.line(f"{expects}; the check {verb} it")
+    show_answer(console, reply["guarantee"])
+    if reply["fallback"] is not None:
+        console.line()
+        console.line("measured instead")
+        show_answer(console, reply["fallback"])
+
+
+def _show_probabilities(console: Console, answer: Mapping[str, Any]) -> None:
+    rows = []
+    for places in product(*(range(len(labels)) for labels in answer["labels"])):
+        value = answer["probabilities"]
+        for place in places:
+            value = value[place]
+        names = [labels[p] for labels, p in zip(answer["labels"], places, strict=True)]
+        rows.append((*names, f"{value:.6f}"))
+    console.table((*answer["variables"], "probability"), rows[:_MOST_LINES])
+    if len(rows) > _MOST_LINES:
+        console.line(f"and {len(rows) - _MOST_LINES:,} more; --json shows all")
