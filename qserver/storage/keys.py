@@ -72,6 +72,11 @@ class Keys:
         return self._key("jobs", dataset)
 
     @property
+    def undivided_jobs(self) -> str:
+        """Stream of open jobs of all datasets, as stores had it before each had its own."""
+        return self._key("jobs")
+
+    @property
     def asked(self) -> str:
         """Hash: digest of a question -> its open job."""
         return self._key("asked")

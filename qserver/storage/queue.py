@@ -66,12 +66,31 @@ class JobQueue:
         self._last: dict[str, str] = {}
 
     def make_queue(self, population: str) -> None:
-        """Make the queues of the population's datasets, where there are none yet."""
+        """Make the queues of the population's datasets, where there are none yet.
+
+        Open jobs of a store from before datasets had queues of their own come into these.
+        """
         attached: dict[Any, Any] = self._client.hgetall(DATASETS)
         names = [str(name) for name, found in attached.items() if found == population]
         if names:
             self._client.sadd(Keys(population).queues, *names)
+        self._divide(population)
         self._list(population)
+
+    def _divide(self, population: str) -> None:
+        """Put every job of the population's old queue into that of its dataset, oldest first."""
+        keys = Keys(population)
+        if self._client.type(keys.alive) == "string":
+            # The sign of life of a worker of that time: no worker of today could add to it.
+            self._client.delete(keys.alive)
+        entries: Any = self._client.xrange(keys.undivided_jobs)
+        for entry, fields in entries:
+            dataset: Any = self._client.hget(keys.job(fields["job"]), "dataset")
+            if dataset is None:
+                self._client.xdel(keys.undivided_jobs, entry)
+                continue
+            streams = [keys.undivided_jobs, keys.jobs(dataset), keys.queues]
+            self._scripts.run("requeue", keys=streams, args=[entry, fields["job"], dataset])
 
     def take(self, populations: Sequence[str], *, consumer: str, block_ms: int) -> Taken | None:
         """The next open job of the first of these populations that has one.
