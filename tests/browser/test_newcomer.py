@@ -35,6 +35,43 @@ def server_probability(page: Page, threshold: str) -> str:
     return found[1]
 
 
+def drag_the_threshold(visit: Visit) -> None:
+    """Move the threshold by mouse, by typing and by keyboard; what is shown follows."""
+    page = visit.page
+    # Half lies above the estimate; dragging to the right leaves less.
+    assert shown_probability(page) == "0.500"
+    box = page.locator(".u-over").bounding_box()
+    assert box
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.5, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=4)
+    page.mouse.up()
+    assert 0.01 < float(shown_probability(page)) < 0.4
+    visit.picture("4-threshold")
+    for threshold in ("2590", "2603.5", "2650"):
+        page.get_by_label("Threshold", exact=True).fill(threshold)
+        assert shown_probability(page) == server_probability(page, threshold)
+    page.locator("#drag").press("ArrowLeft")
+    assert shown_probability(page) != server_probability(page, "2650")
+
+
+def find_the_answer_again(page: Page) -> None:
+    """As JSON, in the history, and by its job."""
+    with page.expect_download() as download:
+        page.get_by_role("link", name="JSON", exact=True).click()
+    document = json.loads(download.value.path().read_text())
+    assert document["source"] == "measured"
+    low, high = document["interval"]
+    assert 0 < high - low <= 100
+    page.get_by_role("link", name="History").click()
+    expect(page.get_by_role("cell", name="age 30 to 39, sex Female")).to_be_visible()
+    page.get_by_role("link", name="Jobs").click()
+    expect(page.get_by_role("link", name="age 30 to 39, sex Female")).to_be_visible()
+    page.get_by_role("link", name="age 30 to 39, sex Female").click()
+    expect(page.locator(".sentence")).to_have_text(SENTENCE)
+
+
 def test_a_newcomer_gets_from_the_landing_page_to_an_answer(visit: Visit, demo_url: str) -> None:
     page = visit.page
     page.goto(demo_url)
@@ -61,35 +98,8 @@ def test_a_newcomer_gets_from_the_landing_page_to_an_answer(visit: Visit, demo_u
     visit.picture("3-answer")
     assert visit.faults() == []
 
-    # Half lies above the estimate; dragging to the right leaves less.
-    assert shown_probability(page) == "0.500"
-    box = page.locator(".u-over").bounding_box()
-    assert box
-    y = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + box["width"] * 0.5, y)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=4)
-    page.mouse.up()
-    assert 0.01 < float(shown_probability(page)) < 0.4
-    visit.picture("4-threshold")
-    for threshold in ("2590", "2603.5", "2650"):
-        page.get_by_label("Threshold", exact=True).fill(threshold)
-        assert shown_probability(page) == server_probability(page, threshold)
-    page.locator("#drag").press("ArrowLeft")
-    assert shown_probability(page) != server_probability(page, "2650")
-
-    with page.expect_download() as download:
-        page.get_by_role("link", name="JSON", exact=True).click()
-    document = json.loads(download.value.path().read_text())
-    assert document["source"] == "measured"
-    low, high = document["interval"]
-    assert 0 < high - low <= 100
-    page.get_by_role("link", name="History").click()
-    expect(page.get_by_role("cell", name="age 30 to 39, sex Female")).to_be_visible()
-    page.get_by_role("link", name="Jobs").click()
-    expect(page.get_by_role("link", name="age 30 to 39, sex Female")).to_be_visible()
-    page.get_by_role("link", name="age 30 to 39, sex Female").click()
-    expect(page.locator(".sentence")).to_have_text(SENTENCE)
+    drag_the_threshold(visit)
+    find_the_answer_again(page)
 
 
 def test_an_exhausted_budget_is_told_before_and_a_longer_interval_is_offered(

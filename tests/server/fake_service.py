@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from fake_models import LEARNT, OWN_PRICE, FakeModels
 
 from qserver.accounts import Allowance, Caller, Role
 from qserver.answer import (
@@ -21,7 +23,6 @@ from qserver.answer import (
     LedgerReport,
     ModelAnswer,
     Offer,
-    OwnPrice,
     PlanRow,
     PlanTable,
     Probability,
@@ -35,9 +36,6 @@ from qserver.conditions import parse_query
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
-from qserver.model_prices import ModelExplanation
-from qserver.model_service import ModelStatus
-from qserver.modelling.kind import Answered
 from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
@@ -54,15 +52,6 @@ DOMAIN = domain_from_document(
     }
 )
 WIDE_CELLS = 2**53 + 1
-OWN_PRICE = OwnPrice(
-    price_nano=50_000_000,
-    affordable=False,
-    more_at=1_800_000_000,
-    spent_nano=9_000_000,
-    today_nano=8_000_000,
-    limit_nano=None,
-    pace_nano=55_000_000,
-)
 FREE = Answer(
     estimate=120.5,
     low=70.25,
@@ -83,7 +72,6 @@ MANY = WorkloadAnswer(
     simultaneous=Simultaneous(0.951, "sampled"),
     version=7,
 )
-LEARNT = ModelAnswer("m1", "network", 400_000_001, 1_234_567, (0, 4), 7)
 MEASURED = replace(FREE, source="measured", charged_nano=60_000_001)
 
 
@@ -322,83 +310,6 @@ class FakeService:
             version=7,
             worker_alive=name == "adult",
         )
-
-
-@dataclass(frozen=True)
-class FakeModels:
-    """The models of a fake service: one network, `m1`, over sex and age."""
-
-    service: FakeService
-
-    def learn(
-        self, name: str, kind: str, document: Mapping[str, Any], epsilon_nano: int, **others: Any
-    ) -> ModelAnswer | JobStatus:
-        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, **others}
-        self.service.enter("learn_model", name, **arguments)
-        return self.service.learnt
-
-    def explain(
-        self,
-        name: str,
-        kind: str,
-        document: Mapping[str, Any],
-        epsilon_nano: int,
-        *,
-        by: str = "",
-    ) -> ModelExplanation:
-        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, "by": by}
-        self.service.enter("explain_model", name, **arguments)
-        return ModelExplanation(
-            kind="blocks",
-            price_nano=400_000_001,
-            remaining_nano=1_234_567,
-            affordable=False,
-            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
-            version=7,
-            own=OWN_PRICE,
-        )
-
-    def all(self, name: str) -> list[ModelStatus]:
-        self.service.enter("all_models", name)
-        return [ModelStatus(LEARNT, {"edges": [["sex", "age"]]})]
-
-    def one(self, name: str, number: str) -> ModelStatus:
-        self._enter("one_model", name, number)
-        return ModelStatus(LEARNT, {"edges": [["sex", "age"]]}, {"n_records": 500.5})
-
-    def learnt(self, name: str, number: str) -> ModelAnswer:
-        self._enter("learnt_model", name, number)
-        return LEARNT
-
-    def ask(self, name: str, number: str, question: Mapping[str, Any]) -> Answered:
-        self._enter("ask_model", name, number, question=question)
-        labels = [["Female", "Male", "other"]]
-        return Answered(
-            {"variables": ["sex"], "labels": labels, "probabilities": [0.5, 0.25, 0.25]}
-        )
-
-    def count(self, name: str, number: str, query: LinearQuery) -> float:
-        self._enter("count_of_model", name, number, query=query)
-        return 123.25
-
-    def columns(self, name: str, number: str) -> tuple[str, ...]:
-        self._enter("columns_of_model", name, number)
-        return ("age", "sex")
-
-    def records(
-        self, name: str, number: str, n: int, *, seed: int | None
-    ) -> Iterator[tuple[str, ...]]:
-        self._enter("records_of_model", name, number, n=n, seed=seed)
-        return iter([("3", "Female, or so")] * n)
-
-    def export(self, name: str, number: str) -> str:
-        self._enter("export_model", name, number)
-        return "network x {\n}\n"
-
-    def _enter(self, method: str, name: str, number: str, **arguments: Any) -> None:
-        self.service.enter(method, name, number=number, **arguments)
-        if number != LEARNT.id:
-            raise NotFoundError("model", number)
 
 
 def _audit_page(after: int, limit: int) -> AuditPage:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from calls import AUDIT, MODEL, MODEL_QUESTION, QUERY, QUESTION, WORKLOAD, Caller, Reply
-from fake_service import LEARNT, MANY, MEASURED, FakeService
+from fake_models import LEARNT
+from fake_service import MANY, MEASURED, FakeService
 from flask import Flask
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -46,18 +47,34 @@ def _properties(document: dict[str, Any], name: str) -> set[str]:
     return {*schema.get("properties", ()), *(p for c in choices for p in _properties(document, c))}
 
 
-def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str], list[Reply]]:
+Replies = dict[tuple[str, str, str], list[Reply]]
+
+
+def _jobs() -> dict[str, JobStatus]:
+    """A job in every state, and with a result of every kind."""
     stored = problem_from_error(MeasurementError())
     failure = {"code": stored.code, "message": stored.message, "facts": stored.facts}
-    service.jobs = {
+    return {
         "open": JobStatus("open", "running", "adult"),
         "done": JobStatus("done", "done", "adult", result=MEASURED),
         "many": JobStatus("many", "done", "adult", result=MANY),
         "model": JobStatus("model", "done", "adult", result=LEARNT),
         "bad": JobStatus("bad", "failed", "adult", problem=failure),
     }
-    bound = {"query": QUERY, "between": [1, 2]}
-    found = {
+
+
+def _successes(caller: Caller, service: FakeService) -> Replies:
+    """Replies of every route that are no problems, by path, method and status."""
+    service.jobs = _jobs()
+    found = _read(caller, service) | _answered(caller)
+    running = service.jobs["open"]
+    service.outcome, service.stamp = running, service.stamp + 1
+    service.learnt = service.many = running
+    return found | _waiting(caller)
+
+
+def _read(caller: Caller, service: FakeService) -> Replies:
+    return {
         ("/v1/datasets", "get", "200"): [caller.get("/v1/datasets")],
         ("/v1/datasets/{dataset}", "get", "200"): [caller.get(D)],
         ("/v1/datasets/{dataset}/history", "get", "200"): [caller.get(f"{D}/history")],
@@ -69,6 +86,28 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
             caller.get(f"{D}/ledger"),
             caller.get(f"{D}/ledger?attribute=sex"),
         ],
+        ("/v1/datasets/{dataset}/models", "get", "200"): [caller.get(f"{D}/models")],
+        ("/v1/datasets/{dataset}/models/{model}", "get", "200"): [caller.get(f"{D}/models/m1")],
+        ("/v1/datasets/{dataset}/models/{model}/sample", "get", "200"): [
+            caller.get(f"{D}/models/m1/sample?n=3&seed=4")
+        ],
+        ("/v1/datasets/{dataset}/models/{model}/export", "get", "200"): [
+            caller.get(f"{D}/models/m1/export")
+        ],
+        ("/v1/jobs/{job_id}", "get", "200"): [caller.get(f"/v1/jobs/{i}") for i in service.jobs],
+        ("/v1/audit", "get", "200"): [caller.get("/v1/audit?limit=1"), caller.get("/v1/audit")],
+        ("/v1/datasets/{dataset}/audit", "get", "200"): [caller.get(f"{D}/audit?after=0")],
+        ("/v1/datasets/{dataset}/spending", "get", "200"): [caller.get(f"{D}/spending")],
+        ("/healthz", "get", "200"): [caller.get("/healthz")],
+        ("/readyz", "get", "200"): [caller.get("/readyz")],
+        ("/openapi.json", "get", "200"): [caller.get("/openapi.json")],
+        ("/docs", "get", "200"): [caller.get("/docs")],
+    }
+
+
+def _answered(caller: Caller) -> Replies:
+    bound = {"query": QUERY, "between": [1, 2]}
+    return {
         ("/v1/datasets/{dataset}/query", "post", "200"): [caller.post(f"{D}/query", QUESTION)],
         ("/v1/datasets/{dataset}/explain", "post", "200"): [caller.post(f"{D}/explain", QUESTION)],
         ("/v1/datasets/{dataset}/probability", "post", "200"): [
@@ -88,8 +127,6 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
             caller.post(f"{D}/sql", {"sql": text}) for text in TEXTS
         ],
         ("/v1/datasets/{dataset}/models", "post", "200"): [caller.post(f"{D}/models", MODEL)],
-        ("/v1/datasets/{dataset}/models", "get", "200"): [caller.get(f"{D}/models")],
-        ("/v1/datasets/{dataset}/models/{model}", "get", "200"): [caller.get(f"{D}/models/m1")],
         ("/v1/datasets/{dataset}/models/{model}/query", "post", "200"): [
             caller.post(f"{D}/models/m1/query", MODEL_QUESTION),
             caller.post(f"{D}/models/m1/query", {"marginal": ["sex"]}),
@@ -101,36 +138,21 @@ def _successes(caller: Caller, service: FakeService) -> dict[tuple[str, str, str
             caller.post(f"{D}/models/m1/explain", MODEL_QUESTION),
             caller.post(f"{D}/models/m1/explain", {"marginal": ["sex"]}),
         ],
-        ("/v1/datasets/{dataset}/models/{model}/sample", "get", "200"): [
-            caller.get(f"{D}/models/m1/sample?n=3&seed=4")
-        ],
-        ("/v1/datasets/{dataset}/models/{model}/export", "get", "200"): [
-            caller.get(f"{D}/models/m1/export")
-        ],
-        ("/v1/jobs/{job_id}", "get", "200"): [caller.get(f"/v1/jobs/{i}") for i in service.jobs],
-        ("/v1/audit", "get", "200"): [caller.get("/v1/audit?limit=1"), caller.get("/v1/audit")],
-        ("/v1/datasets/{dataset}/audit", "get", "200"): [caller.get(f"{D}/audit?after=0")],
-        ("/v1/datasets/{dataset}/spending", "get", "200"): [caller.get(f"{D}/spending")],
-        ("/healthz", "get", "200"): [caller.get("/healthz")],
-        ("/readyz", "get", "200"): [caller.get("/readyz")],
-        ("/openapi.json", "get", "200"): [caller.get("/openapi.json")],
-        ("/docs", "get", "200"): [caller.get("/docs")],
     }
-    service.outcome, service.stamp = service.jobs["open"], service.stamp + 1
-    found["/v1/datasets/{dataset}/query", "post", "202"] = [caller.post(f"{D}/query", QUESTION)]
-    found["/v1/datasets/{dataset}/models/{model}/query", "post", "202"] = [
-        caller.post(f"{D}/models/m1/query", MODEL_QUESTION)
-    ]
-    service.learnt = service.jobs["open"]
-    found["/v1/datasets/{dataset}/models", "post", "202"] = [caller.post(f"{D}/models", MODEL)]
-    service.many = service.jobs["open"]
-    found["/v1/datasets/{dataset}/sql", "post", "202"] = [
-        caller.post(f"{D}/sql", {"sql": TEXTS[0]})
-    ]
-    found["/v1/datasets/{dataset}/workload", "post", "202"] = [
-        caller.post(f"{D}/workload", WORKLOAD)
-    ]
-    return found
+
+
+def _waiting(caller: Caller) -> Replies:
+    asked = {
+        "query": ("query", QUESTION),
+        "models/{model}/query": ("models/m1/query", MODEL_QUESTION),
+        "models": ("models", MODEL),
+        "sql": ("sql", {"sql": TEXTS[0]}),
+        "workload": ("workload", WORKLOAD),
+    }
+    return {
+        (f"/v1/datasets/{{dataset}}/{route}", "post", "202"): [caller.post(f"{D}/{path}", body)]
+        for route, (path, body) in asked.items()
+    }
 
 
 def test_the_document_is_valid_openapi(caller: Caller, api_app: Flask) -> None:

@@ -69,7 +69,7 @@ def test_an_audit_reads_the_dataset_s_public_face_and_nothing_else(
         ({"release": "all"}, "invalid_input", "release"),
         ({"reference_records": 0}, "invalid_input", "reference_records"),
         ({"gate": {"fpr": 0.05}}, "invalid_input", "gate.max_power"),
-        ({"gate": {"fpr": 0.5, "max_power": 0.1}}, "invalid_input", "max_power"),
+        ({"gate": {"fpr": 0.5, "max_power": 0.1}}, "invalid_input", "gate.max_power"),
         ({"more": 1}, "invalid_input", "more"),
         ({"network": bif(2)}, "invalid_network", "sex"),
         ({"network": "no BIF"}, "invalid_network", "network, line 1"),

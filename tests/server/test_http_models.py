@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from calls import MODEL, QUERY, Caller, assert_problem
-from fake_service import FREE, LEARNT, FakeService
+from fake_models import LEARNT
+from fake_service import FREE, FakeService
 
 from qserver.answer import JobStatus
 
@@ -124,6 +125,13 @@ def test_probabilities_and_most_probable_labels_are_asked_as_the_kind_has_it(
 )
 def test_a_question_has_one_form(caller: Caller, body: dict[str, Any]) -> None:
     assert_problem(caller.post(f"{M}/m1/query", body), 422, "invalid_input")
+
+
+def test_a_check_out_of_range_is_refused_by_its_place(caller: Caller) -> None:
+    body = {"count": QUERY, "check": {"length": 0, "confidence": 0.9}}
+    problem = caller.post(f"{M}/m1/query", body)
+    assert_problem(problem, 422, "invalid_requirement")
+    assert problem.document["errors"][0]["field"] == "check.length"
 
 
 @pytest.mark.parametrize("epsilon", [-1, 1e9, "0.5", None])

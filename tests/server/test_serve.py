@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from running_program import running
 
 from qserver.cli import main
+from qserver.client import Client
 from qserver.commands.runtime import ExitCode
 
 
@@ -64,3 +66,19 @@ def test_serve_asks_for_a_token_until_it_is_revoked_and_open_serves_this_machine
     refused = ["serve", "--open", "--host", "0.0.0.0", "--port", "0", *at]
     assert main(refused, environ={}) == ExitCode.USAGE
     assert "Without accounts whoever reaches the port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_serve_on_an_address_of_ipv6_is_asked_by_every_client(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str
+) -> None:
+    state = tmp_path / "state"
+    asked = ("serve", "--open", "--host", host, "--port", "0", "--state", str(state))
+    with running(state, *asked) as server:
+        assert re.fullmatch(r"http://\[::1\]:[0-9]+", server.url)
+        assert server.client.get("readyz").status == 200
+        assert main(["dataset", "list", "--url", server.url], environ={}) == ExitCode.OK
+        assert capsys.readouterr().out.startswith("dataset ")
+        assert Client(server.url).datasets() == []
+        assert main(["doctor", "--state", str(state), "--url", server.url], environ={}) == 0
+        assert server.stop(signal.SIGINT) == ExitCode.OK

@@ -1,0 +1,113 @@
+"""The models of a service in memory: one network, which answers constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from qserver.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
+from qserver.errors import NotFoundError
+from qserver.model_prices import ModelExplanation
+from qserver.model_service import ModelStatus
+from qserver.modelling.kind import Answered
+from qserver.query import LinearQuery
+
+OWN_PRICE = OwnPrice(
+    price_nano=50_000_000,
+    affordable=False,
+    more_at=1_800_000_000,
+    spent_nano=9_000_000,
+    today_nano=8_000_000,
+    limit_nano=None,
+    pace_nano=55_000_000,
+)
+LEARNT = ModelAnswer("m1", "network", 400_000_001, 1_234_567, (0, 4), 7)
+
+
+class Recorder(Protocol):
+    """The service that the models belong to."""
+
+    @property
+    def learnt(self) -> ModelAnswer | JobStatus:
+        """What learning a model returns."""
+
+    def enter(self, method: str, name: str | None = None, **arguments: Any) -> None:
+        """Record a call, and fail where a test says so."""
+
+
+@dataclass(frozen=True)
+class FakeModels:
+    """The models of a fake service: one network, `m1`, over sex and age."""
+
+    service: Recorder
+
+    def learn(
+        self, name: str, kind: str, document: Mapping[str, Any], epsilon_nano: int, **others: Any
+    ) -> ModelAnswer | JobStatus:
+        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, **others}
+        self.service.enter("learn_model", name, **arguments)
+        return self.service.learnt
+
+    def explain(
+        self,
+        name: str,
+        kind: str,
+        document: Mapping[str, Any],
+        epsilon_nano: int,
+        *,
+        by: str = "",
+    ) -> ModelExplanation:
+        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, "by": by}
+        self.service.enter("explain_model", name, **arguments)
+        return ModelExplanation(
+            kind="blocks",
+            price_nano=400_000_001,
+            remaining_nano=1_234_567,
+            affordable=False,
+            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            version=7,
+            own=OWN_PRICE,
+        )
+
+    def all(self, name: str) -> list[ModelStatus]:
+        self.service.enter("all_models", name)
+        return [ModelStatus(LEARNT, {"edges": [["sex", "age"]]})]
+
+    def one(self, name: str, number: str) -> ModelStatus:
+        self._enter("one_model", name, number)
+        return ModelStatus(LEARNT, {"edges": [["sex", "age"]]}, {"n_records": 500.5})
+
+    def learnt(self, name: str, number: str) -> ModelAnswer:
+        self._enter("learnt_model", name, number)
+        return LEARNT
+
+    def ask(self, name: str, number: str, question: Mapping[str, Any]) -> Answered:
+        self._enter("ask_model", name, number, question=question)
+        labels = [["Female", "Male", "other"]]
+        return Answered(
+            {"variables": ["sex"], "labels": labels, "probabilities": [0.5, 0.25, 0.25]}
+        )
+
+    def count(self, name: str, number: str, query: LinearQuery) -> float:
+        self._enter("count_of_model", name, number, query=query)
+        return 123.25
+
+    def columns(self, name: str, number: str) -> tuple[str, ...]:
+        self._enter("columns_of_model", name, number)
+        return ("age", "sex")
+
+    def records(
+        self, name: str, number: str, n: int, *, seed: int | None
+    ) -> Iterator[tuple[str, ...]]:
+        self._enter("records_of_model", name, number, n=n, seed=seed)
+        return iter([("3", "Female, or so")] * n)
+
+    def export(self, name: str, number: str) -> str:
+        self._enter("export_model", name, number)
+        return "network x {\n}\n"
+
+    def _enter(self, method: str, name: str, number: str, **arguments: Any) -> None:
+        self.service.enter(method, name, number=number, **arguments)
+        if number != LEARNT.id:
+            raise NotFoundError("model", number)
