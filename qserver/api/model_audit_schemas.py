@@ -49,7 +49,10 @@ class GateFields(RequestBody):
 
     def gate(self) -> ReleaseGate:
         """The rule; InputError where a value is out of range."""
-        return ReleaseGate(self.fpr, self.max_power, self.basis)
+        try:
+            return ReleaseGate(self.fpr, self.max_power, self.basis)
+        except InputError as exc:
+            raise exc.under("gate") from exc
 
 
 class ModelAuditRequest(RequestBody):

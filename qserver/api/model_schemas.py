@@ -17,7 +17,7 @@ from qserver.api.request_bodies import (
 from qserver.api.schemas import AnswerBody, Epsilon
 from qserver.api.wire import epsilon
 from qserver.charge import NANO
-from qserver.errors import InputError
+from qserver.errors import InputError, RequirementError
 from qserver.model_prices import Verdict
 from qserver.model_service import ModelStatus
 from qserver.requirement import Requirement
@@ -167,15 +167,22 @@ class CheckRequest(RequestBody):
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where they are out of range."""
-        return Requirement(length=self.length, confidence=self.confidence)
+        try:
+            return Requirement(length=self.length, confidence=self.confidence)
+        except RequirementError as exc:
+            raise exc.under("check") from exc
 
     def fallback(self) -> Requirement | None:
         """The same for the fallback; InputError where it is longer than the check."""
         if self.fallback_length is None:
             return None
         if self.fallback_length > self.length:
-            raise InputError("fallback_length", "be at most `length`", self.fallback_length)
-        return Requirement(length=self.fallback_length, confidence=self.confidence)
+            raise InputError("check.fallback_length", "be at most `length`", self.fallback_length)
+        try:
+            return Requirement(length=self.fallback_length, confidence=self.confidence)
+        except RequirementError as exc:
+            length = self.fallback_length
+            raise RequirementError("check.fallback_length", "be a length", length) from exc
 
 
 def _one_question(schema: dict[str, Any]) -> None:

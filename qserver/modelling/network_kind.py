@@ -159,6 +159,9 @@ class LearntNetwork:
         return Answered({"labels": best.labels, "probability": exp(best.log_probability)})
 
     def _marginal(self, names: Sequence[str], given: Mapping[str, str]) -> Answered:
+        # Before cells are counted: of names that return, their number may be too long to print.
+        if len(set(names)) < len(names):
+            raise NetworkError("marginal", "name each variable once")
         structure = self.network.structure
         cells = prod(structure.sizes[structure.index(n)] for n in names)
         if cells > MAX_ANSWER_CELLS:

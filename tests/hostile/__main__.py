@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.document_run import run_document
-from tests.hostile.inputs import hostile_inputs
+from tests.hostile.inputs import hostile_inputs, hostile_workloads
+from tests.hostile.route_inputs import route_inputs
 from tests.hostile.stage import Stage, running_stage
 from tests.hostile.trial import KINDS, Trial, try_input
 
@@ -43,6 +44,8 @@ def campaign(stage: Stage, *, seed: int, n_examples: int, folder: Path) -> dict[
         for hostile in hostile_inputs()
         if kind != "probability" or not hostile.about_requirement
     ]
+    trials += [try_input(hostile, stage=stage, kind="workload") for hostile in hostile_workloads()]
+    trials += [try_input(hostile, stage=stage) for hostile in route_inputs(stage.model)]
     peak = stage.peak_megabytes()
     runs = [
         run_document(

@@ -21,6 +21,7 @@ class HostileInput:
         field: what the refusal must name, or ''.
         dataset: whom to ask.
         about_requirement: the length is what is wrong, which a probability has none of.
+        route: the one route, below the dataset's, that it is for; '' for those of questions.
     """
 
     name: str
@@ -29,6 +30,7 @@ class HostileInput:
     field: str = ""
     dataset: str = "people"
     about_requirement: bool = False
+    route: str = ""
 
 
 def hostile_inputs() -> tuple[HostileInput, ...]:

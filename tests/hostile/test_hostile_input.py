@@ -9,6 +9,7 @@ import pytest
 
 from tests.hostile.document_run import run_document
 from tests.hostile.inputs import hostile_inputs, hostile_workloads
+from tests.hostile.route_inputs import route_inputs
 from tests.hostile.stage import Stage, running_stage
 from tests.hostile.trial import try_input
 
@@ -27,6 +28,7 @@ def test_every_hostile_input_gets_its_refusal_within_bounded_memory(stage: Stage
     trials = [try_input(h, stage=stage, kind="query") for h in hostile_inputs()]
     trials += [try_input(h, stage=stage, kind="workload") for h in hostile_inputs()]
     trials += [try_input(h, stage=stage, kind="workload") for h in hostile_workloads()]
+    trials += [try_input(h, stage=stage) for h in route_inputs(stage.model)]
     assert [t for t in trials if t.fault] == []
     assert stage.peak_megabytes() - before < MOST_GROWTH_MEGABYTES
 

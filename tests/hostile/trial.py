@@ -11,7 +11,7 @@ from http.client import HTTPResponse
 from tests.hostile.inputs import REQUIREMENT, HostileInput
 from tests.hostile.stage import Stage
 
-KINDS = ("query", "explain", "probability", "workload")
+KINDS = ("query", "explain", "probability", "workload", "workload/explain")
 TIMEOUT_S = 60.0
 
 
@@ -32,12 +32,17 @@ class Trial:
     seconds: float
 
 
-def try_input(hostile: HostileInput, *, stage: Stage, kind: str) -> Trial:
-    """The reply of one route to one input. A server that does not answer raises OSError."""
+def try_input(hostile: HostileInput, *, stage: Stage, kind: str = "") -> Trial:
+    """The reply of one route to one input. A server that does not answer raises OSError.
+
+    Args:
+        kind: of `KINDS`; '' for the input's own route.
+    """
+    kind = kind or hostile.route
     body = hostile.body()
     if kind == "probability":
         body = body.replace(REQUIREMENT.encode(), b'"at_least": 5')
-    if kind == "workload":
+    if kind.startswith("workload"):
         body = b'{"questions": [' + body + b"]}"
     begun = time.perf_counter()
     status, reply = _post(stage, f"/v1/datasets/{hostile.dataset}/{kind}", body)

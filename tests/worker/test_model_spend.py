@@ -208,6 +208,14 @@ def test_models_that_cannot_be_are_refused_before_a_job(at: Deployment) -> None:
         service.models.all("nobody")
 
 
+@pytest.mark.parametrize("n_names", [2, 100_000])
+def test_variables_that_are_named_again_are_refused(at: Deployment, n_names: int) -> None:
+    """The number of cells of so many names could not even be printed."""
+    found, models = learn(at), at.service().models
+    with pytest.raises(NetworkError, match="`marginal` must name each variable once"):
+        models.ask("people", found.id, {"marginal": ["age"] * n_names, "given": {}})
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("step", "n_charged"), [STEPS[0], STEPS[-3], *STEPS[-2:]])
 def test_a_crash_at_any_step_charges_once_and_keeps_one_model_or_none(
