@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, prod
+from math import ceil
 
 from qserver.charge import NANO
 from qserver.errors import CapacityError
@@ -272,8 +272,7 @@ class Bought:
 
     def _n_cells(self, block: BlockKey) -> int:
         """Cells that a table of the block has: phantoms left out."""
-        chains = self.lattice.chains
-        return prod(int(chains[a].is_real[level].sum()) for a, level in block)
+        return self.lattice.n_real_cells(block)
 
     def _table(
         self,

@@ -8,7 +8,6 @@ like depends on it, never whether an answer is right.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from qserver.inference.lattice.pattern import Components, Pattern, PatternTerm
 from qserver.product_partition import MAX_TABLE_CELLS
@@ -57,8 +56,4 @@ class SeenPredicates:
 
 def _has_tables(pattern: Pattern) -> bool:
     """Whether every component of the row has a block of no more cells than a table may have."""
-    chains = pattern.lattice.chains
-    return all(
-        prod(int(chains[a].is_real[level].sum()) for a, level in j) <= MAX_TABLE_CELLS
-        for j in pattern.energies
-    )
+    return all(pattern.lattice.n_real_cells(j) <= MAX_TABLE_CELLS for j in pattern.energies)

@@ -121,9 +121,8 @@ def _implies(one: Want, other: Want) -> bool:
     if one.octave > other.octave:
         return False
     factor = (other.half_width / one.half_width) ** 2
-    if one.confidence < other.confidence or len(other.energies) > len(one.energies):
+    if one.confidence < other.confidence or not other.energies.keys() <= one.energies.keys():
         return False
     return all(
-        e <= factor * one.energies.get(j, 0.0) * (1.0 + _TOLERANCE)
-        for j, e in other.energies.items()
+        e <= factor * one.energies[j] * (1.0 + _TOLERANCE) for j, e in other.energies.items()
     )

@@ -62,6 +62,7 @@ class Blocks:
     lattice: Lattice
     alphas: Mapping[BlockKey, float] = field(default_factory=dict)
     _known: dict[BlockKey, float] = field(default_factory=dict, init=False, repr=False)
+    _shares: dict[BlockKey, float] = field(default_factory=dict, init=False, repr=False)
     _inverses: dict[tuple[int, ...], FloatArray] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -99,12 +100,12 @@ class Blocks:
 
         Components that no block reaches are passed over: for an estimable query there is none.
         """
-        found = []
+        found, seen = [], self._by_scope(pattern)
         for block in self.alphas:
-            axes = self._axes(block, pattern)
-            coefficients = [t.coefficient for t in pattern.terms]
-            values = self._sum(block, pattern, coefficients, _components(block, pattern, axes))
+            values = seen[self._kind(block, pattern)].values * self._factor(block)
             if values.any():
+                axes = self._axes(block, pattern)
+                values = values.reshape([len(a.repeats) for a in axes])
                 groups = tuple(a.groups for a in axes)
                 found.append(CellWeights(block, values, groups, tuple(a.repeats for a in axes)))
         return found
@@ -135,18 +136,50 @@ class Blocks:
 
     def scales(self, pattern: Pattern) -> Scales:
         """Scales of the error of the query's weights, abs(weight) / alpha, with multiplicities."""
-        found = self.weights(pattern)
-        values = [np.abs(w.values).ravel() / self.alphas[w.block] for w in found]
-        counts = [w.counts.ravel() for w in found]
-        return Scales(
-            np.concatenate([np.zeros(0), *values]),
-            np.concatenate([np.zeros(0, dtype=np.int64), *counts]),
-        )
+        seen = self._by_scope(pattern)
+        values, counts = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
+        for block, alpha in self.alphas.items():
+            found = seen[self._kind(block, pattern)]
+            n_others = self.lattice.n_real_cells(block, without=pattern.scope)
+            values.append(np.abs(found.values * self._factor(block)) / alpha)
+            counts.append(found.counts * n_others)
+        return Scales(np.concatenate(values), np.concatenate(counts))
+
+    def _by_scope(self, pattern: Pattern) -> dict[tuple[BlockKey, bool], _Seen]:
+        """What the query's weights on each block are but for a factor, by its levels in scope.
+
+        Blocks that differ on other attributes alone have the same.
+        """
+        found: dict[tuple[BlockKey, bool], _Seen] = {}
+        coefficients = [t.coefficient for t in pattern.terms]
+        for kind in {self._kind(block, pattern): None for block in self.alphas}:
+            inside, is_public = kind
+            axes = self._axes(inside, pattern)
+            components = _components(inside, pattern, axes)
+            total = self._total(inside, pattern, coefficients, components, is_public=is_public)
+            counts = np.ones((), dtype=np.int64)
+            for axis in axes:
+                counts = np.multiply.outer(counts, axis.repeats)
+            values = np.broadcast_to(total, [len(axis.repeats) for axis in axes])
+            found[kind] = _Seen(values.ravel(), counts.ravel())
+        return found
+
+    def _kind(self, block: BlockKey, pattern: Pattern) -> tuple[BlockKey, bool]:
+        """The block's levels on the attributes that the query mentions; whether it is public."""
+        scope = pattern.scope
+        return tuple(p for p in block if p[0] in scope), isinf(self.alphas[block])
+
+    def _factor(self, block: BlockKey) -> float:
+        """A block's weights over what its levels in scope make of them."""
+        return 1.0 if isinf(self.alphas[block]) else self._share(block)
 
     def _share(self, block: BlockKey) -> float:
         """What a block adds to the information of every component within it."""
-        alpha = self.alphas[block]
-        return alpha * alpha / (2.0 * self.lattice.n_cells(block))
+        found = self._shares.get(block)
+        if found is None:
+            alpha = self.alphas[block]
+            found = self._shares[block] = alpha * alpha / (2.0 * self.lattice.n_cells(block))
+        return found
 
     def _axes(self, block: BlockKey, pattern: Pattern) -> list[GroupedAxis]:
         return [grouped_axis(self.lattice, axis, level, pattern) for axis, level in block]
@@ -172,8 +205,22 @@ class Blocks:
         factors: Sequence[Sequence[FloatArray]],
     ) -> FloatArray:
         """Sum over terms of coefficient times factors over lambda, times the block's share."""
-        total = np.zeros(())
         is_public = isinf(self.alphas[block])
+        total = self._total(block, pattern, coefficients, factors, is_public=is_public)
+        shape = [len(a.repeats) for a in self._axes(block, pattern)]
+        return np.broadcast_to(total * self._factor(block), shape)
+
+    def _total(
+        self,
+        block: BlockKey,
+        pattern: Pattern,
+        coefficients: Sequence[float],
+        factors: Sequence[Sequence[FloatArray]],
+        *,
+        is_public: bool,
+    ) -> FloatArray:
+        """The same without the share; it broadcasts to the block's groups."""
+        total = np.zeros(())
         for term, coefficient, mine in zip(pattern.terms, coefficients, factors, strict=True):
             axes = tuple(term.axes)
             part = _contracted(_ONE if is_public else self._inverse(axes), mine)
@@ -181,8 +228,15 @@ class Blocks:
                 lengths = iter(part.shape)
                 part = part.reshape([next(lengths) if a in term.axes else 1 for a, _ in block])
             total = total + coefficient * part
-        shape = [len(a.repeats) for a in self._axes(block, pattern)]
-        return np.broadcast_to(total * (1.0 if is_public else self._share(block)), shape)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Weights but for a factor, per group of cells over the query's scope, shape (n,) both."""
+
+    values: FloatArray
+    counts: Counts
 
 
 _ONE = np.ones(())

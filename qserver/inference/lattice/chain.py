@@ -68,6 +68,11 @@ class Chain:
         return tuple(np.asarray(finest.reshape(k, -1).any(axis=1)) for k in self.n_parts)
 
     @cached_property
+    def n_real(self) -> tuple[int, ...]:
+        """Per level, how many parts hold a class."""
+        return tuple(int(real.sum()) for real in self.is_real)
+
+    @cached_property
     def _places(self) -> NDArray[np.intp]:
         places = np.empty(self.classes.n, dtype=np.intp)
         for slot, c in enumerate(self.slots):

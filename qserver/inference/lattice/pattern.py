@@ -134,6 +134,11 @@ class Lattice:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    _cells: dict[BlockKey, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _real_cells: dict[BlockKey, int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
     def level_of(self, axis: int, weights: Weights) -> int | None:
         """The coarsest level of the axis that has a part with these weights."""
         key = (axis, weights)
@@ -164,7 +169,22 @@ class Lattice:
 
     def n_cells(self, block: BlockKey) -> int:
         """Cells of a block, phantoms included."""
-        return prod(self.chains[a].n_parts[level] for a, level in block)
+        found = self._cells.get(block)
+        if found is None:
+            _trim(self._cells)
+            found = prod(self.chains[a].n_parts[level] for a, level in block)
+            self._cells[block] = found
+        return found
+
+    def n_real_cells(self, block: BlockKey, *, without: Iterable[int] = ()) -> int:
+        """Cells of a block that are no phantoms, over its other attributes than these."""
+        key = tuple(p for p in block if p[0] not in without)
+        found = self._real_cells.get(key)
+        if found is None:
+            _trim(self._real_cells)
+            found = prod(self.chains[a].n_real[level] for a, level in key)
+            self._real_cells[key] = found
+        return found
 
     def blocks_below(self, finest: BlockKey) -> list[BlockKey]:
         """Every block that is no finer than `finest` on any attribute, itself included."""
