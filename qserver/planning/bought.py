@@ -86,9 +86,13 @@ class Bought:
     @cached_property
     def alphas(self) -> Mapping[BlockKey, float]:
         """Alpha per block, in epsilon per record; a public total has `PUBLIC_ALPHA`."""
-        tables = self.engine.tables
-        public = dict.fromkeys(tables.public_blocks, PUBLIC_ALPHA)
-        return {**{b: a / NANO for b, a in tables.alpha_nano.items()}, **public}
+        measured = self.engine.tables.alpha_nano
+        return {**{b: a / NANO for b, a in measured.items()}, **self.public_alphas}
+
+    @property
+    def public_alphas(self) -> Mapping[BlockKey, float]:
+        """The same of what is public alone."""
+        return dict.fromkeys(self.engine.tables.public_blocks, PUBLIC_ALPHA)
 
     @cached_property
     def table_step(self) -> Fraction:

@@ -32,12 +32,14 @@ class Demand:
     """The demand of one snapshot.
 
     Args:
-        wanted: requirements that matter.
+        wanted: requirements that matter, and those that the questions suggest.
+        asked: requirements of questions alone.
         alone: what own rows alone would have cost.
         stars: the latest base, by class of precision and finest level.
     """
 
     wanted: Wanted = field(default_factory=Wanted)
+    asked: Wanted = field(default_factory=Wanted)
     seen: SeenPredicates = field(default_factory=SeenPredicates)
     alone: OwnRowsAlone = field(default_factory=OwnRowsAlone)
     stars: dict[tuple[int, int], Star] = field(default_factory=dict)
@@ -64,6 +66,9 @@ class Demand:
         if want is None:
             return
         _remember(self.wanted, self.seen, want)
+        self.asked.add(replace(want))
+        if len(self.asked.wants) > MAX_WANTED:
+            self.asked.forget(self.asked.wants[: -MAX_WANTED // 2])
         for fitted in paid.bases:
             star = Star.of_base(bought, fitted.base)
             # On another lattice what was coarse may be blocks of finer levels.

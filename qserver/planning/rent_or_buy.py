@@ -4,10 +4,14 @@ Renting is measuring a row: in the cheapest way by rows alone, or beside coarse 
 of the query after rounding. As much is bought, and as early, as keeps the spend within a fixed
 ratio of what own rows alone would have cost so far; and nothing of a base before a row would waste
 a part phi of its price. First the coarse blocks of it become affordable, and rows of the rest,
-which weigh on few cells; then finer ones. Once own rows alone would have cost as much as the base,
-it is bought anyhow: of it only what the query needs. Whatever is bought can be raised later for
-the difference. A row that is a cell of a block is not lost when the block is bought, and does not
-count as waste.
+which weigh on few cells; then finer ones. Once own rows alone would have cost as much as the best
+base for what was asked, had nothing been bought before, blocks are bought anyhow: of the base only
+what the query needs. Whatever is bought can be raised later for the difference. A row that is a
+cell of a block is not lost when the block is bought, and does not count as waste.
+
+Every cell pays for a table, whereas own rows about different records share what they cost. So early
+blocks leave room for one more row about other records, within twice what own rows alone would have
+cost: unless all rows so far, at least two, met in some cell.
 
 Once anything is spent, a base that would take much of what may be spent at all counts for a quarter
 of that: else rent would use up the limit before blocks seemed worth their price.
@@ -41,6 +45,8 @@ from qserver.requirement import Requirement
 DEFAULT_RATIO = 1.82
 _COARSE_SHARE = 0.65
 _LIMIT_PART = 0.25
+_NEXT_RATIO = 2.0
+_NEAR = 0.5
 _REFIT = 1.03
 
 
@@ -190,16 +196,39 @@ class _Proposal:
         alone = demand.alone_nano(self._bought, need.query, need.want)
         if self._is_due(alone):
             return inf
-        return self._rule.ratio * alone - self._bought.ledger.spent_nano
+        within = min(self._rule.ratio * alone, _NEXT_RATIO * alone - self._next_row_nano(alone))
+        return within - self._bought.ledger.spent_nano
+
+    def _next_row_nano(self, alone_nano: int) -> int:
+        """What a next row like this one may cost that would cost own rows alone nothing more.
+
+        It may weigh on other records: nothing, where all rows so far, at least two, met.
+        """
+        demand, need = self._rule.demand, self._need
+        own = Demand().alone_nano(self._bought, need.query, need.want)
+        before = demand.alone.apart_nano
+        return 0 if before and alone_nano >= before + own else own
 
     def _is_due(self, alone_nano: int) -> bool:
-        """Whether own rows alone would have cost as much as the best base for everything."""
+        """Whether own rows alone would have cost as much as the best base for what was asked.
+
+        The base that is bought from counts what other questions may need, and blocks that it would
+        do without had they not been bought. What the spend is held against has neither.
+        """
         octave = max(self._need.want.octave, self._rule.demand.octave or self._need.want.octave)
         # More requirements never make a base cheaper.
         old = self._stars.get((octave, self._depth))
-        if old is not None and alone_nano < self._worth_nano(old):
+        if old is not None and alone_nano < _NEAR * self._worth_nano(old):
             return False
-        return alone_nano >= self._worth_nano(self._star(octave, self._depth))
+        star = self._star(octave, self._depth)
+        if alone_nano >= self._worth_nano(star):
+            return True
+        if alone_nano < _NEAR * self._worth_nano(star):
+            return False
+        asked = fitting(self._bought, [*self._rule.demand.asked.up_to(octave), self._need.want])
+        out_of_time = self._need.out_of_time
+        anew = fit_star(self._bought, asked, old=star, anew=True, out_of_time=out_of_time)
+        return alone_nano >= self._worth_nano(anew)
 
     def _worth_nano(self, star: Star) -> float:
         price = star.price * NANO

@@ -71,17 +71,20 @@ def fit_star(
     wants: Sequence[Want],
     *,
     old: Star | None = None,
+    anew: bool = False,
     out_of_time: Callable[[], bool] = never,
 ) -> Star:
     """The best base found for these requirements, from several starts, calibrated by exact tails.
 
     Args:
         old: an earlier one: one more start.
+        anew: whether it may have less of a block than is bought: what it would cost had nothing
+            been bought before.
         out_of_time: once it says so, what was found so far is returned.
     """
     wants = [replace(w) for w in wants]
     blocks = _candidates(bought, wants)
-    problem = _problem(bought, wants, blocks)
+    problem = _problem(bought, wants, blocks, anew=anew)
     starts: list[FloatArray] = []
     if old is not None:
         warm = np.array([old.alphas.get(b, 0.0) for b in blocks])
@@ -90,7 +93,7 @@ def fit_star(
     for _ in range(_CALIBRATIONS):
         if out_of_time() or not _calibrate(bought, wants, problem, alphas):
             break
-        problem = _problem(bought, wants, blocks)
+        problem = _problem(bought, wants, blocks, anew=anew)
         alphas = problem.solve(problem.revived(alphas))
         count(out_of_time, problem.work + _CALIBRATED * EVALUATION)
     found = {b: float(a) for b, a in zip(blocks, alphas, strict=True) if a > 0.0}
@@ -154,13 +157,16 @@ def _candidates(bought: Bought, wants: Sequence[Want]) -> list[BlockKey]:
     return [b for b in found if bought.is_candidate(b)]
 
 
-def _problem(bought: Bought, wants: Sequence[Want], blocks: Sequence[BlockKey]) -> BaseProblem:
+def _problem(
+    bought: Bought, wants: Sequence[Want], blocks: Sequence[BlockKey], *, anew: bool = False
+) -> BaseProblem:
+    there = bought.public_alphas if anew else bought.alphas
     return BaseProblem.of(
         bought.lattice,
         [w.target for w in wants],
         blocks=blocks,
         costs=[bought.cost_of(b) for b in blocks],
-        floors=[bought.alphas.get(b, 0.0) for b in blocks],
+        floors=[there.get(b, 0.0) for b in blocks],
     )
 
 
