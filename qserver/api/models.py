@@ -172,7 +172,7 @@ class ModelViews:
         seed = integer_parameter(values, "seed", default=-1, least=-1, most=2**48)
         columns = self._models.columns(dataset, model)
         records = self._models.records(dataset, model, n, seed=None if seed < 0 else seed)
-        return Response(_csv_lines(columns, records), content_type="text/csv; charset=utf-8")
+        return Response(csv_lines(columns, records), content_type="text/csv; charset=utf-8")
 
     @operation("models", {200: "text/plain"}, *SEEN_CODES)
     def export_model(self, dataset: str, model: str) -> Response:
@@ -221,7 +221,7 @@ class ModelViews:
         )
 
 
-def _csv_lines(columns: tuple[str, ...], records: Iterator[tuple[str, ...]]) -> Iterator[str]:
+def csv_lines(columns: tuple[str, ...], records: Iterator[tuple[str, ...]]) -> Iterator[str]:
     """CSV text, some lines at a time."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -31,7 +31,7 @@ from qserver.service import Service
 from qserver.statements import StatementAnswer, Statements
 
 # Asks for a worker that lives, but does not wait for the answer.
-_NO_TIME_S = 1e-6
+NO_TIME_S = 1e-6
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
 _TEXT_EXAMPLE = "SELECT {1}, COUNT(*) FROM {0} GROUP BY {1}"
@@ -112,10 +112,10 @@ class AskPages:
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
             return self._service.ask(
-                dataset, asked.query, asked.requirement, wait_s=_NO_TIME_S, by=by
+                dataset, asked.query, asked.requirement, wait_s=NO_TIME_S, by=by
             )
         statements = Statements(self._service)
-        return statements.answer(dataset, asked.statement, wait_s=_NO_TIME_S, by=by)
+        return statements.answer(dataset, asked.statement, wait_s=NO_TIME_S, by=by)
 
     def _ask_page(self, dataset: str, question: Question, *, with_quote: bool = False) -> str:
         status = self._service.dataset(dataset)

@@ -30,6 +30,7 @@ from qserver.portal.guard import (
     set_cookie,
 )
 from qserver.portal.jobs import JobPages
+from qserver.portal.models import ModelPages
 from qserver.portal.render import page
 from qserver.portal.sign_in import SignInPages
 from qserver.service import Service
@@ -69,6 +70,7 @@ class Portal:
         DatasetPages(self._service).add_to(routes)
         AskPages(self._service).add_to(routes)
         JobPages(self._service).add_to(routes)
+        ModelPages(self._service).add_to(routes)
         SignInPages().add_to(routes)
         routes.get("/<path:rest>")(_nowhere)
         return routes

@@ -12,6 +12,7 @@ from qserver.domain import Attribute, Domain, decimal_text
 
 MAX_NAMES = 4
 MAX_TERMS = 3
+_MOST_EDGES = 4
 
 TermsDocument = Sequence[Sequence[Any]]
 
@@ -41,6 +42,34 @@ def describe_axes(axes: TermsDocument, domain: Domain) -> str:
     """A table in words: `every cell of age (74 parts) by sex (2 parts)`."""
     parts = [f"{domain.attributes[axis].name} ({max(of) + 1:,} parts)" for axis, _, of in axes]
     return "every cell of " + " by ".join(parts) if parts else "all records"
+
+
+def model_words(kind: str, document: dict[str, Any], names: Sequence[str]) -> str:
+    """What a model is, from its specification or from the analyst's document.
+
+    Args:
+        names: of the dataset's attributes.
+    """
+    if kind == "network":
+        found = document.get("network", document)
+        if isinstance(found, str):
+            return "the network in BIF"
+        edges = [f"{parent} → {child}" for parent, child in found["edges"]]
+        joined = {name for edge in found["edges"] for name in edge}
+        alone = [name for name in found["variables"] if name not in joined]
+        return _shortened(edges + alone)
+    # A document has names, a specification their places in the domain.
+    scopes = [
+        " × ".join(n if isinstance(n, str) else names[n] for n in scope)
+        for scope in document.get("marginals", [])
+    ]
+    return f"{_shortened(scopes)} beside all of history" if scopes else "all of history"
+
+
+def _shortened(names: list[str]) -> str:
+    more = len(names) - _MOST_EDGES
+    text = ", ".join(names[:_MOST_EDGES])
+    return f"{text} and {more:,} more" if more > 0 else text
 
 
 def _term(coefficient: Fraction, factors: Sequence[Sequence[Any]], domain: Domain) -> str:

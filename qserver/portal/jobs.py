@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from flask import Blueprint, Response, make_response, request
@@ -14,7 +15,7 @@ from qserver.errors import NotEstimableError, NotFoundError, QServerError
 from qserver.insight import AskedJob, Known
 from qserver.portal.answers import AnswerView
 from qserver.portal.ask import answer_file, threshold_of
-from qserver.portal.describe import describe_terms
+from qserver.portal.describe import describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.guard import jobs_of
 from qserver.portal.question import Question
@@ -98,7 +99,7 @@ class JobPages:
             lines=self._lines(asked),
             fault=fault,
             query_part=request.query_string.decode("ascii", "replace"),
-            tab="ask",
+            tab="models" if isinstance(asked.asked, ModelAsked) else "ask",
         )
         return make_response(text)
 
@@ -114,7 +115,9 @@ class JobPages:
     def _words(self, asked: AskedJob) -> str:
         """What a job asks; of a workload how many questions it has, of a model its kind."""
         if isinstance(asked.asked, ModelAsked):
-            return f"a model of kind {asked.asked.kind}"
+            names = self._service.domain(asked.status.dataset).names
+            text = model_words(asked.asked.kind, json.loads(asked.asked.specification), names)
+            return f"a model ({asked.asked.kind}): {text}"
         questions = asked.asked.questions
         if isinstance(asked.asked, Workload):
             return f"a workload of {len(questions):,} questions"

@@ -7,6 +7,9 @@ from chromium_page import Scheme, Size, Visitor
 from playwright.sync_api import expect
 from town_server import TownServer
 
+from qserver.answer import JobStatus
+
+EDGE = {"network": {"edges": [["sex", "age"]]}}
 QUESTION = "is:sex=Female&length=40&confidence=95"
 PLACES = {
     "datasets": "/portal/",
@@ -14,6 +17,8 @@ PLACES = {
     "answer": f"/portal/datasets/people/answer?{QUESTION}&at_least=330",
     "budget": "/portal/datasets/people/budget",
     "history": "/portal/datasets/people/history",
+    "models": "/portal/datasets/people/models?structure=sex+%3E+age",
+    "model": "/portal/datasets/people/models/MODEL?show=sex&show=age",
     "jobs": "/portal/jobs",
     "nothing": "/portal/datasets/nowhere",
 }
@@ -24,6 +29,9 @@ PLACES = {
 def test_a_page_is_sound(visitor: Visitor, town: TownServer, size: Size, scheme: Scheme) -> None:
     town.town.ask({"sex": "Female"}, by="ann")
     town.town.ask({"age": {"between": [22, 26]}}, by="boss", length=90)
+    learning = town.town.service().models.learn("people", "network", EDGE, 10**8, wait_s=0)
+    assert isinstance(learning, JobStatus)
+    town.town.work_off()
     visit = visitor.open(size=size, scheme=scheme)
     visit.expected_statuses.add(404)
     page = visit.page
@@ -34,7 +42,7 @@ def test_a_page_is_sound(visitor: Visitor, town: TownServer, size: Size, scheme:
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("boss owner")).to_be_visible()
     for name, place in PLACES.items():
-        page.goto(f"{town.url}{place}")
+        page.goto(f"{town.url}{place.replace('MODEL', learning.id)}")
         if name == "ask":
             expect(page.locator("#price .headline")).to_be_visible()
         visit.picture(name)

@@ -241,3 +241,54 @@ def test_what_is_typed_and_taken_back_can_be_asked_again(visit: Visit, demo_url:
     length.press("Backspace")
     page.get_by_role("textbox", name="Confidence").focus()
     expect(button).to_be_enabled()
+
+
+def test_a_model_is_learnt_asked_and_kept_with_its_price_shown_first(
+    visitor: Visitor, demo_url: str
+) -> None:
+    visit = visitor.open()
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult")
+    page.get_by_role("link", name="Models").click()
+    expect(page.get_by_text("Say what to learn; its price is shown here first.")).to_be_visible()
+    page.get_by_label("Structure of the network").fill("sex > income\nrace")
+    page.get_by_label("Tables may cost").fill("0.02")
+    page.get_by_label("Tables may cost").blur()
+    expect(page.locator("#price .headline")).to_contain_text("0.02 ε")
+    visit.picture("price")
+    assert visit.faults() == []
+    page.get_by_role("button", name="Learn: at most 0.02 ε").click()
+    page.get_by_role("link", name="Open the model").click()
+    page.get_by_role("checkbox", name="income").check()
+    page.get_by_label("sex given").select_option("Female")
+    page.get_by_role("button", name="Show probabilities").click()
+    expect(page.get_by_role("rowheader")).to_have_text(["<=50K", ">50K", "unknown"])
+    visit.picture("probabilities")
+    assert visit.faults() == []
+    page.get_by_label("In SQL, or as JSON").fill("SELECT COUNT(*) FROM adult WHERE sex = 'Male'")
+    page.get_by_role("button", name="Show the count").click()
+    expect(page.get_by_text("expected by the model, without a guarantee")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    assert len(download.value.path().read_text().splitlines()) == 1001
+    with page.expect_download() as download:
+        page.get_by_role("link", name="BIF", exact=True).click()
+    assert download.value.path().read_text().startswith("network")
+
+
+def test_a_model_is_learnt_without_scripts(visitor: Visitor, demo_url: str) -> None:
+    visit = visitor.open(scripts=False, size="phone")
+    page = visit.page
+    page.goto(f"{demo_url}/portal/datasets/adult/models")
+    page.get_by_role("radio", name="Marginals").check()
+    page.get_by_label("Marginals to buy").fill("sex, race")
+    page.get_by_label("Tables may cost").fill("0.01")
+    page.get_by_role("button", name="Show the price").click()
+    expect(page.locator("#price .headline")).to_contain_text("0.01 ε")
+    page.get_by_role("button", name="Learn: at most 0.01 ε").click()
+    page.get_by_role("link", name="Open the model").click()
+    page.get_by_role("checkbox", name="race").check()
+    page.get_by_role("button", name="Show probabilities").click()
+    expect(page.get_by_role("rowheader", name="White")).to_be_visible()
+    assert visit.overflow() == 0
+    visit.picture("model")

@@ -209,11 +209,12 @@ def test_the_job_of_a_model_says_that_it_is_learnt(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learnt = JobStatus("j", "done", "people", ModelAnswer("j", "network", 5, 7, (0,), 1))
-    found = AskedJob(learnt, browser.town.meta.snapshot, ModelAsked("network", (11, 3), "{}", 5))
+    found = AskedJob(learnt, browser.town.meta.snapshot, ModelAsked("marginals", (11, 3), "{}", 5))
     monkeypatch.setattr("qserver.insight.Insight.asked", lambda _self, _job: found)
     page = browser.text("/portal/jobs/town~j")
-    assert "A model of kind network" in page
+    assert "A model (marginals): all of history" in page
     assert "It is learnt" in page
+    assert f'href="{PEOPLE}/models/j"' in page
 
 
 def test_a_query_may_be_written_as_json(browser: Browser) -> None:

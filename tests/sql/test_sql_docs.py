@@ -61,7 +61,7 @@ def test_the_bounds_are_those_of_the_code() -> None:
 def test_the_readmes_statements_can_be_asked() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     texts = re.findall(r'(?:qserver sql |client\.sql\()"([^"]*)"', readme)
-    assert len(texts) == 2
+    assert len(texts) == 3
     for text in texts:
         statement = parse_statement(text, ADULT, dataset="adult")
         assert asked(statement, known={}).questions

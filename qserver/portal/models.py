@@ -1,0 +1,275 @@
+"""Pages of models: what was learnt, learning with its price first, asking, files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from flask import Blueprint, Response, g, make_response, redirect, request
+from werkzeug.wrappers import Response as BaseResponse
+
+from qserver.answer import JobStatus
+from qserver.api.models import MAX_RECORDS, csv_lines
+from qserver.errors import CapacityError, InputError, QServerError
+from qserver.model_service import ModelStatus
+from qserver.modelling.registry import kind_of
+from qserver.numbers import exact_number
+from qserver.portal import words
+from qserver.portal.ask import NO_TIME_S
+from qserver.portal.describe import model_words
+from qserver.portal.faults import Fault, fault_of
+from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
+from qserver.portal.model_forms import LearnForm, question_of
+from qserver.portal.question import Question
+from qserver.portal.reading import OneQuestion, read_question
+from qserver.portal.render import CSV_TYPE, download, page
+from qserver.service import Service
+
+_MOST_LINES = 200
+_DEFAULT_RECORDS = 1000
+
+
+@dataclass(frozen=True)
+class LearnQuote:
+    """What learning costs at most, before anything is spent.
+
+    Args:
+        text: what would be learnt.
+    """
+
+    text: str
+    epsilon_nano: int
+    remaining_nano: int
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether the budget lets it."""
+        return self.epsilon_nano <= self.remaining_nano
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """A model of the list, and what it is in words."""
+
+    status: ModelStatus
+    text: str
+
+
+@dataclass(frozen=True)
+class ProbabilityLine:
+    """Labels with their probability, as a number and as a bar of at most 1,000."""
+
+    labels: tuple[str, ...]
+    probability: str
+    bar: float
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A model's distribution of some variables; `n_hidden` lines are not shown.
+
+    Args:
+        is_held: whether one table of the model holds all of them; None where it does not say.
+    """
+
+    variables: tuple[str, ...]
+    given: str
+    lines: tuple[ProbabilityLine, ...]
+    n_hidden: int
+    is_held: bool | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A count that a model expects."""
+
+    text: str
+    number: str
+
+
+class ModelPages:
+    """The pages of models, on one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def add_to(self, routes: Blueprint) -> None:
+        """Add the routes."""
+        place = "/datasets/<dataset>/models"
+        routes.get(place)(self.show_models)
+        routes.post(f"{place}/price")(self.show_learn_price)
+        routes.post(f"{place}/learn")(self.learn)
+        routes.get(f"{place}/<model>")(self.show_model)
+        routes.get(f"{place}/<model>/records.csv")(self.download_records)
+        routes.get(f"{place}/<model>/export")(self.download_model)
+
+    def show_models(self, dataset: str) -> str:
+        """The models, and a form to learn another, filled with what is in the address."""
+        return self._models_page(dataset, LearnForm.of(request.args))
+
+    def show_learn_price(self, dataset: str) -> BaseResponse:
+        """What learning would cost at most."""
+        form = LearnForm.of(request.form)
+        if "HX-Request" not in request.headers:
+            return make_response(self._models_page(dataset, form, with_quote=True))
+        quote, fault = self._quoted(dataset, form)
+        part = page(
+            "part_learn_price.html",
+            quote=quote,
+            fault=fault,
+            form=form,
+            dataset=self._service.dataset(dataset),
+        )
+        return make_response(part)
+
+    def learn(self, dataset: str) -> BaseResponse:
+        """Learn the model in the form; the next page is its job."""
+        form = LearnForm.of(request.form)
+        g.back = f"/portal/datasets/{dataset}/models?{form.encoded()}"
+        found = self._service.models.learn(
+            dataset,
+            form.kind,
+            form.document(),
+            form.epsilon_nano(),
+            wait_s=NO_TIME_S,
+            by=g.caller.account,
+        )
+        if not isinstance(found, JobStatus):
+            return redirect(f"/portal/datasets/{dataset}/models/{found.id}", 303)
+        response = redirect(f"/portal/jobs/{found.id}", 303)
+        set_cookie(response, request, JOBS_COOKIE, with_job(jobs_of(request), found.id))
+        return response
+
+    def show_model(self, dataset: str, model: str) -> str:
+        """A model, and what it says of the question in the address."""
+        status = self._service.dataset(dataset)
+        g.back = f"/portal/datasets/{dataset}/models/{model}"
+        found = self._service.models.one(dataset, model)
+        facts = found.facts or {}
+        domain = self._service.domain(dataset)
+        attributes = [a for a in domain.attributes if a.name in facts.get("variables", ())]
+        told, fault = self._told(dataset, model, [a.name for a in attributes])
+        return page(
+            "model.html",
+            dataset=status,
+            model=found,
+            text=model_words(found.learnt.kind, found.specification, domain.names),
+            facts=facts,
+            attributes=attributes,
+            shown=request.args.getlist("show"),
+            given={a.name: request.args.get(f"given:{a.name}", "") for a in attributes},
+            count=request.args.get("count", ""),
+            told=told,
+            expected=told if isinstance(told, Expected) else None,
+            distribution=told if isinstance(told, Distribution) else None,
+            fault=fault,
+            n_default=_DEFAULT_RECORDS,
+            n_most=MAX_RECORDS,
+            tab="models",
+        )
+
+    def download_records(self, dataset: str, model: str) -> Response:
+        """Synthetic records as CSV."""
+        g.back = f"/portal/datasets/{dataset}/models/{model}"
+        n = _whole("n", default=_DEFAULT_RECORDS, least=1, most=MAX_RECORDS)
+        seed = _whole("seed", default=-1, least=0, most=2**48)
+        columns = self._service.models.columns(dataset, model)
+        records = self._service.models.records(dataset, model, n, seed=None if seed < 0 else seed)
+        response = Response(csv_lines(columns, records), content_type=CSV_TYPE)
+        response.headers["Content-Disposition"] = f'attachment; filename="{model}-records.csv"'
+        return response
+
+    def download_model(self, dataset: str, model: str) -> Response:
+        """A model in the format of its field."""
+        kind = self._service.models.learnt(dataset, model).kind
+        text = self._service.models.export(dataset, model)
+        if kind == "network":
+            return download(text, name=f"{model}.bif", content_type="text/plain; charset=utf-8")
+        return download(text, name=f"{model}.json", content_type="application/json")
+
+    def _models_page(self, dataset: str, form: LearnForm, *, with_quote: bool = False) -> str:
+        status = self._service.dataset(dataset)
+        models = self._service.models.all(dataset)
+        names = self._service.domain(dataset).names
+        lines = [ModelLine(m, model_words(m.learnt.kind, m.specification, names)) for m in models]
+        quote, fault = self._quoted(dataset, form) if with_quote else (None, None)
+        return page(
+            "models.html",
+            dataset=status,
+            lines=lines,
+            form=form,
+            names=names,
+            quote=quote,
+            fault=fault,
+            tab="models",
+        )
+
+    def _quoted(self, dataset: str, form: LearnForm) -> tuple[LearnQuote | None, Fault | None]:
+        """What learning costs at most, or what is wrong with the form."""
+        domain = self._service.domain(dataset)
+        try:
+            kind_of(form.kind).read(form.document(), domain)
+            found = LearnQuote(
+                model_words(form.kind, form.document(), domain.names),
+                form.epsilon_nano(),
+                self._service.dataset(dataset).remaining_nano,
+            )
+        except (InputError, CapacityError) as exc:
+            return None, fault_of(exc)
+        return found, None
+
+    def _told(
+        self, dataset: str, model: str, variables: list[str]
+    ) -> tuple[Distribution | Expected | None, Fault | None]:
+        """What the model says of the question in the address, or what is wrong with that."""
+        try:
+            if count := request.args.get("count", "").strip():
+                return self._expected(dataset, model, count), None
+            question = question_of(request.args, variables)
+            if question is None:
+                return None, None
+            found = self._service.models.ask(dataset, model, question).document
+        except QServerError as exc:
+            fault = fault_of(exc)
+            if fault.status >= 500 or fault.status == 404:
+                raise
+            return None, replace(fault, title="The model cannot tell this", advice="")
+        return _distribution(found, question["given"]), None
+
+    def _expected(self, dataset: str, model: str, text: str) -> Expected:
+        question = Question({}, {}, text, "1", "95")
+        asked = read_question(self._service, dataset, question)
+        if not isinstance(asked, OneQuestion):
+            raise InputError("count", "ask for one count or sum, without GROUP BY")
+        number = self._service.models.count(dataset, model, asked.query)
+        return Expected(text, words.number(number, 1 if abs(number) < 100 else 0))
+
+
+def _distribution(found: dict[str, Any], given: dict[str, str]) -> Distribution:
+    labels = [tuple(names) for names in found["labels"]]
+    flat = np.asarray(found["probabilities"], dtype=float).ravel()
+    top = max(float(flat.max()), 1e-300)
+    pairs = zip(product(*labels), flat.tolist(), strict=True)
+    lines = [
+        ProbabilityLine(names, words.probability(p), round(1000 * p / top, 1))
+        for (names, p), _ in zip(pairs, range(_MOST_LINES), strict=False)
+    ]
+    n = prod(map(len, labels))
+    text = ", ".join(f"{name} {label}" for name, label in given.items())
+    held = found.get("is_held")
+    return Distribution(
+        tuple(found["variables"]), text, tuple(lines), max(0, n - _MOST_LINES), held
+    )
+
+
+def _whole(name: str, *, default: int, least: int, most: int) -> int:
+    text = request.args.get(name, "").replace(",", "").strip()
+    if not text:
+        return default
+    value = exact_number(text, name, InputError)
+    if value.denominator != 1 or not least <= value <= most:
+        raise InputError(name, f"be a whole number from {least:,} to {most:,}", text[:40])
+    return int(value)

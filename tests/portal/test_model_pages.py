@@ -1,0 +1,198 @@
+"""Models on the pages: their price first, learning, what they say, and their files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from portal_site import HTMX, PEOPLE, Browser
+from werkzeug.datastructures import MultiDict
+
+from qserver.errors import InputError
+from qserver.models.bif import read_bif
+from qserver.portal import words
+from qserver.portal.describe import model_words
+from qserver.portal.model_forms import LearnForm, question_of
+
+MODELS = f"{PEOPLE}/models"
+NETWORK = {"kind": "network", "structure": "sex > age", "epsilon": "0.2"}
+MARGINALS = {"kind": "marginals", "marginals": "age, sex\nsex", "epsilon": "0.1"}
+
+
+def learn(browser: Browser, fields: dict[str, str] = NETWORK) -> str:
+    """The address of a model that was learnt from a form."""
+    response = browser.post(f"{MODELS}/learn", fields)
+    assert response.status_code == 303, response.text
+    job = response.headers["Location"]
+    assert "Waiting for a worker" in browser.text(job)
+    browser.town.work_off()
+    found = re.search(rf'href="({MODELS}/[^"]+)"[^>]*>Open the model', browser.text(job))
+    assert found
+    return found[1]
+
+
+def form(**fields: str) -> LearnForm:
+    return LearnForm.of(MultiDict(fields))
+
+
+def test_the_price_is_shown_first_and_nothing_is_spent(browser: Browser) -> None:
+    assert "None yet." in browser.text(MODELS)
+    part = browser.post(f"{MODELS}/price", NETWORK, headers=HTMX).text
+    assert "Learn: at most 0.2 ε" in part
+    assert "sex → age" in part
+    assert "<html" not in part
+    whole = browser.post(f"{MODELS}/price", NETWORK).text
+    assert "Learn: at most 0.2 ε" in whole
+    assert "sex &gt; age</textarea>" in whole
+    assert browser.spent_nano() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"structure": ""}, "must have an edge `parent &gt; child` on each line, or be BIF"),
+        ({"structure": "sex > age > sex"}, "must have an edge"),
+        ({"structure": "sex > height"}, "height"),
+        ({"structure": "sex > age\nage > sex"}, "cycle"),
+        ({"structure": "network x { }"}, "`"),
+        ({"epsilon": "much"}, "`epsilon` must be a finite number"),
+        ({"epsilon": "-1"}, "`epsilon` must be 0 to 1,000,000"),
+        ({"kind": "marginals", "marginals": "age,,sex"}, "with commas between"),
+        ({"kind": "marginals", "marginals": "height"}, "name attributes of the dataset"),
+    ],
+)
+def test_what_cannot_be_learnt_is_told_beside_the_form(
+    browser: Browser, change: dict[str, str], said: str
+) -> None:
+    part = browser.post(f"{MODELS}/price", {**NETWORK, **change}, headers=HTMX)
+    assert part.status_code == 200
+    assert said in part.text.replace("&#39;", "'")
+    assert "data-ask" not in part.text
+
+
+def test_more_than_remains_cannot_be_paid(browser: Browser) -> None:
+    part = browser.post(f"{MODELS}/price", {**NETWORK, "epsilon": "0.6"}, headers=HTMX).text
+    assert "The budget cannot pay for this." in part
+    assert re.search("data-ask disabled", part)
+
+
+def test_a_network_is_learnt_listed_and_shown_with_what_it_cost(browser: Browser) -> None:
+    place = learn(browser)
+    spent = browser.spent_nano()
+    assert 0 < spent <= 200_000_000
+    listed = browser.text(MODELS)
+    assert f'href="{place}">sex → age</a>' in listed
+    assert f'<td class="right">{words.epsilon(spent)}</td>' in listed
+    page = browser.text(place)
+    (found,) = browser.town.service().models.all("people")
+    facts = browser.town.service().models.one("people", found.learnt.id).facts
+    assert facts is not None
+    assert f"<dd>{words.price(spent)}</dd>" in page
+    assert f"<dd>{words.number(facts['n_records'])}</dd>" in page
+    assert f"<dd>{facts['n_parameters']}</dd>" in page
+    assert f"<dd>{found.learnt.id}</dd>" in page
+
+
+def test_a_model_tells_probabilities_and_counts_for_nothing(browser: Browser) -> None:
+    place = learn(browser)
+    spent = browser.spent_nano()
+    number = place.rpartition("/")[2]
+    models = browser.town.service().models
+    question = {"marginal": ["age"], "given": {"sex": "Male"}}
+    told = models.ask("people", number, question).document["probabilities"]
+    page = browser.text(f"{place}?show=age&given:sex=Male&given:age=")
+    shown = re.findall(r'<td class="right estimate"><b>([^<]*)</b>', page)
+    assert shown == [words.probability(p) for p in told]
+    assert "given sex Male" in page
+    assert "<option selected>Male</option>" in page
+    text = "SELECT COUNT(*) FROM people WHERE sex = 'Male'"
+    query = browser.town.service().parse("people", text)
+    page = browser.text(f"{place}?count={text.replace(' ', '+')}")
+    assert f"{words.number(models.count('people', number, query))} <small>expected" in page
+    assert "Ask for an interval" in page
+    assert browser.spent_nano() == spent
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("show=age&given:sex=nobody", "nobody"),
+        ("count=SELECT+MAX(age)+FROM+people", "the greatest value depends on single records"),
+        ("count=SELECT+sex,COUNT(*)+FROM+people+GROUP+BY+sex", "must ask for one count or sum"),
+    ],
+)
+def test_what_a_model_cannot_tell_is_said_on_its_page(
+    browser: Browser, query: str, said: str
+) -> None:
+    page = browser.text(f"{learn(browser)}?{query}")
+    assert "The model cannot tell this" in page
+    assert said in page.replace("&#39;", "'")
+
+
+def test_records_and_the_model_itself_come_as_files(browser: Browser) -> None:
+    place = learn(browser)
+    reply = browser.get(f"{place}/records.csv?n=7&seed=3")
+    assert reply.headers["Content-Disposition"].endswith('-records.csv"')
+    rows = list(csv.reader(io.StringIO(reply.text)))
+    assert sorted(rows[0]) == ["age", "sex"]
+    assert len(rows) == 8
+    assert reply.text == browser.text(f"{place}/records.csv?n=7&seed=3")
+    assert len(browser.text(f"{place}/records.csv").splitlines()) == 1001
+    refused = browser.get(f"{place}/records.csv?n=0")
+    assert refused.status_code == 422
+    assert f'href="{place}">Back</a>' in refused.text
+    network = read_bif(browser.text(f"{place}/export"))
+    assert network.structure.edges == (("sex", "age"),)
+
+
+def test_a_model_of_marginals_is_learnt_and_exported_as_json(browser: Browser) -> None:
+    place = learn(browser, MARGINALS)
+    page = browser.text(f"{place}?show=sex")
+    assert "age × sex, sex beside all of history" in page
+    assert len(re.findall('<td class="right estimate">', page)) == 3
+    document = json.loads(browser.text(f"{place}/export"))
+    assert document["total"] > 0
+
+
+def test_a_refused_model_leads_back_to_its_form(browser: Browser) -> None:
+    refused = browser.post(f"{MODELS}/learn", {**NETWORK, "structure": "sex > sex"})
+    assert refused.status_code == 422
+    assert f'href="{MODELS}?kind=network&amp;structure=sex+%3E+sex&amp;epsilon=0.2">Back' in (
+        refused.text
+    )
+    assert browser.get(f"{MODELS}/nobody").status_code == 404
+
+
+def test_a_form_means_what_its_lines_say() -> None:
+    asked = form(structure=" a > b \n\nc->a\nd ", epsilon="1,000.5")
+    assert asked.document() == {
+        "network": {"edges": [["a", "b"], ["c", "a"]], "variables": ["a", "b", "c", "d"]}
+    }
+    assert asked.epsilon_nano() == 1_000_500_000_000
+    assert form(kind="marginals", marginals="a, b\nc").document() == {
+        "marginals": [["a", "b"], ["c"]]
+    }
+    assert form(kind="marginals").document() == {"marginals": []}
+    assert form(kind="tree").kind == "network"
+    with pytest.raises(InputError, match="structure"):
+        form(structure="a >").document()
+
+
+def test_a_question_holds_what_is_ticked_and_given() -> None:
+    fields = MultiDict([("show", "a"), ("show", "x"), ("given:b", "1"), ("given:c", "")])
+    assert question_of(fields, ["a", "b", "c"]) == {"marginal": ["a"], "given": {"b": "1"}}
+    assert question_of(MultiDict([("given:b", "1")]), ["a", "b"]) is None
+
+
+def test_a_long_structure_is_shortened_in_words() -> None:
+    edges = [[f"a{i}", "b"] for i in range(6)]
+    network = {"edges": edges, "variables": [*(f"a{i}" for i in range(6)), "b", "c"]}
+    text = model_words("network", {"network": network}, ())
+    assert text == "a0 → b, a1 → b, a2 → b, a3 → b and 3 more"
+    assert model_words("network", {"network": "network x {}"}, ()) == "the network in BIF"
+    assert model_words("marginals", {"marginals": [[0, 1]]}, ("p", "q")) == (
+        "p × q beside all of history"
+    )
