@@ -11,15 +11,16 @@ import numpy as np
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from qserver.answer import JobStatus
+from qserver.answer import JobStatus, PlanTable
 from qserver.api.models import MAX_RECORDS, csv_lines
+from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError, QServerError
+from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
-from qserver.modelling.registry import kind_of
 from qserver.numbers import exact_number
 from qserver.portal import words
 from qserver.portal.ask import NO_TIME_S
-from qserver.portal.describe import model_words
+from qserver.portal.describe import describe_axes, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
 from qserver.portal.model_forms import LearnForm, question_of
@@ -34,20 +35,22 @@ _DEFAULT_RECORDS = 1000
 
 @dataclass(frozen=True)
 class LearnQuote:
-    """What learning costs at most, before anything is spent.
+    """What learning costs, before anything is spent.
 
     Args:
         text: what would be learnt.
+        tables: what would be bought, in words.
     """
 
     text: str
-    epsilon_nano: int
-    remaining_nano: int
+    found: ModelExplanation
+    tables: tuple[str, ...]
 
     @property
     def is_payable(self) -> bool:
-        """Whether the budget lets it."""
-        return self.epsilon_nano <= self.remaining_nano
+        """Whether budget and allowance let it."""
+        own = self.found.own
+        return self.found.affordable and (own is None or own.affordable)
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class ModelPages:
         return self._models_page(dataset, LearnForm.of(request.args))
 
     def show_learn_price(self, dataset: str) -> BaseResponse:
-        """What learning would cost at most."""
+        """What learning would cost, and which tables it would buy."""
         form = LearnForm.of(request.form)
         if "HX-Request" not in request.headers:
             return make_response(self._models_page(dataset, form, with_quote=True))
@@ -208,18 +211,17 @@ class ModelPages:
         )
 
     def _quoted(self, dataset: str, form: LearnForm) -> tuple[LearnQuote | None, Fault | None]:
-        """What learning costs at most, or what is wrong with the form."""
+        """What learning costs, or what is wrong with the form."""
         domain = self._service.domain(dataset)
         try:
-            kind_of(form.kind).read(form.document(), domain)
-            found = LearnQuote(
-                model_words(form.kind, form.document(), domain.names),
-                form.epsilon_nano(),
-                self._service.dataset(dataset).remaining_nano,
+            document = form.document()
+            found = self._service.models.explain(
+                dataset, form.kind, document, form.epsilon_nano(), by=g.caller.account
             )
         except (InputError, CapacityError) as exc:
             return None, fault_of(exc)
-        return found, None
+        tables = tuple(_table_words(table, domain) for table in found.tables)
+        return LearnQuote(model_words(form.kind, document, domain.names), found, tables), None
 
     def _told(
         self, dataset: str, model: str, variables: list[str]
@@ -246,6 +248,11 @@ class ModelPages:
             raise InputError("count", "ask for one count or sum, without GROUP BY")
         number = self._service.models.count(dataset, model, asked.query)
         return Expected(text, words.number(number, 1 if abs(number) < 100 else 0))
+
+
+def _table_words(table: PlanTable, domain: Domain) -> str:
+    text = f"{describe_axes(table.axes, domain)}, for {words.price(table.charge_nano)}"
+    return text if table.refines is None else f"{text}, since history has it with more noise"
 
 
 def _distribution(found: dict[str, Any], given: dict[str, str]) -> Distribution:

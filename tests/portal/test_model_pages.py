@@ -41,11 +41,13 @@ def form(**fields: str) -> LearnForm:
 def test_the_price_is_shown_first_and_nothing_is_spent(browser: Browser) -> None:
     assert "None yet." in browser.text(MODELS)
     part = browser.post(f"{MODELS}/price", NETWORK, headers=HTMX).text
-    assert "Learn: at most 0.2 ε" in part
+    assert "Learn: 0.2 ε" in part
     assert "sex → age" in part
+    assert "Buys 1 table<" in part
+    assert "every cell of age (11 parts) by sex (3 parts), for 0.2 ε" in part
     assert "<html" not in part
     whole = browser.post(f"{MODELS}/price", NETWORK).text
-    assert "Learn: at most 0.2 ε" in whole
+    assert "Learn: 0.2 ε" in whole
     assert "sex &gt; age</textarea>" in whole
     assert browser.spent_nano() == 0
 
@@ -71,6 +73,16 @@ def test_what_cannot_be_learnt_is_told_beside_the_form(
     assert part.status_code == 200
     assert said in part.text.replace("&#39;", "'")
     assert "data-ask" not in part.text
+
+
+def test_what_history_gives_is_learnt_for_nothing(browser: Browser) -> None:
+    learn(browser)
+    part = browser.post(f"{MODELS}/price", {**NETWORK, "epsilon": "0"}, headers=HTMX).text
+    assert ">Free<" in part
+    assert "History has all that it needs." in part
+    spent = browser.spent_nano()
+    learn(browser, {**NETWORK, "epsilon": "0"})
+    assert browser.spent_nano() == spent
 
 
 def test_more_than_remains_cannot_be_paid(browser: Browser) -> None:
