@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qserver.errors import InputError
 from qserver.inference.classes import FloatArray
@@ -148,30 +149,27 @@ class BaseProblem:
             annealed: begin with the cost sum c alpha^2, with which the problem is convex, and
                 lower the exponent to 1 over the first half of the steps.
         """
-        alphas = np.maximum(start, self.floors)
-        best, best_price = alphas, np.inf
-        share = np.ones(len(self.energies))
+        (found,) = self.solve_all([start], steps=steps, n_annealed=int(annealed))
+        return found
+
+    def solve_all(
+        self, starts: Sequence[FloatArray], *, steps: int = STEPS, n_annealed: int = 0
+    ) -> list[FloatArray]:
+        """A local optimum from each start, as `solve` finds it: together they take far less time.
+
+        Args:
+            n_annealed: so many of the first are annealed.
+        """
+        if not starts:
+            return []
+        alphas = np.maximum(np.stack(starts), self.floors)
+        state = _Iteration.of(self, alphas, np.arange(len(starts)) < n_annealed)
         for step in range(steps):
-            inverse = self._inverse(alphas)
-            variances = self.energies @ inverse
-            worst = float(variances.max())
-            if worst > _UNMET:
-                return np.full_like(alphas, np.inf)
-            # Scaling up by this much meets every target, with floors or without.
-            price = self.price(alphas) * max(worst, 1e-3) ** 0.5
-            if price < best_price:
-                best, best_price = alphas, price
-            part = step / steps
-            share = share * (variances / worst) ** (_TARGET_POWER * (1.0 - 0.8 * part))
-            share /= share.sum()
-            bend = min(1.0, 2.0 * part) if annealed else 1.0
-            pull = alphas**bend * (self.reach @ (inverse**2 * (share @ self.energies)))
-            pull /= self.costs
-            spent = self.costs * alphas
-            pull /= max(float(spent @ pull) / float(spent.sum()), _TINY)
-            alphas = alphas * np.clip(pull, 0.05, 4.0) ** _BLOCK_POWER
-            alphas = np.maximum(alphas * worst**0.25, self.floors)
-        return self._pruned(self.scaled(best))
+            state.advance(step / steps)
+        return [
+            self._pruned(self.scaled(best)) if met else np.full_like(best, np.inf)
+            for best, met in zip(state.best, state.is_met, strict=True)
+        ]
 
     def _pruned(self, alphas: FloatArray) -> FloatArray:
         """Without blocks that say next to nothing, where that still costs no more."""
@@ -181,8 +179,66 @@ class BaseProblem:
         return fewer if self.price(fewer) <= self.price(alphas) * 1.001 else alphas
 
     def _inverse(self, alphas: FloatArray) -> FloatArray:
+        """1 / lambda_j, shape (..., C), for alphas of shape (..., B)."""
         # Nothing known is as good as 1e-100 here, and keeps zero times infinity away.
         return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, _NOTHING))
+
+
+@dataclass(eq=False)
+class _Iteration:
+    """Several searches side by side, S of them.
+
+    Args:
+        alphas: where each is, shape (S, B).
+        annealed: which begin with the cost sum c alpha^2, shape (S, 1).
+        best: the cheapest that each has seen once scaled, shape (S, B), at `prices`, shape (S,).
+        shares: multipliers of the targets, shape (S, W), of sum 1.
+        is_met: whether each search has had to do with what can be scaled, shape (S,).
+    """
+
+    problem: BaseProblem
+    alphas: FloatArray
+    annealed: NDArray[np.bool_]
+    best: FloatArray
+    prices: FloatArray
+    shares: FloatArray
+    is_met: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, problem: BaseProblem, alphas: FloatArray, annealed: NDArray[np.bool_]
+    ) -> _Iteration:
+        """The searches that begin here."""
+        n = len(alphas)
+        is_met = np.asarray(np.isfinite(alphas).all(axis=1, keepdims=True))
+        alphas, shares = np.where(is_met, alphas, 1.0), np.ones((n, len(problem.energies)))
+        unknown = np.full(n, np.inf)
+        return cls(problem, alphas, annealed[:, None], alphas, unknown, shares, is_met.ravel())
+
+    def advance(self, part: float) -> None:
+        """One step, after this part of them all."""
+        problem, alphas = self.problem, self.alphas
+        inverse = problem._inverse(alphas)
+        variances = inverse @ problem.energies.T
+        worst = variances.max(axis=1)
+        self.is_met &= worst <= _UNMET
+        # Scaling up by this much meets every target, with floors or without.
+        prices = (alphas @ problem.costs) * np.sqrt(np.maximum(worst, 1e-3))
+        better = prices < self.prices
+        self.best = np.where(better[:, None], alphas, self.best)
+        self.prices = np.where(better, prices, self.prices)
+        shares = self.shares * (variances / worst[:, None]) ** (_TARGET_POWER * (1.0 - 0.8 * part))
+        self.shares = shares / shares.sum(axis=1, keepdims=True)
+        pull = (np.square(inverse) * (self.shares @ problem.energies)) @ problem.reach.T
+        bent = alphas ** min(1.0, 2.0 * part) if self.annealed.any() else alphas
+        pull *= np.where(self.annealed, bent, alphas) / problem.costs
+        spent = problem.costs * alphas
+        mean = (spent * pull).sum(axis=1) / spent.sum(axis=1)
+        pull /= np.maximum(mean, _TINY)[:, None]
+        moved = alphas * np.minimum(np.maximum(pull, 0.05), 4.0) ** _BLOCK_POWER
+        moved = np.maximum(moved * worst[:, None] ** 0.25, problem.floors)
+        # What cannot be scaled goes nowhere, and is not looked at again.
+        self.alphas = np.where(self.is_met[:, None], moved, alphas)
 
 
 def _within(components: Sequence[BlockKey], blocks: Sequence[BlockKey]) -> FloatArray:
@@ -217,21 +273,22 @@ def best_base(
     Args:
         out_of_time: asked between starts, of which the first is always worked on.
     """
-    unit = np.ones(len(problem.blocks))
-    found = [problem.solve(problem.scaled(unit), annealed=True)]
+    unit = problem.scaled(np.ones(len(problem.blocks)))
+    begun, more = [unit], list[FloatArray]()
     count(out_of_time, problem.work)
-    for start in (problem.scaled(unit), *starts):
+    for start in (unit, *starts):
         if out_of_time():
             break
-        found.append(problem.solve(start))
+        begun.append(start)
         count(out_of_time, problem.work)
     generator = np.random.default_rng(len(unit))
     for _ in range(_MORE_STARTS):
         if out_of_time():
             break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
-        found.append(problem.solve(problem.scaled(spread), steps=STEPS // 2))
+        more.append(problem.scaled(spread))
         count(out_of_time, problem.work / 2.0)
+    found = problem.solve_all(begun, n_annealed=1) + problem.solve_all(more, steps=STEPS // 2)
     best = min(found, key=problem.price)
     if out_of_time():
         return best

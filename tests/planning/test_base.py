@@ -65,3 +65,21 @@ def test_the_excess_is_the_greatest_variance_over_its_target() -> None:
     blocks = Blocks(LATTICE, dict(zip(BLOCKS, alphas, strict=True)))
     expected = max(blocks.variance(p) for p in patterns(1, 6)) / 4.0
     assert_allclose(problem.excess(alphas), expected, rtol=1e-12)
+
+
+def test_searches_side_by_side_end_where_each_ends_alone() -> None:
+    """One that begins nowhere changes nothing for the others, and is no base."""
+    problem = problem_of(2, [0.0, 0.2, 0.0])
+    unit, other = np.ones(len(BLOCKS)), np.array([3.0, 0.2, 0.7])
+    nowhere = np.full(len(BLOCKS), np.inf)
+    found = problem.solve_all([unit, nowhere, other], n_annealed=1)
+    assert_allclose(found[0], problem.solve(unit, annealed=True), rtol=1e-9)
+    assert_allclose(found[2], problem.solve(other), rtol=1e-9)
+    assert np.isinf(found[1]).all()
+    assert problem.solve_all([]) == []
+
+
+def test_blocks_that_reach_no_target_are_no_base() -> None:
+    (target,) = (Target(p.energies, 4.0) for p in patterns(1, 1))
+    coarse = BaseProblem.of(LATTICE, [target], blocks=[()], costs=[1.0], floors=[0.0])
+    assert np.isinf(best_base(coarse, [])).all()

@@ -133,7 +133,9 @@ class Known:
             if high - low <= _CLOSE * high:
                 break
             middle = 0.5 * (low + high)
-            if self.is_within(half_width, confidence, row_alpha=middle):
+            # The blocks by themselves miss it, and so does the row below `high`.
+            weight = self.weight_at(middle)
+            if self._is_within(weight, middle, half_width, confidence):
                 high = middle
             else:
                 low = middle
