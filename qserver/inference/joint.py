@@ -33,7 +33,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from qserver.errors import RequirementError
-from qserver.inference.joint_draws import Sampling
+from qserver.inference.joint_draws import MOST_DRAWS, WORK_OF_DRAW, Sampling
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.moments import FloatArray
 
@@ -150,6 +150,11 @@ def _distinct(ratios: FloatArray) -> FloatArray:
         return ratios
     leading = np.take_along_axis(ratios, (ratios != 0.0).argmax(axis=1)[:, None], axis=1)
     return np.unique(ratios * np.sign(leading), axis=0)
+
+
+def most_work(n_errors: int, n_sources: int, work: int) -> int:
+    """Multiplications that a bound of so many errors takes at most, allowed `work`."""
+    return min(work, MOST_DRAWS * n_sources * (n_errors + WORK_OF_DRAW))
 
 
 def joint_confidence(

@@ -47,8 +47,9 @@ _MAX_RATE: Final = 0.99
 _CHUNK: Final = 1 << 20
 _SEED_BITS: Final = 20
 _COLUMN_BITS: Final = 40
-_WORK_OF_DRAW: Final = 64
-_MAX_DRAWS: Final = 1 << 16
+WORK_OF_DRAW: Final = 64
+"""What a draw of a source takes, in multiplications."""
+MOST_DRAWS: Final = 1 << 16
 _MIN_DRAWS: Final = 1 << 10
 _OUTWARD: Final = 1.0 + 1e-9
 _TILT_STEPS: Final = 40
@@ -151,7 +152,7 @@ class Sampling:
     def n_draws(self, work: int) -> int:
         """Draws for so many multiplications; 0 where they would be too few to be of use."""
         n, m = self._ratios.shape
-        allowed = min(_MAX_DRAWS, work // (m * (n + _WORK_OF_DRAW)))
+        allowed = min(MOST_DRAWS, work // (m * (n + WORK_OF_DRAW)))
         return allowed if allowed >= _MIN_DRAWS else 0
 
     def pilot(self, n_draws: int) -> Sample:

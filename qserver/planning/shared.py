@@ -14,7 +14,13 @@ from qserver.errors import CapacityError
 from qserver.history import Estimator, Measurement
 from qserver.inference.classes import FloatArray
 from qserver.inference.estimate import RowEstimate
-from qserver.inference.joint import FAILURE, JointErrors, joint_confidence, least_factor
+from qserver.inference.joint import (
+    FAILURE,
+    JointErrors,
+    joint_confidence,
+    least_factor,
+    most_work,
+)
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.inference.shared_noise import (
@@ -85,6 +91,13 @@ class Answers:
             outside += n_before * FAILURE
         # 1 - x rounds to the nearest; the statement must not gain by it.
         return Simultaneous(max(0.0, float(np.nextafter(1.0 - outside, 0.0))), method)
+
+    def work(self, allowed: int) -> int:
+        """Multiplications that a joint bound takes at most, allowed so many."""
+        used = set().union(*(p.error.blocks for p in self.planned))
+        rows = {i for p in self.planned for i, _ in p.error.rows}
+        n_noises = sum(self.blocks.lattice.n_cells(b) for b in used) + len(rows)
+        return most_work(len(self.planned), n_noises, allowed)
 
     def least_factor(self, wanted: float, *, work: int) -> float:
         """The least factor on all alphas with which the joint bound is reached, about."""

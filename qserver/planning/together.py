@@ -187,8 +187,10 @@ class _Search:
     def _factor(self, base: Base, work: int) -> float:
         """The least factor on a base's alphas with which all intervals hold at once."""
         answers = self._answers(base.raises(1.0), base.bought)
-        self.effort.add(work * _PRODUCT)
-        return 1.0 if answers is None else answers.least_factor(self.confidence, work=work)
+        if answers is None:
+            return 1.0
+        self.effort.add(answers.work(work) * _PRODUCT)
+        return answers.least_factor(self.confidence, work=work)
 
     def _scaled(self, base: Base) -> _Found | None:
         """The base at the least scale that was certified: up until it is, then down."""
@@ -218,7 +220,7 @@ class _Search:
         """The purchase, if the bound holds under it."""
         if answers is None:
             return None
-        self.effort.add(FINAL_WORK * _PRODUCT)
+        self.effort.add(answers.work(FINAL_WORK) * _PRODUCT)
         certified = answers.certified(self.confidence, work=FINAL_WORK, n_before=self.n_checks)
         self.n_checks += 1
         if certified.confidence < self.confidence:
