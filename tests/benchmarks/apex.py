@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from qserver.charge import NANO
 from qserver.paid import DEFAULT_PHI
 from qserver.planning.bought import roomy_half_width
+from qserver.planning.effort import WORKLOAD_WORK, Effort
 from qserver.planning.question import Question
 from qserver.planning.together import plan_together
 from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
@@ -63,7 +64,13 @@ def _row(
     def plan_all() -> None:
         plans.append(
             plan_together(
-                questions, engine=first.engine, ledger=first.ledger, limit_nano=first.limit_nano
+                questions,
+                engine=first.engine,
+                ledger=first.ledger,
+                limit_nano=first.limit_nano,
+                rule=first.rule,
+                single=first.plan,
+                effort=Effort(WORKLOAD_WORK),
             )
         )
 
@@ -78,6 +85,9 @@ def _row(
             engine=by_union.engine,
             ledger=by_union.ledger,
             limit_nano=by_union.limit_nano,
+            rule=by_union.rule,
+            single=by_union.plan,
+            effort=Effort(WORKLOAD_WORK),
         ),
     )
     together = plan.simultaneous
