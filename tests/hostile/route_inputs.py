@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -23,13 +24,15 @@ def route_inputs(model: str) -> tuple[HostileInput, ...]:
     Args:
         model: id of a network of `people` over sex and age.
     """
-    groups = (
-        hostile_statements(),
-        hostile_models(),
-        hostile_audits(),
-        hostile_model_questions(model),
+    models, questions = tuple(hostile_models()), tuple(hostile_model_questions(model))
+    return (
+        *hostile_statements(),
+        *models,
+        *(replace(one, route="models/explain") for one in models),
+        *hostile_audits(),
+        *questions,
+        *(replace(one, route=f"models/{model}/explain", codes=()) for one in questions),
     )
-    return tuple(found for group in groups for found in group)
 
 
 def hostile_statements() -> Iterator[HostileInput]:
@@ -155,6 +158,14 @@ def hostile_model_questions(model: str) -> Iterator[HostileInput]:
         "a given that is asked": {"marginal": ["age"], "given": {"age": "20"}},
         "most probable of what is not there": {"most_probable": ["a\0"]},
         "a length of none": {"count": {"where": {}}, "check": {"length": 0, "confidence": 0.5}},
+        "a fallback of none": {
+            "count": {"where": {}},
+            "check": {"length": 9, "confidence": 0.5, "fallback_length": 0},
+        },
+        "a fallback that is longer": {
+            "count": {"where": {}},
+            "check": {"length": 9, "confidence": 0.5, "fallback_length": 1e15},
+        },
         "a check without a count": {"marginal": ["age"], "check": {"length": 9, "confidence": 0.5}},
         "a count of a list": {"count": []},
     }
