@@ -23,7 +23,7 @@ from worker.tables import Tables
 
 PER_RECORD_S = 5e-3
 """What a matching record costs; an observer of HTTP answers sees that much without a slot."""
-PER_COIN_S = 300e-6
+PER_COIN_S = 500e-6
 """What a coin of the noise costs. A new answer takes 5 to 45 of them, most often 8."""
 Spend = Callable[[float], None]
 

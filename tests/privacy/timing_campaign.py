@@ -24,8 +24,8 @@ from scipy import stats
 
 from tests.privacy.timing_site import Timed, observed
 
-SLOTS_MS = {"slot": 30, "no slot": 0}
-"""The slot holds a matching record and 80 coins; of 20,000 answers none tosses more than 45."""
+SLOTS_MS = {"slot": 40, "no slot": 0}
+"""The slot holds a matching record and 70 coins; of 20,000 answers none tossed more than 45."""
 N_BLOCK = 1000
 """Timings of one deployment: with more of them each would find more datasets to look after."""
 FALSE_ALARM = 1e-6
