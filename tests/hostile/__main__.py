@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.document_run import run_document
+from tests.hostile.forms import hostile_forms, try_form
 from tests.hostile.inputs import hostile_inputs, hostile_workloads
 from tests.hostile.route_inputs import route_inputs
 from tests.hostile.stage import Stage, running_stage
@@ -46,6 +47,7 @@ def campaign(stage: Stage, *, seed: int, n_examples: int, folder: Path) -> dict[
     ]
     trials += [try_input(hostile, stage=stage, kind="workload") for hostile in hostile_workloads()]
     trials += [try_input(hostile, stage=stage) for hostile in route_inputs(stage.model)]
+    trials += [try_form(form, stage=stage) for form in hostile_forms(stage.model)]
     peak = stage.peak_megabytes()
     runs = [
         run_document(

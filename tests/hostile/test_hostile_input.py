@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.document_run import run_document
+from tests.hostile.forms import hostile_forms, try_form
 from tests.hostile.inputs import hostile_inputs, hostile_workloads
 from tests.hostile.route_inputs import route_inputs
 from tests.hostile.stage import Stage, running_stage
@@ -31,6 +32,12 @@ def test_every_hostile_input_gets_its_refusal_within_bounded_memory(stage: Stage
     trials += [try_input(h, stage=stage) for h in route_inputs(stage.model)]
     assert [t for t in trials if t.fault] == []
     assert stage.peak_megabytes() - before < MOST_GROWTH_MEGABYTES
+
+
+def test_every_hostile_form_gets_a_page(stage: Stage) -> None:
+    trials = [try_form(form, stage=stage) for form in hostile_forms(stage.model)]
+    assert [t for t in trials if t.fault] == []
+    assert {200, 303, 404, 422} <= {t.status for t in trials}
 
 
 def test_schemathesis_finds_nothing_in_the_document(stage: Stage, tmp_path: Path) -> None:
