@@ -23,7 +23,6 @@ from qserver.modelling.purchase import learnt, plan_model
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
-from qserver.planning.purchase import Purchase
 from qserver.planning.question import Question as PlannedQuestion
 from qserver.primitive import Primitive, primitive
 from qserver.replica import Replica
@@ -106,6 +105,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         free = ModelExplanation(
             kind="free",
             price_nano=0,
+            sample_nano=None,
             remaining_nano=present.remaining_nano,
             affordable=True,
             tables=(),
@@ -115,6 +115,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
     explanation = ModelExplanation(
         kind=plan.kind,
         price_nano=replica.price_nano(plan),
+        sample_nano=None if plan.sampled is None else plan.sampled.sample_nano,
         remaining_nano=present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
         tables=tuple(map(_plan_table, plan.tables)),
@@ -124,7 +125,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
 
 
 def _charges(plan: Plan) -> list[AnyCharge]:
-    return Purchase(plan.rows, plan.tables).charges
+    return plan.purchase.charges
 
 
 def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | None:

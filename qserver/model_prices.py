@@ -18,6 +18,8 @@ class ModelExplanation:
     Args:
         kind: `free` (history suffices) or `blocks` (tables).
         price_nano: rise of the ledger, in nano-epsilon.
+        sample_nano: what of the price is for a sample that is looked at first; None where none is.
+            Each of the tables then has the greatest alpha that it may get.
         remaining_nano: what is left now.
         affordable: whether the price fits into what is left.
         tables: what would be measured or refined.
@@ -27,6 +29,7 @@ class ModelExplanation:
 
     kind: PlanKind
     price_nano: int
+    sample_nano: int | None
     remaining_nano: int
     affordable: bool
     tables: tuple[PlanTable, ...]

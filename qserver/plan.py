@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from qserver.charge import OpaqueCharge, check_nano
 from qserver.errors import InputError
 from qserver.history import Measurement, TableMeasurement
 from qserver.product_partition import ProductPartition
@@ -202,6 +203,36 @@ class PlannedTable:
             old_alpha_nano=plain.get("old_alpha", 0),
             sources=tuple(CellSource(*s) for s in plain.get("sources", ())),
         )
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A plan of two stages: what is drawn of a secret sample decides how exact each table gets.
+
+    Both are charged before anything is drawn, whatever will be decided: each as an opaque charge,
+    for every cell and every pair of cells, under the population's own neighbours.
+
+    Args:
+        first_alpha_nano: 1 / b of each table of the sample, in nano-epsilon per record of it.
+        sample_nano: charge of all tables of the sample together, after amplification.
+        alpha_nano: what the rises of alpha of all final tables add up to at most.
+        tables_nano: charge of these.
+    """
+
+    first_alpha_nano: int
+    sample_nano: int
+    alpha_nano: int
+    tables_nano: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_nano(name, value)
+        if self.tables_nano < self.alpha_nano:
+            raise InputError("tables_nano", "be at least `alpha_nano`", self.tables_nano)
+
+    def charges(self, job: str) -> list[OpaqueCharge]:
+        """What the ledger is charged: the sample's line, and the tables'."""
+        return [OpaqueCharge(self.sample_nano, job), OpaqueCharge(self.tables_nano, job)]
 
 
 Planned = PlannedRow | PlannedTable

@@ -159,7 +159,7 @@ def test_what_learning_would_cost_is_shown(
 ) -> None:
     table = {"n_cells": 4096, "refines": None, "charge": 0.04}
     raised = {"n_cells": 2, "refines": 3, "charge": 0.02}
-    server.reply({**PRICE, "affordable": False, "plan": [table, raised]})
+    server.reply({**PRICE, "sample": None, "affordable": False, "plan": [table, raised]})
     options = ("--edge", "sex>income", "--epsilon", "0.06", "--explain")
     assert call(server, "learn", "adult", *options) == ExitCode.OK
     assert server.requests[0].line == "POST /v1/datasets/adult/models/explain"
@@ -170,6 +170,11 @@ def test_what_learning_would_cost_is_shown(
         ["4,096", "new", "0.04"],
         ["2", "raises", "3", "0.02"],
     ]
+    server.reply({**PRICE, "sample": 0.006, "plan": [table]})
+    call(server, "learn", "adult", *options, "--allocation", "arxiv")
+    out = capsys.readouterr().out
+    assert "of that for a sample: 0.006 epsilon" in out
+    assert "rise of 1/b, at most" in out
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ whoever holds the lease, or the reservation is burnt first, and nothing is ever 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from qserver.errors import FencedError
 from qserver.storage.requests import Reservation
+from worker.drawn import Drawn
 from worker.journal import Journal
-from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
+from worker.journal_records import Burnt, ChargeLine, Released, Reserved
 
 
 def write_reserved(
@@ -22,7 +21,7 @@ def write_reserved(
     charges_digest: str,
     replay: str,
 ) -> None:
-    """Write down what a job is charged: a line for each row and table, by its rise of alpha.
+    """Write down what a job is charged.
 
     Args:
         ledger_version: the store's, after the charge.
@@ -32,7 +31,7 @@ def write_reserved(
     Raises:
         FencedError: another worker took over meanwhile, and burnt the reservation.
     """
-    lines = tuple(ChargeLine(planned.key, planned.charge_nano) for planned in reservation.planned)
+    lines = tuple(charge_lines(reservation))
     with journal.exclusive():
         if journal.is_burnt(reservation.job):
             raise FencedError("The lease passed to another worker.")
@@ -48,22 +47,20 @@ def write_reserved(
         )
 
 
-def write_released(
-    journal: Journal, reservation: Reservation, indices: Sequence[Sequence[int]]
-) -> bool:
-    """Write the released answers down; False when the reservation was burnt meanwhile.
+def charge_lines(reservation: Reservation) -> list[ChargeLine]:
+    """A line for each row and table, by its rise of alpha; of two stages one for each."""
+    sampled = reservation.sampled
+    if sampled is None:
+        return [ChargeLine(planned.key, planned.charge_nano) for planned in reservation.planned]
+    return [ChargeLine("sample", sampled.sample_nano), ChargeLine("tables", sampled.tables_nano)]
 
-    Args:
-        indices: lattice indices per planned row and table.
-    """
-    rows = tuple(
-        ReleasedRow(planned.key, tuple(found))
-        for planned, found in zip(reservation.planned, indices, strict=True)
-    )
+
+def write_released(journal: Journal, drawn: Drawn) -> bool:
+    """Write the released answers down; False when the reservation was burnt meanwhile."""
     with journal.exclusive():
-        if journal.is_burnt(reservation.job):
+        if journal.is_burnt(drawn.reservation.job):
             return False
-        journal.append(Released(reservation.job, rows))
+        journal.append(drawn.to_journal())
     return True
 
 

@@ -25,12 +25,18 @@ def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) 
         estimators=plan.estimators if isinstance(plan, WorkloadPlan) else (),
         simultaneous=plan.simultaneous if isinstance(plan, WorkloadPlan) else None,
         n_measurements=replica.engine.n_measurements,
+        sampled=plan.sampled,
     )
 
 
 def charges_of(reservation: Reservation) -> list[AnyCharge]:
-    """One charge per row and table: the rise of its alpha, less what cells' rows have paid."""
+    """One charge per row and table: the rise of its alpha, less what cells' rows have paid.
+
+    Where a sample decides the tables' alphas, one for each stage, whatever will be decided.
+    """
     job = reservation.job
+    if reservation.sampled is not None:
+        return list(reservation.sampled.charges(job))
     rows = [Charge(row.row, row.charge_nano, job) for row in reservation.rows]
     tables = [
         TableCharge(table.partition, table.charge_nano, table.paid, job)

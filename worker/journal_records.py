@@ -125,14 +125,17 @@ class ReleasedRow:
     Args:
         row: the row's or the table's key.
         indices: answers in lattice steps.
+        alpha_nano: of a table whose alpha was decided while it was drawn; 0 where the plan has it.
     """
 
     row: str
     indices: tuple[int, ...]
+    alpha_nano: int = 0
 
     def __post_init__(self) -> None:
         _text("row", self.row)
         _members("indices", self.indices, int)
+        _integer("alpha_nano", self.alpha_nano, least=0)
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,8 @@ def _released_row(entry: dict[str, object]) -> ReleasedRow:
     indices = entry["indices"]
     if not isinstance(indices, list):
         _reject("indices", "be a list")
-    return ReleasedRow(row=entry["row"], indices=tuple(indices))  # type: ignore[arg-type]
+    alpha = entry.get("alpha_nano", 0)
+    return ReleasedRow(entry["row"], tuple(indices), alpha)  # type: ignore[arg-type]
 
 
 def _objects(value: object) -> list[dict[str, object]]:
@@ -288,7 +292,9 @@ def _plain_value(value: object) -> object:
         return [_plain_value(member) for member in value]
     if isinstance(value, ChargeLine | ReleasedRow):
         names = [item.name for item in dataclasses.fields(value)]
-        return {name: _plain_value(getattr(value, name)) for name in names}
+        plain = {name: _plain_value(getattr(value, name)) for name in names}
+        # Most rows have none, and lines from before it could be stay what they are.
+        return {k: v for k, v in plain.items() if k != "alpha_nano" or v != 0}
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -36,6 +36,7 @@ from qserver.storage.store import Store
 from worker.answers import answer_spent
 from worker.arbiter import released_or_burnt, write_burnt, write_released, write_reserved
 from worker.charging import charges_of, reservation_of
+from worker.drawn import Drawn
 from worker.journal import Journal
 from worker.live import Live
 from worker.measuring import draw_all, slot_of, slot_wait_s
@@ -43,6 +44,7 @@ from worker.randomness import Entropy
 from worker.replay import replay_text
 from worker.tables import Tables
 from worker.trail import Payment, Trails
+from worker.two_stages import SampledTables, draw_in_two_stages, first_tables
 
 FREE_JOB_KEEP_S = 7 * 86_400
 FAILED_JOB_KEEP_S = 7 * 86_400
@@ -180,8 +182,9 @@ class Spender:
         self, lease: Lease, taken: Taken, request: Request, replica: Replica, plan: Plan
     ) -> None:
         table = self._trusted.tables.get(request.snapshot)
-        if table is None:
-            # The private data are missing or were changed: refused before anything is charged.
+        if table is None or (plan.sampled is not None and not isinstance(table, SampledTables)):
+            # The private data are missing or were changed, or no sample can be drawn of them:
+            # refused before anything is charged.
             raise MeasurementError
         live = Live(replica.measurements)
         live.check((*plan.rows, *plan.tables))
@@ -190,14 +193,14 @@ class Spender:
             self._writer.await_durable(own_writes=False)
         reservation = self._reserve(lease, taken, request, replica, plan)
         try:
-            indices = self._measure(table, reservation.planned, live)
+            drawn = self._measure(table, reservation, live)
         except Exception:  # noqa: BLE001
             self._log.exception("measuring for job %s failed", taken.job)
             self._burn(lease, taken.job)
             raise MeasurementError from None
-        if not self._journal_release(lease, reservation, indices):
+        if not self._journal_release(lease, drawn):
             raise MeasurementError
-        self._finish(lease, reservation, indices, entry=taken.entry)
+        self._finish(lease, drawn, entry=taken.entry)
 
     def _reserve(
         self, lease: Lease, taken: Taken, request: Request, replica: Replica, plan: Plan
@@ -224,27 +227,30 @@ class Spender:
         )
         return reservation
 
-    def _measure(
-        self, table: Tables, planned: Sequence[Planned], live: Live
-    ) -> list[tuple[int, ...]]:
-        """Released lattice indices per row and table; truth and noise live in this call only.
+    def _measure(self, table: Tables, reservation: Reservation, live: Live) -> Drawn:
+        """The released answers; truth, noise and samples live in this call only.
 
         It takes a whole number of slots, also where it fails.
 
         Args:
             live: what is in force; it takes in what is drawn.
         """
+        domain, entropy = self._replica(reservation.request).meta.domain, self._trusted.entropy
+        planned = [*reservation.planned, *first_tables(reservation, domain)]
         begun = self._clock()
         try:
-            return draw_all(planned, private=table, live=live, entropy=self._trusted.entropy)
+            if reservation.sampled is not None:
+                return draw_in_two_stages(
+                    reservation, domain=domain, private=table, live=live, entropy=entropy
+                )
+            indices = draw_all(reservation.planned, private=table, live=live, entropy=entropy)
+            return Drawn(reservation, indices)
         finally:
             self._keep_slot(begun, planned)
 
-    def _journal_release(
-        self, lease: Lease, reservation: Reservation, indices: Sequence[Sequence[int]]
-    ) -> bool:
+    def _journal_release(self, lease: Lease, drawn: Drawn) -> bool:
         """Write the released answers down; False when the reservation was burnt meanwhile."""
-        return write_released(self._trusted.journals[lease.population], reservation, indices)
+        return write_released(self._trusted.journals[lease.population], drawn)
 
     def _keep_slot(self, begun: float, planned: Sequence[Planned]) -> None:
         """Wait until a whole number of slots has passed since counting was begun.
@@ -261,18 +267,14 @@ class Spender:
             self._log.warning("counting and sampling took longer than their slot: make it longer")
         self._pause(slot_wait_s(elapsed_s, slot_s=slot_s))
 
-    def _finish(
-        self,
-        lease: Lease,
-        reservation: Reservation,
-        indices: Sequence[Sequence[int]],
-        *,
-        entry: str,
-    ) -> None:
+    def _finish(self, lease: Lease, drawn: Drawn, *, entry: str) -> None:
         """Publish, wait until that is durable, then show and acknowledge. Idempotent by job."""
+        reservation = drawn.reservation
         population, request = lease.population, reservation.request
         # On any other history the row that a refinement replaces might not be the live one.
-        outcome = self._writer.publish(lease, reservation, indices, n_history=reservation.n_history)
+        outcome = self._writer.publish(
+            lease, reservation, drawn.indices, n_history=reservation.n_history
+        )
         if outcome == "burnt":
             raise MeasurementError
         # A repeated publish wrote nothing itself, so it must wait for everybody's writes.
@@ -304,8 +306,7 @@ class Spender:
             self._writer.burn(lease, taken.job)
             self._writer.await_durable()
             raise MeasurementError
-        indices = [row.indices for row in released.rows]
-        self._finish(lease, reservation, indices, entry=taken.entry)
+        self._finish(lease, Drawn.of_journal(reservation, released), entry=taken.entry)
 
     def _burn(self, lease: Lease, job: str) -> None:
         write_burnt(self._trusted.journals[lease.population], job)

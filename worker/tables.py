@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from qserver.errors import MeasurementError
 from qserver.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
+from qserver.modelling.sampled_kind import SAMPLING_RATE
 from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery, Term
+from worker.randomness import Entropy
 
 MAX_COUNT_GRID = 1 << 20
 _CHUNK = 1 << 16
@@ -27,6 +29,9 @@ _N_BYTE = 256
 _N_COMPARED = 16
 # Up to 2^40 records, sums of values this small fit 63 bits.
 _SMALL_VALUE = 1 << 22
+
+# Rounded down: a record is drawn no more often than the charge says.
+_COIN = (1 << 64) * SAMPLING_RATE.numerator // SAMPLING_RATE.denominator
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 
@@ -78,6 +83,21 @@ class Table:
         if partition.sizes != self.sizes:
             raise MeasurementError
         return [int(n) for n in self._counts(partition.axes, partition.n_cells)]
+
+    def sample(self, entropy: Entropy) -> Table:
+        """Each record with the same probability, by itself: a tenth, less at most 2^-64.
+
+        As private as the records, and never to outlive the call that it is drawn for. Every record
+        costs the same work, whether it is drawn or not, but for the copy of those that are.
+        """
+        kept = np.concatenate(
+            [np.zeros(0, dtype=bool)]
+            + [
+                _coins(min(_CHUNK, len(self.codes[0]) - start), entropy)
+                for start in range(0, len(self.codes[0]), _CHUNK)
+            ]
+        )
+        return Table(tuple(codes[kept] for codes in self.codes), self.sizes)
 
     def _by_classes(self, query: LinearQuery, grid: ClassGrid) -> Fraction:
         """Count the records of every class cell, then weigh the counts in Python integers."""
@@ -139,6 +159,12 @@ def _histogram(cell: NDArray[Any], n_cells: int) -> NDArray[np.int64]:
     if n_cells > _N_COMPARED:
         return np.bincount(cell, minlength=n_cells)
     return np.array([np.count_nonzero(cell == c) for c in range(n_cells)], dtype=np.int64)
+
+
+def _coins(n: int, entropy: Entropy) -> NDArray[np.bool_]:
+    """So many independent coins that are True with `_COIN` / 2^64 each."""
+    drawn = entropy.uniform_below(1 << (64 * n))
+    return np.frombuffer(drawn.to_bytes(8 * n, "big"), dtype=">u8") < _COIN
 
 
 def _weigh(values: IntegerGrid, counts: NDArray[np.int64]) -> int:

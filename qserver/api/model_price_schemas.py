@@ -18,6 +18,10 @@ class ModelExplanationBody(BaseModel):
 
     kind: PlanKind
     price: Epsilon
+    sample: Epsilon | None = Field(
+        description="what of the price is for the sample of `arxiv` and `icml`, else null. With it "
+        "each table of `plan` has the most that it may get"
+    )
     remaining: Epsilon
     affordable: bool
     plan: list[PlanTableBody]
@@ -32,6 +36,7 @@ class ModelExplanationBody(BaseModel):
         return cls(
             kind=found.kind,
             price=epsilon(found.price_nano),
+            sample=None if found.sample_nano is None else epsilon(found.sample_nano),
             remaining=epsilon(found.remaining_nano),
             affordable=found.affordable,
             plan=[PlanTableBody.of(table) for table in found.tables],

@@ -70,7 +70,9 @@ class ModelRequest(RequestBody):
         description="what may be spent on tables; 0 uses history alone",
         json_schema_extra={"minimum": 0, "maximum": MAX_EPSILON},
     )
-    allocation: str = Field("best", description="of a network: `best`, `rows` or `uniform`")
+    allocation: str = Field(
+        "best", description="of a network: `best`, `rows`, `uniform`, `arxiv` or `icml`"
+    )
     marginals: list[Names] = Field(
         [], description="of `marginals`: attributes of each marginal that is to be bought"
     )

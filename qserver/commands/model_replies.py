@@ -45,6 +45,9 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
     """What learning a model would cost."""
     fits = "" if explanation["affordable"] else ", more than remains"
     console.line(f"price: {epsilon_text(explanation['price'])} epsilon{fits}")
+    sample = explanation["sample"]
+    if sample is not None:
+        console.line(f"of that for a sample: {epsilon_text(sample)} epsilon")
     console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
     if explanation["own"] is not None:
         console.line(own_text(explanation["own"]))
@@ -58,7 +61,8 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
     ]
     if rows:
         console.line()
-        console.table(("cells", "table", "rise of 1/b"), rows)
+        rise = "rise of 1/b" if sample is None else "rise of 1/b, at most"
+        console.table(("cells", "table", rise), rows)
 
 
 def show_question_price(console: Console, price: Mapping[str, Any]) -> None:

@@ -109,7 +109,7 @@ def _add_learn(
     parser.add_argument(
         "--allocation",
         default="best",
-        help="of a network: best, rows or uniform (default: %(default)s)",
+        help="of a network: best, rows, uniform, arxiv or icml (default: %(default)s)",
     )
     parser.add_argument(
         "--oracle",

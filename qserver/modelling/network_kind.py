@@ -15,19 +15,21 @@ from qserver.errors import CapacityError, NetworkError
 from qserver.history import AnyMeasurement
 from qserver.modelling.kind import Answered, Document, WantedTable
 from qserver.modelling.marginal_tables import Marginal, marginals
+from qserver.modelling.network_stages import shares_of, two_stages
+from qserver.modelling.sampled_kind import TwoStages
 from qserver.models.bif import read_bif, write_bif
 from qserver.models.combined_tables import CombinedTables
+from qserver.models.consistency import meetings
 from qserver.models.elimination import Questions
-from qserver.models.learning import one_step_network, one_step_prices
-from qserver.models.network import Network
-from qserver.models.noisy_table import NoisyTable, scope_of
+from qserver.models.learning import ALLOCATIONS, one_step_network, one_step_prices
+from qserver.models.network import Network, Table
+from qserver.models.noisy_table import NoisyTable, Scope, scope_of
+from qserver.models.paper_allocation import Version
 from qserver.models.sampling import draw_records
 from qserver.models.structure import Structure, structure_of_edges
 from qserver.product_partition import MAX_TABLE_CELLS
 from qserver.query import LinearQuery
 
-SERVED = ("best", "rows", "uniform")
-"""Allocations that need no sample of the private data first."""
 MAX_ANSWER_CELLS = 100_000
 MAX_PARENTS = 8
 """Most parents of a variable: all their subsets are looked at."""
@@ -60,8 +62,8 @@ class NetworkKind:
         if set(document) - {"network", "allocation"}:
             raise NetworkError("network", "come with `allocation` only")
         allocation = document.get("allocation", "best")
-        if allocation not in SERVED:
-            raise NetworkError("allocation", f"be one of {', '.join(SERVED)}", allocation)
+        if allocation not in ALLOCATIONS:
+            raise NetworkError("allocation", f"be one of {', '.join(ALLOCATIONS)}", allocation)
         network = document.get("network")
         if isinstance(network, str):
             structure = read_bif(network).structure
@@ -73,8 +75,27 @@ class NetworkKind:
             raise NetworkError("network", "be BIF text or an object with `edges`")
         plain = {"variables": names, "edges": [list(e) for e in edges], "allocation": allocation}
         text = json.dumps(plain)
-        _plan(text, domain)
+        plan = _plan(text, domain)
+        if allocation not in ("best", "rows"):
+            # Whether they can be made consistent must be known before they are paid.
+            meetings([scope_of(plan.structure.family(i)) for i in range(len(plan.axes))])
         return text
+
+    def stages(self, specification: str, domain: Domain) -> TwoStages | None:
+        """The tables of both stages of a published allocation."""
+        plan = _plan(specification, domain)
+        version = _version(plan)
+        return None if version is None else two_stages(plan.structure, plan.axes, version)
+
+    def shares(
+        self, specification: str, domain: Domain, noisy: Sequence[Table]
+    ) -> tuple[float, ...]:
+        """Shares by the importance of a variable and the relative error of its noisy counts."""
+        plan = _plan(specification, domain)
+        version = _version(plan)
+        if version is None:
+            raise NetworkError("allocation", "be one of two stages", plan.allocation)
+        return shares_of(plan.structure, plan.axes, version, noisy)
 
     def wanted(
         self,
@@ -228,6 +249,12 @@ def _plan(specification: str, domain: Domain) -> _Plan:
     return _Plan(structure, tuple(a for a in axes if a is not None), str(plain["allocation"]))
 
 
+def _version(plan: _Plan) -> Version | None:
+    if plan.allocation == "arxiv":
+        return "arxiv"
+    return "icml" if plan.allocation == "icml" else None
+
+
 def _check_size(structure: Structure) -> None:
     n_cells = [prod(structure.family_shape(i)) for i in range(len(structure.names))]
     for name, parents, cells in zip(structure.names, structure.parents, n_cells, strict=True):
@@ -269,19 +296,28 @@ def _check_held(structure: Structure, tables: Sequence[_Known]) -> None:
 
 
 def _from_own_tables(plan: _Plan, tables: Sequence[NoisyTable]) -> Network:
-    """`rows` and `uniform` read a family off its own table, of those the least noisy."""
+    """All but `best` read a family off its own table, of those the least noisy."""
     structure = plan.structure
     if plan.allocation == "rows":
-        return one_step_network(structure, _least_noisy_first(tables), allocation="rows")
-    own = []
-    for i in range(len(structure.variables)):
-        scope = scope_of(structure.family(i))
-        own.append(next(t for t in _least_noisy_first(tables) if t.scope == scope))
+        by_noise = sorted(tables, key=lambda t: t.scale)
+        return one_step_network(structure, by_noise, allocation="rows")
+    scopes = [scope_of(structure.family(i)) for i in range(len(structure.variables))]
+    own = [_own_table(scope, tables, structure) for scope in scopes]
     return one_step_network(structure, own, allocation="uniform")
 
 
-def _least_noisy_first(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
-    return sorted(tables, key=lambda t: t.scale)
+def _own_table(scope: Scope, tables: Sequence[NoisyTable], structure: Structure) -> NoisyTable:
+    """A family's own table; where history has none, the sums of one that holds it."""
+    holding = [t for t in tables if set(t.scope) >= set(scope)]
+    found = []
+    for table in holding:
+        gone = tuple(k for k, i in enumerate(table.scope) if i not in scope)
+        summed = prod(structure.sizes[table.scope[k]] for k in gone)
+        # Sums of independent noise: exact in variance, which is all that is read of it.
+        scale = table.scale * sqrt(summed)
+        found.append(NoisyTable(scope, scale, table.values.sum(axis=gone)))
+    own = [t for t, wide in zip(found, holding, strict=True) if wide.scope == scope]
+    return min(own or found, key=lambda t: t.scale)
 
 
 def _check_labels(structure: Structure, domain: Domain) -> None:

@@ -12,6 +12,8 @@ from qserver.history import TableMeasurement
 from qserver.modelling.kind import WantedTable
 from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.registry import kind_of
+from qserver.modelling.sampled_kind import SampledKind
+from qserver.modelling.sampled_purchase import sampled_plan
 from qserver.plan import PlannedTable
 from qserver.planning.bought import Bought
 from qserver.planning.planner import Plan
@@ -30,10 +32,14 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
         return None
     limit = replica.present.budget.limit_nano
     bought = Bought(replica.engine, replica.ledger, limit, replica.rule.cells)
-    domain = replica.meta.domain
+    domain, kind = replica.meta.domain, kind_of(asked.kind)
+    stages = kind.stages(asked.specification, domain) if isinstance(kind, SampledKind) else None
+    if stages is not None:
+        plan = sampled_plan(bought, replica, stages, price_nano=asked.epsilon_nano)
+        return proven(plan, ledger=replica.ledger, allowed_nano=replica.allowed_nano)
     # Under replace-one, and where a person owns several records, a unit of 1 / b costs more.
     unit = bought.cost_of(((0, 1),))
-    wanted = kind_of(asked.kind).wanted(
+    wanted = kind.wanted(
         asked.specification,
         domain,
         replica.measurements,

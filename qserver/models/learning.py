@@ -8,7 +8,8 @@
 | `arxiv`, `icml` | every family | as printed in two versions of one paper | as printed |
 
 The first three are one step: their tables are known before any data is read, and everything else is
-post-processing of them. The last two spend a tenth on a sample first (paper_allocation).
+post-processing of them. The last two spend a tenth on a sample first (paper_allocation); the server
+runs them by `qserver.modelling.network_stages`.
 """
 
 from __future__ import annotations

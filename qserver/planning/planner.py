@@ -13,14 +13,14 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Weights
 from qserver.paid import FittedBase, PaidQuestion
-from qserver.plan import PlannedRow, PlannedTable
+from qserver.plan import PlannedRow, PlannedTable, Sampled
 from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought, roomy_half_width, row_half_width
 from qserver.planning.candidates import Candidate, Question, kind_of_rows, row_step
 from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import OwnCells
-from qserver.planning.purchase import Priced
+from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
@@ -46,6 +46,8 @@ class Plan:
         tables_give_rest: whether the weights leave something of the row to the tables.
         tables: tables to measure or refine; new ones have the ids after those of new rows.
         paid: what the spend adds to the paid questions.
+        sampled: where a sample decides the tables' alphas: what is charged. Each table then has the
+            greatest alpha that it may get.
     """
 
     kind: PlanKind
@@ -57,6 +59,12 @@ class Plan:
     tables: tuple[PlannedTable, ...] = ()
     paid: tuple[PaidQuestion, ...] = ()
     tables_give_rest: bool = False
+    sampled: Sampled | None = None
+
+    @property
+    def purchase(self) -> Purchase:
+        """What is bought."""
+        return Purchase(self.rows, self.tables, self.sampled)
 
 
 def plan_answer(

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan
-from qserver.planning.purchase import Purchase
 
 P = TypeVar("P", bound=Plan)
 
@@ -21,7 +20,7 @@ def proven(plan: P, *, ledger: CellLedger, allowed_nano: int) -> P:
     """
     if plan.spent_after_nano <= allowed_nano:
         return plan
-    after = ledger.within(Purchase(plan.rows, plan.tables).charges, allowed_nano)
+    after = ledger.within(plan.purchase.charges, allowed_nano)
     if after is None:
         return plan
     price = after - ledger.spent_nano

@@ -5,21 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.charge import AnyCharge, Charge, TableCharge
-from qserver.plan import PlannedRow, PlannedTable
+from qserver.plan import PlannedRow, PlannedTable, Sampled
 
 _JOB = "plan"
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """Rows and tables to measure or refine."""
+    """Rows and tables to measure or refine.
+
+    Args:
+        sampled: where the tables' alphas are decided by a sample: then this is what is charged.
+    """
 
     rows: tuple[PlannedRow, ...] = ()
     tables: tuple[PlannedTable, ...] = ()
+    sampled: Sampled | None = None
 
     @property
     def charges(self) -> list[AnyCharge]:
         """What the ledger would be charged."""
+        if self.sampled is not None:
+            return list(self.sampled.charges(_JOB))
         return [
             *(Charge(row.row, row.charge_nano, _JOB) for row in self.rows),
             *(TableCharge(t.partition, t.charge_nano, t.paid, _JOB) for t in self.tables),

@@ -16,7 +16,7 @@ from qserver.answer import Simultaneous, Source
 from qserver.asked import AnyAsked, ModelAsked, Question, Workload
 from qserver.errors import InputError
 from qserver.history import Estimator
-from qserver.plan import Planned, PlannedRow, PlannedTable
+from qserver.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.query import query_from_document
 from qserver.requirement import Requirement
 from qserver.standing import Standing
@@ -135,6 +135,8 @@ class Reservation:
             released; None where inference finds them.
         simultaneous: the confidence at which all intervals of a workload hold at once.
         n_measurements: rows and tables that there were before: the id of the first new one.
+        sampled: where a sample decides the tables' alphas: what is charged. The tables then have
+            the greatest alphas that they may get; those decided are the worker's, until released.
     """
 
     job: str
@@ -150,6 +152,7 @@ class Reservation:
     simultaneous: Simultaneous | None = None
     n_measurements: int = 0
     tables_give_rest: bool = False
+    sampled: Sampled | None = None
 
     @property
     def planned(self) -> tuple[Planned, ...]:
@@ -195,6 +198,8 @@ class Reservation:
             plain["estimators"] = [e and estimator_plain(e) for e in self.estimators]
         if isinstance(self.request.asked, Workload):
             plain["n_measurements"] = self.n_measurements
+        if self.sampled is not None:
+            plain["sampled"] = asdict(self.sampled)
         if self.simultaneous is not None:
             plain["simultaneous"] = asdict(self.simultaneous)
         return json.dumps(plain)
@@ -204,7 +209,7 @@ class Reservation:
         """The reservation that `to_json` wrote."""
         plain = json.loads(text)
         request, together = Request.from_json(plain["request"]), plain.get("simultaneous")
-        tables = plain.get("tables", ())
+        tables, sampled = plain.get("tables", ()), plain.get("sampled")
         return cls(
             job=plain["job"],
             request=request,
@@ -219,4 +224,5 @@ class Reservation:
             simultaneous=None if together is None else Simultaneous(**together),
             n_measurements=plain.get("n_measurements", 0),
             tables_give_rest=bool(plain.get("tables_give_rest", False)),
+            sampled=None if sampled is None else Sampled(**sampled),
         )

@@ -144,7 +144,7 @@ def record_draws(path: Path) -> None:
 
     def measuring(self: Any, *args: Any, **kwargs: Any) -> Any:
         drawn = measure(self, *args, **kwargs)
-        line = json.dumps([self.job_at_hand.job, [list(map(str, i)) for i in drawn]]) + "\n"
+        line = json.dumps([self.job_at_hand.job, [list(map(str, i)) for i in drawn.indices]]) + "\n"
         with path.open("a") as file:
             file.write(line)
         return drawn

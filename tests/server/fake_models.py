@@ -63,6 +63,7 @@ class FakeModels:
         return ModelExplanation(
             kind="blocks",
             price_nano=400_000_001,
+            sample_nano=None,
             remaining_nano=1_234_567,
             affordable=False,
             tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),

@@ -8,27 +8,17 @@ from typing import Any
 import pytest
 from deployment import PEOPLE, ROWS, Deployment
 
-from qserver.answer import JobStatus, ModelAnswer
+from qserver.answer import ModelAnswer
 from qserver.charge import NANO
 from qserver.errors import BudgetExhaustedError, InputError
-from qserver.problems import error_from_problem
+from tests.worker.models import learn as learn_model
 
 BOTH = {"marginals": [["age", "sex"]]}
 
 
 def learn(at: Deployment, epsilon: float, document: dict[str, Any] | None = None) -> ModelAnswer:
     """Ask for a model and work it off; raises what the service raises."""
-    service = at.service()
-    found = service.models.learn(
-        "people", "marginals", document or {}, int(epsilon * NANO), wait_s=0
-    )
-    assert isinstance(found, JobStatus)
-    at.work_off()
-    status = service.job(found.id)
-    if status.problem is not None:
-        raise error_from_problem(status.problem)
-    assert isinstance(status.result, ModelAnswer)
-    return status.result
+    return learn_model(at, "marginals", document or {}, epsilon)
 
 
 @pytest.fixture

@@ -25,11 +25,11 @@ from qserver.history import TableMeasurement
 from qserver.models.bif import read_bif, write_bif
 from qserver.models.network import network_of_counts
 from qserver.models.structure import structure_of_edges
-from qserver.problems import error_from_problem
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.store import Store
 from tests.worker.crashes import STEPS, Crash, crashing
+from tests.worker.models import learn as learn_model
 
 EDGE = {"network": {"edges": [["sex", "age"]]}}
 
@@ -38,17 +38,7 @@ def learn(
     at: Deployment, epsilon: float = 0.5, document: dict[str, Any] | None = None
 ) -> ModelAnswer:
     """Ask for a network and work it off; raises what the service raises."""
-    service = at.service()
-    found = service.models.learn(
-        "people", "network", document or EDGE, int(epsilon * NANO), wait_s=0
-    )
-    assert isinstance(found, JobStatus)
-    at.work_off()
-    status = service.job(found.id)
-    if status.problem is not None:
-        raise error_from_problem(status.problem)
-    assert isinstance(status.result, ModelAnswer)
-    return status.result
+    return learn_model(at, "network", document or EDGE, epsilon)
 
 
 @pytest.fixture
@@ -136,6 +126,21 @@ def test_what_exceeds_the_budget_is_refused_whole(at: Deployment) -> None:
     assert at.service().dataset("people").spent_nano == 0
 
 
+@pytest.mark.parametrize("allocation", ["uniform", "arxiv", "icml"])
+def test_a_wider_table_of_history_serves_an_allocation_that_wants_a_narrow_one(
+    at: Deployment, allocation: str
+) -> None:
+    """Sex alone is read off the table of both attributes, and nothing is bought."""
+    bought = learn(at, 0.4)
+    document = {"network": {"edges": [], "variables": ["sex"]}, "allocation": allocation}
+    free = learn(at, 0, document)
+    assert (free.charged_nano, free.tables) == (0, bought.tables)
+    models = at.service().models
+    found = models.ask("people", free.id, {"marginal": ["sex"], "given": {}}).document
+    expected = models.ask("people", bought.id, {"marginal": ["sex"], "given": {}}).document
+    assert found["probabilities"] == pytest.approx(expected["probabilities"], abs=0.05)
+
+
 @pytest.mark.parametrize("allocation", ["rows", "uniform"])
 def test_other_allocations_buy_only_what_history_lacks(at: Deployment, allocation: str) -> None:
     document = {**EDGE, "allocation": allocation}
@@ -187,7 +192,6 @@ def test_models_that_cannot_be_are_refused_before_a_job(at: Deployment) -> None:
         {"network": "no network"},
         {"network": None},
         {"network": _wide(9)},
-        {**EDGE, "allocation": "icml"},
         {**EDGE, "allocation": "most"},
     ]
     for document in bad:

@@ -18,6 +18,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.store import Cursor, Store
 from tests.deployment import LOG, ROWS, Deployment, write_people
 from tests.worker.crashes import STEPS, Crash, crashing
+from worker.drawn import Drawn
 from worker.journal import Journal
 from worker.randomness import SystemEntropy
 from worker.spend import Spender
@@ -224,11 +225,11 @@ def test_a_worker_that_lost_its_lease_while_measuring_throws_its_draw_away(
     slow = town.spender()
     measure = slow._measure
 
-    def overtaken(*args: Any) -> list[tuple[int, ...]]:
-        indices = measure(*args)
+    def overtaken(*args: Any) -> Drawn:
+        drawn = measure(*args)
         redis_client.delete(Keys("town").lease)
         town.work_off()
-        return indices
+        return drawn
 
     slow._measure = overtaken  # type: ignore[method-assign]
     town.work_off(slow)

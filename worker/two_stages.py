@@ -1,0 +1,94 @@
+"""Draw a plan of two stages: look at a secret sample, decide, measure all records.
+
+The sample, its counts and its noisy counts live in one call, and leave it only as the alphas of the
+final tables, which are released. The charge of both stages was reserved before, for whatever alphas
+are decided: they must not add up to more than the plan says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from qserver.asked import ModelAsked
+from qserver.domain import Domain
+from qserver.errors import MeasurementError
+from qserver.modelling.marginal_tables import marginal_partition
+from qserver.modelling.registry import kind_of
+from qserver.modelling.sampled_kind import SampledKind, divided_nano
+from qserver.plan import PlannedTable
+from qserver.storage.requests import Reservation
+from worker.drawn import Drawn
+from worker.live import Live
+from worker.measuring import draw_all, draw_table
+from worker.randomness import Entropy
+from worker.tables import Tables
+
+
+@runtime_checkable
+class SampledTables(Tables, Protocol):
+    """Private data that a sample can be drawn from."""
+
+    def sample(self, entropy: Entropy) -> Tables:
+        """Each record with a probability of at most a tenth, by itself; as private as the data."""
+        ...
+
+
+def first_tables(reservation: Reservation, domain: Domain) -> list[PlannedTable]:
+    """The tables of the sample as they are drawn; none is ever released. None in one stage."""
+    sampled, asked = reservation.sampled, reservation.request.asked
+    if sampled is None or not isinstance(asked, ModelAsked):
+        return []
+    stages = _kind(asked).stages(asked.specification, domain)
+    if stages is None:
+        raise MeasurementError
+    step = reservation.tables[0].step
+    return [
+        PlannedTable(marginal_partition(domain.sizes, axes), sampled.first_alpha_nano, step)
+        for axes in stages.first
+    ]
+
+
+def draw_in_two_stages(
+    reservation: Reservation, *, domain: Domain, private: Tables, live: Live, entropy: Entropy
+) -> Drawn:
+    """The final tables' released indices, at alphas that the sample's noisy tables decide.
+
+    Args:
+        live: what is in force; it takes in what is drawn.
+
+    Raises:
+        MeasurementError: the plan has one stage, a sample cannot be drawn, or what was decided
+            passes what is reserved.
+    """
+    sampled, asked = reservation.sampled, reservation.request.asked
+    if sampled is None or not isinstance(asked, ModelAsked):
+        raise MeasurementError
+    if not isinstance(private, SampledTables):
+        raise MeasurementError
+    sample = private.sample(entropy)
+    noisy = [
+        np.array(draw_table(sample.counts(table.partition), table, {}, entropy=entropy), float)
+        * float(table.step)
+        for table in first_tables(reservation, domain)
+    ]
+    # From here on everything follows from noisy counts.
+    shares = _kind(asked).shares(asked.specification, domain, noisy)
+    rises = divided_nano(sampled.alpha_nano, shares)
+    if len(rises) != len(reservation.tables) or sum(rises) > sampled.alpha_nano:
+        raise MeasurementError
+    tables = tuple(
+        replace(table, alpha_nano=table.old_alpha_nano + rise)
+        for table, rise in zip(reservation.tables, rises, strict=True)
+    )
+    decided = replace(reservation, tables=tables)
+    return Drawn(decided, draw_all(decided.planned, private=private, live=live, entropy=entropy))
+
+
+def _kind(asked: ModelAsked) -> SampledKind:
+    found = kind_of(asked.kind)
+    if not isinstance(found, SampledKind):
+        raise MeasurementError
+    return found
