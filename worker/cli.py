@@ -201,18 +201,22 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
     # The models load only here: a worker that answers questions has no use for them.
+    from qserver.storage.store import Store
     from worker.model_audit import ModelAuditRequest, audit_model
 
+    reader = None
+    if arguments.model_id is not None:
+        reader = Store.open(settings, role="worker-reader")
     request = ModelAuditRequest(
         name=arguments.name,
-        model=arguments.model,
+        model=arguments.model if arguments.model_id is None else arguments.model_id,
         reference=arguments.reference,
         out=arguments.out,
         plot=arguments.plot,
         epsilon=arguments.epsilon,
         relation=arguments.neighbours,
     )
-    audit_model(request, registry=Registry(settings.state_dir))
+    audit_model(request, registry=Registry(settings.state_dir), reader=reader)
     written = [str(p) for p in (request.out, request.plot) if p is not None]
     if arguments.json:
         sys.stdout.write(json.dumps({"private_files": written}) + "\n")
@@ -280,7 +284,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_audit_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the dataset's name; its records are the members")
-    parser.add_argument("--model", type=Path, required=True, help="the network, a BIF file")
+    model = parser.add_mutually_exclusive_group(required=True)
+    model.add_argument("--model", type=Path, metavar="FILE", help="the network, a BIF file")
+    model.add_argument("--model-id", metavar="ID", help="or a network that was learnt here")
     parser.add_argument(
         "--reference",
         type=Path,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document
 from qserver.errors import ConfigError, InputError, NetworkError, PrivateDataError
+from qserver.modelling.network_kind import NetworkKind
 from qserver.models.bif import read_bif
 from qserver.models.network import Network
 from qserver.models.structure import Variable
@@ -29,9 +30,10 @@ from qserver.models.tracing_report import AuditRequest, TracingReport, structura
 from qserver.models.tracing_roc import Roc
 from qserver.plots.render import svg_of
 from qserver.plots.tracing import tracing_chart
+from qserver.storage.store import Store
 from worker.attach import read_entry
 from worker.reading import read_snapshot
-from worker.registry import Registry
+from worker.registry import Entry, Registry
 from worker.tables import Table
 
 _MOST_BYTES = 1 << 22
@@ -44,7 +46,7 @@ class ModelAuditRequest:
 
     Args:
         name: the attached dataset; all of its records are taken for members.
-        model: a BIF file with the released network.
+        model: a BIF file with the released network, or the id of one that was learnt here.
         reference: records of people who are not in the dataset, columns as the dataset's. Every
             second one is the attacker's knowledge of the population, the others stand trial
             beside the members.
@@ -55,7 +57,7 @@ class ModelAuditRequest:
     """
 
     name: str
-    model: Path
+    model: Path | str
     reference: Path
     out: Path
     plot: Path | None = None
@@ -63,11 +65,16 @@ class ModelAuditRequest:
     relation: str = "add-remove"
 
 
-def audit_model(request: ModelAuditRequest, *, registry: Registry) -> None:
+def audit_model(
+    request: ModelAuditRequest, *, registry: Registry, reader: Store | None = None
+) -> None:
     """Attack a model with the dataset's own records and write what comes out, mode 0600.
 
+    Args:
+        reader: the store, where the model is one that was learnt here. It is only read.
+
     Raises:
-        NotFoundError: no such dataset is attached.
+        NotFoundError: no such dataset is attached, or it has no such model.
         PrivateDataError: its data or the reference cannot be read, or hold too few records.
         InputError: the model does not fit the dataset, or a value is out of range.
         ConfigError: a file is there already, or cannot be written.
@@ -77,7 +84,10 @@ def audit_model(request: ModelAuditRequest, *, registry: Registry) -> None:
             raise ConfigError("out", "be a new file", path.name)
     entry = registry.entry(request.name)
     domain = domain_from_document(dict(entry.domain))
-    network = _model(request.model)
+    if isinstance(request.model, Path):
+        network = _model(request.model)
+    else:
+        network = _learnt(request.model, entry, reader)
     snapshot = read_entry(registry, entry)
     if snapshot.fingerprint != entry.fingerprint:
         raise PrivateDataError("The dataset's file was changed since it was attached.")
@@ -112,6 +122,20 @@ def _model(path: Path) -> Network:
             return read_bif(file.read(_MOST_BYTES))
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError("model", f"be a readable BIF file ({type(exc).__name__})") from exc
+
+
+def _learnt(number: str, entry: Entry, reader: Store | None) -> Network:
+    """A learnt network, made again from the history that it stands on."""
+    if reader is None:
+        raise ConfigError("model", "be a BIF file where no store is read")
+    meta = reader.meta(entry.name)
+    if meta.snapshot != entry.snapshot:
+        raise PrivateDataError("The store has another snapshot of the dataset than this worker.")
+    record = reader.models.one(meta, number)
+    if record.asked.kind != "network":
+        raise InputError("model", "be a network", record.asked.kind)
+    history = reader.models.history(meta, record.answer.version)
+    return NetworkKind().build(record.asked.specification, meta.domain, history).network
 
 
 def _report(

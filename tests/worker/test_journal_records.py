@@ -124,6 +124,8 @@ def untyped(value: object) -> Any:
         (lambda: ReleasedRow("row", untyped((1.0,))), "indices"),
         (lambda: ReleasedRow("row", (True,)), "indices"),
         (lambda: ReleasedRow("row", ()), "indices"),
+        (lambda: ReleasedRow("row", (1,), -1), "alpha_nano"),
+        (lambda: ReleasedRow("row", (1,), untyped(1.0)), "alpha_nano"),
         (lambda: ReleasedRow("row", untyped([1])), "indices"),
         (lambda: Released("job", ()), "rows"),
         (lambda: Reserved("job", 0, 1, (ChargeLine("row", 1),)), "ledger_version"),

@@ -11,7 +11,7 @@ from deployment import PEOPLE, ROWS, Deployment
 from qserver.answer import ModelAnswer
 from qserver.charge import NANO
 from qserver.errors import BudgetExhaustedError, InputError
-from tests.worker.models import learn as learn_model
+from tests.worker.learn_models import learn as learn_model
 
 BOTH = {"marginals": [["age", "sex"]]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,15 @@ import pytest
 from models.structures import sized
 
 from qserver.domain_file import domain_from_document, domain_to_document
+from qserver.errors import ConfigError, InputError, NotFoundError, PrivateDataError
 from qserver.models.bif import write_bif
 from qserver.models.network import Network
 from qserver.models.structure import structure_of_edges
 from qserver.models.tracing_attack import TracingAttack, fitted
 from qserver.models.tracing_roc import Roc
+from qserver.storage.store import Store
+from tests.deployment import Deployment, write_people
+from tests.worker.learn_models import learn
 from worker.cli import main
 from worker.model_audit import ModelAuditRequest, audit_model, write_private
 from worker.reading import read_snapshot
@@ -182,3 +187,48 @@ def test_a_reference_of_three_records_is_too_small(
     assert run(tmp_path) == 1
     assert "must each have four records" in capsys.readouterr().err
     assert registry.entries().keys() == {"people"}
+
+
+def test_a_learnt_network_is_attacked_as_its_export_is(
+    tmp_path: Path, store_url: str, capsys: Out
+) -> None:
+    """By id and by the BIF file that the server exports; figures as exact as BIF's digits."""
+    at = Deployment.make(tmp_path, store_url, limit="20")
+    learnt = learn(at, "network", {"network": {"edges": [["sex", "age"]]}}, 10)
+    exported = at.service().models.export("people", learnt.id)
+    (tmp_path / "model.bif").write_text(exported)
+    write_people(tmp_path / "others.csv", [(20 + i % 7, "Female") for i in range(80)])
+    where = ("--state", tmp_path, "--redis-url", store_url)
+    documents = []
+    for option, value in (("--model", tmp_path / "model.bif"), ("--model-id", learnt.id)):
+        out = tmp_path / f"report{option}.json"
+        rest = ("--reference", tmp_path / "others.csv", "--out", out)
+        argv = ["audit-model", "people", option, value, *rest, *where]
+        assert main([str(a) for a in argv]) == 0
+        documents.append(json.loads(out.read_text()))
+    first, second = documents
+    assert first["private"] is second["private"] is True
+    assert first["auc"]["attack"]["value"] > 0.55
+    assert first["auc"]["attack"] == pytest.approx(second["auc"]["attack"], rel=1e-9)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_model_that_is_no_network_or_not_there_is_refused(
+    tmp_path: Path, store_url: str, capsys: Out
+) -> None:
+    at = Deployment.make(tmp_path, store_url, limit="20")
+    table = learn(at, "marginals", {"marginals": [["sex"]]}, 1)
+    write_people(tmp_path / "others.csv")
+    registry, reader = at.registry, Store.open(at.settings)
+    fields = {"reference": tmp_path / "others.csv", "out": tmp_path / "x.json"}
+    with pytest.raises(InputError, match="be a network"):
+        audit_model(request(tmp_path, model=table.id, **fields), registry=registry, reader=reader)
+    with pytest.raises(NotFoundError):
+        audit_model(request(tmp_path, model="town~0", **fields), registry=registry, reader=reader)
+    with pytest.raises(ConfigError, match="BIF file"):
+        audit_model(request(tmp_path, model=table.id, **fields), registry=registry)
+    registry.put(replace(registry.entry("people"), snapshot="00ff"))
+    with pytest.raises(PrivateDataError, match="another snapshot"):
+        audit_model(request(tmp_path, model=table.id, **fields), registry=registry, reader=reader)
+    assert not (tmp_path / "x.json").exists()
+    assert capsys.readouterr().out == ""

@@ -29,7 +29,7 @@ from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.store import Store
 from tests.worker.crashes import STEPS, Crash, crashing
-from tests.worker.models import learn as learn_model
+from tests.worker.learn_models import learn as learn_model
 
 EDGE = {"network": {"edges": [["sex", "age"]]}}
 

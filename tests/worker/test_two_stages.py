@@ -33,7 +33,7 @@ from tests.deployment import ROWS, Deployment
 from tests.privacy.scan import LEAST_DIGITS, files_under, keys_and_values
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, Crash, crashing
-from tests.worker.models import learn
+from tests.worker.learn_models import learn
 from tests.worker.test_recovery import bring_up, dump, lasting, put_back
 from worker import two_stages
 from worker.drawn import Drawn
