@@ -16,6 +16,7 @@ from worker.tables import Tables
 _NEW_PER_SLOT = 64
 """New answers that one slot has room for; a refinement takes three times as long to draw."""
 _REFINED_AS_NEW = 3
+_SAMPLE_SLOTS = 4
 
 
 def draw_all(
@@ -106,7 +107,7 @@ def draw_table(
     )
 
 
-def slot_of(planned: Sequence[Planned], *, slot_s: float) -> float:
+def slot_of(planned: Sequence[Planned], *, slot_s: float, sampled: bool = False) -> float:
     """Seconds that counting and sampling for a plan are rounded up to a multiple of.
 
     What a draw takes grows with the answers drawn, and spreads with their noise, so a plan's slot
@@ -114,9 +115,12 @@ def slot_of(planned: Sequence[Planned], *, slot_s: float) -> float:
     public. A slot must hold the whole draw: a draw that ends near a slot's end would tell.
 
     Args:
+        planned: all that is drawn, the tables of a sample included.
         slot_s: the slot of a few answers, in seconds.
+        sampled: whether a sample of the records is taken first, and looked at.
     """
-    return slot_s * math.ceil(sum(map(_as_new, planned)) / _NEW_PER_SLOT)
+    n_slots = math.ceil(sum(map(_as_new, planned)) / _NEW_PER_SLOT)
+    return slot_s * (n_slots + (_SAMPLE_SLOTS if sampled else 0))
 
 
 def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:

@@ -246,13 +246,13 @@ class Spender:
             indices = draw_all(reservation.planned, private=table, live=live, entropy=entropy)
             return Drawn(reservation, indices)
         finally:
-            self._keep_slot(begun, planned)
+            self._keep_slot(begun, planned, sampled=reservation.sampled is not None)
 
     def _journal_release(self, lease: Lease, drawn: Drawn) -> bool:
         """Write the released answers down; False when the reservation was burnt meanwhile."""
         return write_released(self._trusted.journals[lease.population], drawn)
 
-    def _keep_slot(self, begun: float, planned: Sequence[Planned]) -> None:
+    def _keep_slot(self, begun: float, planned: Sequence[Planned], *, sampled: bool) -> None:
         """Wait until a whole number of slots has passed since counting was begun.
 
         Only counting and sampling may take their time from private data, so they alone are
@@ -261,7 +261,7 @@ class Spender:
         """
         if self._settings.slot_ms == 0:
             return
-        slot_s = slot_of(planned, slot_s=self._settings.slot_ms / 1000)
+        slot_s = slot_of(planned, slot_s=self._settings.slot_ms / 1000, sampled=sampled)
         elapsed_s = self._clock() - begun
         if elapsed_s > slot_s:
             self._log.warning("counting and sampling took longer than their slot: make it longer")

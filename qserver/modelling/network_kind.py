@@ -19,7 +19,6 @@ from qserver.modelling.network_stages import shares_of, two_stages
 from qserver.modelling.sampled_kind import TwoStages
 from qserver.models.bif import read_bif, write_bif
 from qserver.models.combined_tables import CombinedTables
-from qserver.models.consistency import meetings
 from qserver.models.elimination import Questions
 from qserver.models.learning import ALLOCATIONS, one_step_network, one_step_prices
 from qserver.models.network import Network, Table
@@ -75,10 +74,7 @@ class NetworkKind:
             raise NetworkError("network", "be BIF text or an object with `edges`")
         plain = {"variables": names, "edges": [list(e) for e in edges], "allocation": allocation}
         text = json.dumps(plain)
-        plan = _plan(text, domain)
-        if allocation not in ("best", "rows"):
-            # Whether they can be made consistent must be known before they are paid.
-            meetings([scope_of(plan.structure.family(i)) for i in range(len(plan.axes))])
+        _plan(text, domain)
         return text
 
     def stages(self, specification: str, domain: Domain) -> TwoStages | None:

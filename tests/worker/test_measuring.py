@@ -168,6 +168,7 @@ def test_the_slot_grows_with_the_answers_that_are_drawn(
     slot_s = slot_of((table,), slot_s=0.005)
     assert slot_wait_s(elapsed_ms / 1000, slot_s=slot_s) == pytest.approx(wait_ms / 1000, abs=1e-12)
     assert slot_wait_s(elapsed_ms / 1000, slot_s=0) == 0
+    assert slot_of((table,), slot_s=0.005, sampled=True) == pytest.approx(slot_s + 4 * 0.005)
 
 
 def cells_of(n: int) -> list[int]:

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from qserver.answer import JobStatus, ModelAnswer
 from qserver.asked import ModelAsked
@@ -29,7 +27,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.records import charge_from_json
 from qserver.storage.requests import Reservation
 from qserver.storage.store import Cursor, Store
-from tests.deployment import ROWS, Deployment
+from tests.deployment import LOG, ROWS, Deployment
 from tests.privacy.scan import LEAST_DIGITS, files_under, keys_and_values
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, Crash, crashing
@@ -39,7 +37,8 @@ from worker import two_stages
 from worker.drawn import Drawn
 from worker.journal_records import Released, ReleasedRow
 from worker.randomness import Entropy
-from worker.tables import Table, Tables, table_from_columns
+from worker.spend import Spender
+from worker.tables import Tables
 
 EDGE = {"network": {"edges": [["sex", "age"]]}}
 FIRST = {"arxiv": 2, "icml": 4}
@@ -211,7 +210,8 @@ def test_a_crash_at_any_step_charges_once_and_releases_what_was_drawn_or_nothing
     at.work_off()
     status = at.service().job(job.id)
     assert len(charges_of(at)) == 2
-    assert at.service().dataset("people").spent_nano == (charged or charges_sum(at))
+    lines = sum(charge.epsilon_nano for charge in charges_of(at))
+    assert at.service().dataset("people").spent_nano == (charged or lines) == lines
     released = at.registry.journal("town", create=False).released(job.id)
     assert (status.state == "done") == (released is not None)
     if released is not None:
@@ -221,10 +221,6 @@ def test_a_crash_at_any_step_charges_once_and_releases_what_was_drawn_or_nothing
     else:
         assert status.state == "failed"
         assert tables_of(at) == []
-
-
-def charges_sum(at: Deployment) -> int:
-    return sum(charge.epsilon_nano for charge in charges_of(at))
 
 
 def test_an_empty_store_is_rebuilt_with_the_alphas_that_were_decided(at: Deployment) -> None:
@@ -292,59 +288,6 @@ def test_nothing_of_the_sample_leaves_the_workers_memory(
     assert not [n for n in secret if f"{n:x}".encode() in everything]
 
 
-N_RECORDS = 200_000
-
-
-def test_each_record_is_in_the_sample_with_a_tenth_by_itself() -> None:
-    """All, one half, and how many of four, within 6.2 standard deviations: 1e-9 each to miss."""
-    place = np.arange(N_RECORDS) % 50_000
-    table = table_from_columns({0: place}, [50_000])
-    sample = table.sample(SeededEntropy(1))
-    found = np.bincount(sample.codes[0], minlength=50_000)
-    assert found.max() <= 4
-    expected, spread = N_RECORDS / 10, np.sqrt(N_RECORDS * 0.09)
-    assert abs(found.sum() - expected) < 6.2 * spread
-    half = found[:25_000].sum()
-    assert abs(half - expected / 2) < 6.2 * np.sqrt(N_RECORDS / 2 * 0.09)
-    # Four records share each value: how many of them are in is binomial.
-    law = [0.6561, 0.2916, 0.0486, 0.0036, 0.0001]
-    for n, share in enumerate(law):
-        deviation = np.sqrt(50_000 * share * (1 - share))
-        assert abs((found == n).sum() - 50_000 * share) < 6.2 * deviation
-
-
-@given(st.integers(min_value=0, max_value=70_000), st.integers(min_value=0, max_value=2**32))
-def test_a_sample_is_some_of_the_records_in_their_order(n: int, seed: int) -> None:
-    values = np.arange(n) % 251
-    sample = table_from_columns({0: values, 1: values % 7}, [251, 7]).sample(SeededEntropy(seed))
-    assert (sample.codes[0] % 7 == sample.codes[1]).all()
-    assert len(sample.codes[0]) <= n
-    assert sample.sizes == (251, 7)
-
-
-class _Coin:
-    """A source that gives one fixed number."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def uniform_below(self, n: int) -> int:
-        assert n == 1 << 64
-        return self.value
-
-    def bernoulli(self, p: Fraction) -> bool:
-        raise AssertionError(p)
-
-
-def test_a_coin_falls_on_a_tenth_at_most() -> None:
-    """The probability is floor(2^64 / 10) / 2^64: the charge is computed for a tenth."""
-    table = table_from_columns({0: np.zeros(1, dtype=int)}, [1])
-    last = 2**64 // 10 - 1
-    assert Fraction(last + 1, 2**64) <= SAMPLING_RATE
-    assert len(table.sample(_Coin(last)).codes[0]) == 1
-    assert len(table.sample(_Coin(last + 1)).codes[0]) == 0
-
-
 class _Unsampled:
     """Private data of an engine that can draw no sample."""
 
@@ -393,6 +336,24 @@ def test_a_journal_without_the_alphas_that_were_decided_publishes_nothing(at: De
         Drawn.of_journal(reservation, Released(found.id, rows))
 
 
+def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
+    """Two tables of 36 cells twice are two slots of 64, and the sample has four."""
+    paused: list[float] = []
+    at = replace(at, settings=replace(at.settings, slot_ms=5))
+    spender = Spender(
+        reader=Store.open(at.settings),
+        writer=at.writer(),
+        trusted=at.trusted(),
+        settings=at.settings,
+        log=LOG,
+        clock=lambda: 0.0,
+        pause=paused.append,
+    )
+    learn(at, "network", {**EDGE, "allocation": "arxiv"}, 0.5, spender=spender)
+    assert sum(t.partition.n_cells for t in tables_of(at)) == 36
+    assert paused == [pytest.approx(0.005 * (2 + 4))]
+
+
 def test_two_stages_are_checked_when_built() -> None:
     good = Sampled(1, 2, 3, 3)
     assert [charge.epsilon_nano for charge in good.charges("j")] == [2, 3]
@@ -401,4 +362,3 @@ def test_two_stages_are_checked_when_built() -> None:
             replace(good, **{name: 0})
     with pytest.raises(InputError, match="tables_nano"):
         Sampled(1, 2, 3, 2)
-    assert isinstance(table_from_columns({0: np.zeros(1, dtype=int)}, [1]), Table)
