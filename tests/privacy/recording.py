@@ -27,7 +27,7 @@ from qserver.replica import Replica
 from qserver.requirement import Requirement
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
-from worker import measuring, mechanism
+from worker import measuring, mechanism, two_stages
 from worker.cli import _log
 from worker.loading import load
 from worker.loop import Loop
@@ -42,9 +42,13 @@ FATAL = 90_001
 
 
 def record(file: TextIO) -> None:
-    """Have the worker note, for each answer drawn, its truth, its noise and what it released."""
+    """Have the worker note, for each answer drawn, its truth, its noise and what it released.
+
+    What is drawn of a secret sample is released to nobody: it is noted as `kept`.
+    """
     samplers = {"release": measuring.release, "release_refined": measuring.release_refined}
-    geometric = mechanism.geometric
+    geometric, draw_table = mechanism.geometric, two_stages.draw_table
+    told = ["released"]
 
     def noting(name: str) -> Any:
         def sampler(truth: Any, **rest: Any) -> int:
@@ -57,7 +61,7 @@ def record(file: TextIO) -> None:
                 "true_index": true_index,
                 "noise_index": released - true_index,
                 "noise": float((released - true_index) * rest["step"]),
-                "released": released,
+                told[0]: released,
             }
             file.write(json.dumps(found) + "\n")
             file.flush()
@@ -70,6 +74,14 @@ def record(file: TextIO) -> None:
         file.write(json.dumps({"part": found}) + "\n")
         return found
 
+    def keeping(*args: Any, **named: Any) -> tuple[int, ...]:
+        told[0] = "kept"
+        try:
+            return draw_table(*args, **named)
+        finally:
+            told[0] = "released"
+
+    two_stages.draw_table = keeping
     measuring.release = noting("release")
     measuring.release_refined = noting("release_refined")
     mechanism.geometric = noting_geometric

@@ -40,6 +40,8 @@ def count_secret(name: str, count: int) -> Secret:
 def noted_secrets(notes: Iterable[Mapping[str, Any]]) -> list[Secret]:
     """Truths and noise on the lattice and in records, decimal and hexadecimal, from a recording.
 
+    Of a secret sample also what was drawn of it, which nobody may see.
+
     What was released is public; so is the noise of an empty cell, which is its answer.
     """
     notes = list(notes)
@@ -47,7 +49,9 @@ def noted_secrets(notes: Iterable[Mapping[str, Any]]) -> list[Secret]:
     integers: set[int] = set()
     found: dict[str, str] = {}
     for note in notes:
-        integers |= {abs(note[k]) for k in ("true_index", "noise_index", "part") if k in note}
+        integers |= {
+            abs(note[k]) for k in ("true_index", "noise_index", "part", "kept") if k in note
+        }
         if note.get("truth"):
             found[repr(abs(note["noise"]))] = "noise in records"
     for number in integers - public:

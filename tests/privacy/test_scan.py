@@ -67,6 +67,9 @@ class Recorded:
     statuses: set[int] = field(default_factory=set)
 
     def call(self, method: str, path: str, document: object = None) -> Any:
+        return json.loads(self.fetch(path, method, document))
+
+    def fetch(self, path: str, method: str = "GET", document: object = None) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         body = document if isinstance(document, str | None) else json.dumps(document)
         headers = {"Content-Type": "application/json"} if body else {}
@@ -76,7 +79,7 @@ class Recorded:
         connection.close()
         self.replies.append(str(response.headers).encode() + content)
         self.statuses.add(response.status)
-        return json.loads(content)
+        return content
 
     def ask(self, where: dict[str, Any], length: float, *, confidence: float = 0.95) -> Any:
         document = {"query": {"where": where}, "length": length, "confidence": confidence}
@@ -179,7 +182,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
 
 
 def use_everything(run: Recorded) -> None:
-    """Rows, refinements, tables, a failed measurement, refusals, and every way to read."""
+    """Rows, refinements, tables, a failed measurement, refusals, a sample, every way to read."""
     path = "/v1/datasets/people"
     for length in (2000, 900):
         for age in (20, 21, 22):
@@ -190,6 +193,14 @@ def use_everything(run: Recorded) -> None:
     for length in (500, 400):
         answer = run.ask({"sex": "Male"}, length, confidence=TABLES_AT)
         assert answer["source"] in ("measured", "refined"), answer
+    network = {"edges": [], "variables": ["sex"]}
+    learnt = run.call(
+        "POST",
+        f"{path}/models",
+        {"kind": "network", "network": network, "epsilon": 0.01, "allocation": "icml"},
+    )
+    for end in ("", "/export", "/sample?n=5"):
+        run.fetch(f"{path}/models/{learnt['id']}{end}")
     assert run.ask({"age": 29, "sex": "Female"}, 100)["code"] == "measurement_failed"
     assert run.ask({"age": 20}, 3e-6)["code"] == "budget_exhausted"
     question = {"query": {"where": {"age": 20}}, "length": 300, "confidence": 0.95}
@@ -210,11 +221,14 @@ def test_the_run_went_everywhere(recorded: Recorded) -> None:
     """Rows and tables were drawn and refined, and the search finds what is public."""
     history = recorded.call("GET", "/v1/datasets/people/history").get("rows")
     tables = [row for row in history if "n_cells" in row]
-    assert [t["alpha"] for t in tables] == [2 * TABLE_ALPHA / NANO]
+    # The network raised the table, and bought the total.
+    assert [t["n_cells"] for t in tables] == [3, 1]
+    assert tables[0]["alpha"] > 2 * TABLE_ALPHA / NANO
     assert {200, 404, 405, 409, 413, 422} <= recorded.statuses
     noted = list(notes(recorded.folder / "noted"))
-    released = [n for n in noted if n.get("truth")]
+    released = [n for n in noted if n.get("truth") and "released" in n]
     assert len(released) > 10
+    assert len([n for n in noted if "kept" in n]) == 3 + 1
     places = recorded.places()
     last = text_secret("released", str(released[-1]["released"]))
     assert len(exposures([last], places)) >= 2
