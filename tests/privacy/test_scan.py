@@ -252,7 +252,8 @@ def test_a_secret_that_does_get_out_is_found_wherever_it_is(
     """Control: the first and last secrets of each sort, planted in every type and in a log."""
     client, secrets = recorded.client, recorded.secrets()
     noted = next(n for n in notes(recorded.folder / "noted") if n.get("truth"))
-    values = [LABEL, str(N_MEN), str(noted["noise_index"]), repr(noted["noise"])]
+    kept = next(n["kept"] for n in notes(recorded.folder / "noted") if n.get("kept"))
+    values = [LABEL, str(N_MEN), str(noted["noise_index"]), repr(noted["noise"]), str(kept)]
     log = recorded.folder / "logs" / "planted.log"
     for value in values:
         client.set("planted:string", value)
