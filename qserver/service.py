@@ -36,12 +36,14 @@ from qserver.errors import NotEstimableError, NotFoundError, QueryError
 from qserver.explaining import explain_question, explain_workload
 from qserver.frozen import FrozenHistories
 from qserver.history import AnyMeasurement, TableMeasurement
+from qserver.inference.quotient import JointParts
 from qserver.insight import Insight
 from qserver.model_service import ModelService
 from qserver.open_datasets import OpenDatasets
 from qserver.oversight import AuditPage, Oversight, SpendingReport
 from qserver.primitive import primitive
 from qserver.query import LinearQuery
+from qserver.quotients import joint_parts
 from qserver.requirement import Requirement
 from qserver.sql.queries import query_of
 from qserver.storage.records import DatasetMeta
@@ -200,6 +202,12 @@ class Service:
         opened = self._workloads.refresh(name)
         with opened.lock:
             return offers(opened.replica.engine, workload)
+
+    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
+        """Both estimates of a quotient with their noises; None where they are not by rows alone."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            return joint_parts(opened.replica.engine, over, under)
 
     def job(self, job_id: str) -> JobStatus:
         """A job's state, result or problem; NotFoundError."""

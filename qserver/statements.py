@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 from qserver.answer import (
@@ -22,7 +23,9 @@ from qserver.answer import (
 from qserver.asked import Question, Workload
 from qserver.asking import Idempotency
 from qserver.domain import Domain
+from qserver.inference.quotient import JointParts
 from qserver.query import LinearQuery
+from qserver.quotients import joint_value
 from qserver.requirement import Requirement
 from qserver.sql.questions import (
     Asked,
@@ -50,6 +53,9 @@ class Questions(Protocol):
 
     def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
         """The best interval available for nothing, or None."""
+
+    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
+        """Both estimates of a quotient with their noises, or None where history has none such."""
 
     def ask(
         self,
@@ -175,7 +181,65 @@ class Statements:
         """The table of a statement, whether or not it explains; raises as `run` does."""
         questions = self.asked(name, statement)
         found = self._answered(name, questions, wait_s=wait_s, idempotency=idempotency, by=by)
-        return found if isinstance(found, JobStatus) else table_of(questions, found)
+        return found if isinstance(found, JobStatus) else self.table(name, questions, found)
+
+    def table(self, name: str, questions: Asked, found: Answer | WorkloadAnswer) -> StatementAnswer:
+        """The table that the answers of a statement's questions fill."""
+        answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
+        estimates = [answer.estimate for answer in answers]
+        joint_of = partial(self._questions.joint, name)
+
+        def cell_of(cell: CellQuestions) -> AnsweredCell:
+            answered = _answered_cell(cell, answers)
+            value = joint_value(questions, cell, answered.value, estimates, joint_of)
+            return AnsweredCell(value, answered.source)
+
+        return StatementAnswer(
+            questions,
+            _by_cell(questions, cell_of),
+            found.charged_nano,
+            found.remaining_nano,
+            found.simultaneous if isinstance(found, WorkloadAnswer) else None,
+            found.version,
+        )
+
+    def known_table(
+        self,
+        name: str,
+        questions: Asked,
+        free: Sequence[Offer | None],
+        *,
+        remaining_nano: int,
+        version: int,
+    ) -> StatementAnswer:
+        """The table that history fills for nothing; a cell it knows nothing of has no value.
+
+        Args:
+            free: per question the interval that history gives, whose middle is the estimate.
+        """
+        value_of = self._known_value(name, questions, free)
+
+        def cell_of(cell: CellQuestions) -> AnsweredCell:
+            return AnsweredCell(value_of(cell) or CellValue(None, _UNKNOWN), "history")
+
+        cells = _by_cell(questions, cell_of)
+        return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
+
+    def _known_value(
+        self, name: str, questions: Asked, free: Sequence[Offer | None]
+    ) -> Callable[[CellQuestions], CellValue | None]:
+        """What is known of a cell: of a quotient only where both of its parts are known."""
+        middles = [0.0 if o is None else (o.low + o.high) / 2 for o in free]
+        intervals = [_UNKNOWN if o is None else Interval(o.low, o.high) for o in free]
+        joint_of = partial(self._questions.joint, name)
+
+        def value_of(cell: CellQuestions) -> CellValue | None:
+            if any(free[i] is None for i in cell.parts):
+                return None
+            value = cell_value(cell, middles, intervals)
+            return joint_value(questions, cell, value, middles, joint_of)
+
+        return value_of
 
     def explain(self, name: str, statement: Statement, *, by: str = "") -> StatementExplanation:
         """What a statement would cost; spends nothing. Raises as `run` does."""
@@ -227,6 +291,12 @@ class Statements:
         else:
             found = self._questions.explain_workload(name, workload_of(questions), by=by)
             free, apart, curve = found.free, found.price_apart_nano, found.curve
+        value_of = self._known_value(name, questions, free)
+
+        def known_of(cell: CellQuestions) -> Interval | None:
+            value = value_of(cell)
+            return None if value is None else value.interval
+
         return StatementExplanation(
             questions,
             found.kind,
@@ -234,7 +304,7 @@ class Statements:
             apart,
             found.remaining_nano,
             found.affordable,
-            _by_cell(questions, lambda cell: _known_cell(cell, free)),
+            _by_cell(questions, known_of),
             found.version,
             curve,
             found.own,
@@ -251,38 +321,6 @@ def workload_of(questions: Asked) -> Workload:
     return Workload(questions.questions, simultaneous=questions.simultaneous)
 
 
-def table_of(questions: Asked, found: Answer | WorkloadAnswer) -> StatementAnswer:
-    """The table that the answers of a statement's questions fill."""
-    answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
-    return StatementAnswer(
-        questions,
-        _by_cell(questions, lambda cell: _answered_cell(cell, answers)),
-        found.charged_nano,
-        found.remaining_nano,
-        found.simultaneous if isinstance(found, WorkloadAnswer) else None,
-        found.version,
-    )
-
-
-def known_table(
-    questions: Asked, free: Sequence[Offer | None], *, remaining_nano: int, version: int
-) -> StatementAnswer:
-    """The table that history fills for nothing; a cell of which it knows nothing has no value.
-
-    Args:
-        free: per question the interval that history gives, whose middle is the estimate.
-    """
-    middles = [0.0 if o is None else (o.low + o.high) / 2 for o in free]
-
-    def cell_of(cell: CellQuestions) -> AnsweredCell:
-        if any(free[i] is None for i in cell.parts):
-            return AnsweredCell(CellValue(None, _UNKNOWN), "history")
-        return AnsweredCell(cell_value(cell, middles, _intervals(free)), "history")
-
-    cells = _by_cell(questions, cell_of)
-    return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
-
-
 def _by_cell(questions: Asked, of: Callable[[CellQuestions], _T]) -> tuple[tuple[_T, ...], ...]:
     return tuple(tuple(of(cell) for cell in row) for row in questions.cells)
 
@@ -295,14 +333,3 @@ def _answered_cell(cell: CellQuestions, answers: Sequence[Answer]) -> AnsweredCe
     )
     parts = {answers[i].source for i in cell.parts}
     return AnsweredCell(value, next(s for s in _DEAREST_FIRST if s in parts))
-
-
-def _known_cell(cell: CellQuestions, free: Sequence[Offer | None]) -> Interval | None:
-    """What is known of a cell: of a quotient only where both of its parts are known."""
-    if any(free[i] is None for i in cell.parts):
-        return None
-    return cell_value(cell, [0.0] * len(free), _intervals(free)).interval
-
-
-def _intervals(free: Sequence[Offer | None]) -> list[Interval]:
-    return [_UNKNOWN if offer is None else Interval(offer.low, offer.high) for offer in free]

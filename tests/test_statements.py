@@ -5,13 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from qserver.answer import JobStatus
 from qserver.asking import Idempotency
 from qserver.errors import BudgetExhaustedError, SqlError
+from qserver.inference.laplace_sum import LaplaceSum
 from qserver.problems import error_from_problem
-from qserver.statements import StatementAnswer, StatementExplanation, Statements
+from qserver.service import Service
+from qserver.sql.questions import Interval, cell_value
+from qserver.statements import StatementAnswer, StatementExplanation, Statements, workload_of
 from tests.deployment import ROWS, Deployment
 
 # An interval that misses at this confidence would be a fault, not bad luck.
@@ -103,6 +107,68 @@ def test_an_average_is_as_exact_as_asked_where_the_denominator_is_as_large(
     rash = answered(town, f"{text.replace('0.5', '0.1')} 100000")
     low, high = interval(rash)
     assert low <= truth <= high
+
+
+@pytest.mark.parametrize("item", ["AVG(age)", "SUM(2 * age - 7) / COUNT(age)"])
+def test_a_quotients_interval_is_that_of_the_joint_law_where_rows_were_measured(
+    town: Deployment, item: str
+) -> None:
+    """Shorter than the union bound's, by at most its resolution from the numbers tried."""
+    text = f"SELECT {item} FROM people WITHIN 0.5 CONFIDENCE 0.9 ASSUMING AT LEAST 300"
+    found = answered(town, text)
+    service, questions = town.service(), found.asked
+    cell = questions.cells[0][0]
+    assert cell.denominator is not None
+    over, under = (questions.questions[i] for i in cell.parts)
+    joint = service.joint("people", over, under)
+    assert joint is not None
+    offers = service.offers("people", workload_of(questions))
+    ends = [Interval(o.low, o.high) for o in offers if o is not None]
+    union = cell_value(cell, [0.0, 0.0], ends).interval
+    assert union.low is not None
+    assert union.high is not None
+    low, high = interval(found)
+    assert union.low < low < high < union.high
+    middle = float(cell.centred.middle) if cell.centred else 0.0
+    inside = []
+    for t in np.linspace(union.low, union.high, 401).tolist():
+        s = t - middle
+        loads = {**joint.over.loads}
+        for i, load in joint.under.loads.items():
+            loads[i] = loads.get(i, 0.0) - s * load
+        law = LaplaceSum([abs(load) for load in loads.values()])
+        if abs(joint.over.estimate - s * joint.under.estimate) <= law.half_width(0.9):
+            inside.append(t)
+    step = (union.high - union.low) / 256 + (union.high - union.low) / 400
+    assert inside[0] - 2 * step <= low <= inside[0]
+    assert inside[-1] <= high <= inside[-1] + 2 * step
+    known = explained(town, text).known[0][0]
+    assert known is not None
+    assert (known.low, known.high) == pytest.approx((low, high), abs=step / 100)
+
+
+def test_a_quotient_from_tables_keeps_the_interval_of_the_union_bound(town: Deployment) -> None:
+    text = "SELECT COUNT_IF(age < 23) / COUNT(*) FROM people WITHIN 0.5 CONFIDENCE 0.9"
+    found = answered(town, f"{text} ASSUMING AT LEAST 300")
+    questions = found.asked
+    over, under = questions.questions
+    assert town.service().joint("people", over, under) is None
+    offers = town.service().offers("people", workload_of(questions))
+    parts = [Interval(o.low, o.high) for o in offers if o is not None]
+    union = cell_value(questions.cells[0][0], [0.0, 0.0], parts).interval
+    assert interval(found) == (union.low, union.high)
+
+
+def test_intervals_that_hold_at_once_never_use_the_joint_law(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(Service, "joint", lambda *_arguments: asked.append(1))
+    text = "SELECT AVG(age) FROM people WITHIN 0.5 CONFIDENCE 0.9"
+    answered(town, f"{text} SIMULTANEOUS ASSUMING AT LEAST 300")
+    assert not asked
+    answered(town, f"{text} ASSUMING AT LEAST 300")
+    assert asked
 
 
 def test_what_is_known_of_the_denominator_needs_not_be_assumed(town: Deployment) -> None:

@@ -166,13 +166,7 @@ class JobPages:
             return None
         if isinstance(read, OneQuestion):
             return None
-        return job_view(
-            read.statement,
-            asked.asked,
-            asked.status.result,
-            files=f"/portal/jobs/{asked.status.id}/answer",
-            query=question.encoded(),
-        )
+        return job_view(self._service, read.statement, asked, query=question.encoded())
 
     def _known(
         self, asked: AskedJob, question: AskedQuestion, status: DatasetStatus

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from qserver.answer import Answer, WorkloadAnswer
 from qserver.api.sql_schemas import SqlTableBody
-from qserver.asked import AnyAsked, ModelAsked
+from qserver.asked import ModelAsked
+from qserver.insight import AskedJob
 from qserver.portal import words
 from qserver.portal.prices import KINDS, Stop, stop_of
 from qserver.portal.render import csv_text
@@ -22,8 +23,6 @@ from qserver.statements import (
     StatementAnswer,
     StatementExplanation,
     Statements,
-    known_table,
-    table_of,
     workload_of,
 )
 
@@ -204,9 +203,11 @@ def table_quote(
 
 def known_view(service: Service, dataset: str, statement: Statement, *, query: str) -> TableView:
     """What history says of a statement; nothing is spent."""
-    questions = Statements(service).asked(dataset, statement)
+    statements = Statements(service)
+    questions = statements.asked(dataset, statement)
     status = service.dataset(dataset)
-    answer = known_table(
+    answer = statements.known_table(
+        dataset,
         questions,
         service.offers(dataset, workload_of(questions)),
         remaining_nano=status.remaining_nano,
@@ -216,16 +217,19 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
 
 
 def job_view(
-    statement: Statement, job: AnyAsked, result: object, *, files: str, query: str
+    service: Service, statement: Statement, asked_job: AskedJob, *, query: str
 ) -> TableView | None:
     """The table of a job that asked this statement; None where it asked something else."""
+    job, result = asked_job.asked, asked_job.status.result
     if isinstance(job, ModelAsked) or not isinstance(result, Answer | WorkloadAnswer):
         return None
     # Which questions there are, and their order, depend on the text alone.
     questions = asked(statement, known=dict.fromkeys(denominators(statement), 1.0))
     if [q.query for q in questions.questions] != [q.query for q in job.questions]:
         return None
-    return TableView(table_of(questions, result), query, files)
+    questions = replace(questions, questions=job.questions)
+    table = Statements(service).table(asked_job.status.dataset, questions, result)
+    return TableView(table, query, f"/portal/jobs/{asked_job.status.id}/answer")
 
 
 def table_json(answer: StatementAnswer) -> str:

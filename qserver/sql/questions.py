@@ -3,6 +3,7 @@
 A quotient N / D is answered by two questions whose intervals hold together, and its interval is
 the set of all quotients of what the two leave possible. So it holds whenever both do: no normal
 law, no linearisation, and where the denominator may be zero it is unbounded, as it must be.
+Where the joint law of both errors can be told, `qserver.quotients` shortens it.
 The numerator is asked about its middle m, as N - m D, since N = m D says nothing about the
 noise: the interval is m plus the quotients of N - m D and D.
 """
@@ -208,6 +209,18 @@ def quotient_interval(part: Interval, denominator: Interval, shape: Centred) -> 
     low = None if ends[0] is None else _rounded(ends[0] + shape.middle, -math.inf)
     high = None if ends[1] is None else _rounded(ends[1] + shape.middle, math.inf)
     return Interval(low, high)
+
+
+def shifted_interval(low: float, high: float, shape: Centred, *, within: Interval) -> Interval:
+    """The quotient's interval from that of its part about the middle, no longer than `within`."""
+    ends = (
+        _rounded(Fraction(low) + shape.middle, -math.inf),
+        _rounded(Fraction(high) + shape.middle, math.inf),
+    )
+    return Interval(
+        ends[0] if within.low is None else max(ends[0], within.low),
+        ends[1] if within.high is None else min(ends[1], within.high),
+    )
 
 
 _Ends = tuple[Fraction | None, Fraction | None]

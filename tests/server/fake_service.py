@@ -31,11 +31,12 @@ from qserver.answer import (
     WorkloadExplanation,
 )
 from qserver.api.access import Credentials
-from qserver.asked import Workload
+from qserver.asked import Question, Workload
 from qserver.conditions import parse_query
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.inference.quotient import JointParts
 from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
@@ -137,6 +138,10 @@ class FakeService:
     def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
         self._enter("known", name, query=query, confidence=confidence)
         return self.offer
+
+    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
+        self._enter("joint", name, over=over, under=under)
+        return None
 
     def parse(self, name: str, document: object) -> LinearQuery:
         self._enter("parse", name)

@@ -1,0 +1,82 @@
+"""Intervals of quotients by the joint law of both parts, where history lets it be told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from qserver.asked import Question
+from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.quotient import JointParts, Part
+from qserver.planning.bought import row_half_width
+from qserver.primitive import Primitive, primitive
+from qserver.sql.questions import Asked, CellQuestions, CellValue, shifted_interval
+
+JointOf = Callable[[Question, Question], JointParts | None]
+_SAME = 1e-9
+
+
+def joint_parts(engine: InferenceEngine, over: Question, under: Question) -> JointParts | None:
+    """Both estimates as their answers have them; None where one is not by measured rows alone.
+
+    What tables give has noise in every cell of them: its joint law is not told here.
+    """
+    parts = [_part(engine, question) for question in (over, under)]
+    if parts[0] is None or parts[1] is None:
+        return None
+    return JointParts(parts[0], parts[1])
+
+
+def _part(engine: InferenceEngine, question: Question) -> Part | None:
+    row, requirement = primitive(question.query), question.requirement
+    if row.is_zero:
+        return Part(0.0, {}, 0.0)
+    enough = row_half_width(row, requirement)
+    found = engine.estimate(row, confidence=requirement.confidence, enough=enough)
+    if found is None or found.tables or found.beside or found.at is not None:
+        return None
+    return _by_rows(engine, row, found)
+
+
+def _by_rows(engine: InferenceEngine, row: Primitive, found: RowEstimate) -> Part:
+    scaled, factor = found.posterior.scaled(row.multiplier), float(row.multiplier)
+    loads = {i: factor * w * engine.measurement(i).scale for i, w in found.weights}
+    return Part(scaled.estimate, loads, scaled.allowance)
+
+
+def joint_value(
+    questions: Asked,
+    cell: CellQuestions,
+    value: CellValue,
+    estimates: Sequence[float],
+    joint_of: JointOf,
+) -> CellValue:
+    """A cell with the interval of the joint law, where there is one; else as it is.
+
+    Args:
+        value: with the interval by the union bound, which is longer.
+        estimates: of all questions, as they were answered: if history says something else of a
+            part by now, the interval stays.
+    """
+    shape, low, high = cell.centred, value.interval.low, value.interval.high
+    if shape is None or cell.denominator is None or questions.simultaneous:
+        return value
+    if low is None or high is None:
+        return value
+    parts = joint_of(questions.questions[cell.main], questions.questions[cell.denominator])
+    if parts is None or not all(
+        math.isclose(part.estimate, estimates[i], rel_tol=_SAME, abs_tol=_SAME)
+        for part, i in ((parts.over, cell.main), (parts.under, cell.denominator))
+    ):
+        return value
+    middle = float(shape.middle)
+    room = 4.0 * math.ulp(abs(low) + abs(high) + abs(middle))
+    start = low - middle - room, high - middle + room
+    found = parts.bounds(*start, confidence=questions.confidence)
+    if found is None:
+        return value
+    interval = shifted_interval(*found, shape, within=value.interval)
+    estimate = value.estimate
+    if estimate is not None and interval.low is not None and interval.high is not None:
+        estimate = min(max(estimate, interval.low), interval.high)
+    return CellValue(estimate, interval)
