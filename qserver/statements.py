@@ -22,9 +22,10 @@ from qserver.answer import (
 )
 from qserver.asked import Question, Workload
 from qserver.asking import Idempotency
+from qserver.consistent_answers import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
 from qserver.domain import Domain
 from qserver.inference.quotient import JointParts
-from qserver.query import LinearQuery
+from qserver.query import LinearQuery, total_query
 from qserver.quotients import joint_value
 from qserver.requirement import Requirement
 from qserver.sql.questions import (
@@ -34,6 +35,7 @@ from qserver.sql.questions import (
     Interval,
     asked,
     cell_value,
+    consistent_value,
     denominators,
     part_confidence,
 )
@@ -93,10 +95,16 @@ class Questions(Protocol):
 
 @dataclass(frozen=True)
 class AnsweredCell:
-    """A cell with where it comes from: the dearest source of its parts."""
+    """A cell with where it comes from: the dearest source of its parts.
+
+    Args:
+        consistent: its value by the consistent answers of all questions, where they were asked
+            for and give one.
+    """
 
     value: CellValue
     source: Source
+    consistent: float | None = None
 
 
 @dataclass(frozen=True)
@@ -187,12 +195,13 @@ class Statements:
         """The table that the answers of a statement's questions fill."""
         answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
         estimates = [answer.estimate for answer in answers]
+        nearest = self._nearest(name, questions, answers)
         joint_of = partial(self._questions.joint, name)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            answered = _answered_cell(cell, answers)
+            answered = _answered_cell(cell, answers, nearest)
             value = joint_value(questions, cell, answered.value, estimates, joint_of)
-            return AnsweredCell(value, answered.source)
+            return AnsweredCell(value, answered.source, answered.consistent)
 
         return StatementAnswer(
             questions,
@@ -247,7 +256,20 @@ class Statements:
 
     def asked(self, name: str, statement: Statement) -> Asked:
         """The questions of a statement, by what history says of its denominators."""
-        return asked(statement, known=self._known(name, statement))
+        questions = asked(statement, known=self._known(name, statement))
+        # Before anything is spent: it may be refused.
+        _consistent(questions)
+        return questions
+
+    def _nearest(
+        self, name: str, questions: Asked, answers: Sequence[Answer]
+    ) -> Sequence[float] | None:
+        """The consistent answers of all questions, where the statement asks for them."""
+        consistent = _consistent(questions)
+        if consistent is None:
+            return None
+        total = known_total(self._questions, name, questions.questions[0].query.sizes)
+        return consistent.answers(answers, total=total).estimates
 
     def _known(self, name: str, statement: Statement) -> Mapping[LinearQuery, float]:
         """What history says the denominators have at least."""
@@ -311,6 +333,19 @@ class Statements:
         )
 
 
+def known_total(questions: Questions, name: str, sizes: Sequence[int]) -> int | None:
+    """The number of records of a dataset where that is public; NotFoundError."""
+    known = questions.known(name, total_query(sizes), confidence=PUBLIC_CONFIDENCE)
+    return public_total(known)
+
+
+def _consistent(questions: Asked) -> ConsistentWorkload | None:
+    """What will find consistent answers, where the statement asks for them."""
+    if not questions.statement.clauses.consistent:
+        return None
+    return ConsistentWorkload([q.query for q in questions.questions])
+
+
 def _only(questions: Asked) -> Question | None:
     """The question of a statement that asks for just one."""
     return questions.questions[0] if len(questions.questions) == 1 else None
@@ -325,11 +360,14 @@ def _by_cell(questions: Asked, of: Callable[[CellQuestions], _T]) -> tuple[tuple
     return tuple(tuple(of(cell) for cell in row) for row in questions.cells)
 
 
-def _answered_cell(cell: CellQuestions, answers: Sequence[Answer]) -> AnsweredCell:
+def _answered_cell(
+    cell: CellQuestions, answers: Sequence[Answer], nearest: Sequence[float] | None
+) -> AnsweredCell:
     value = cell_value(
         cell,
         [answer.estimate for answer in answers],
         [Interval(answer.low, answer.high) for answer in answers],
     )
     parts = {answers[i].source for i in cell.parts}
-    return AnsweredCell(value, next(s for s in _DEAREST_FIRST if s in parts))
+    consistent = None if nearest is None else consistent_value(cell, nearest)
+    return AnsweredCell(value, next(s for s in _DEAREST_FIRST if s in parts), consistent)

@@ -32,6 +32,7 @@ NAMES = [
     "apex",
     "blocks_spend",
     "blue",
+    "consistent",
     "coverage",
     "learnt_levels",
     "lifetime",
@@ -114,6 +115,15 @@ def test_estimates_from_choices_alone_beat_the_records_that_were_chosen_by(tmp_p
     (row,) = quick_document("marginals_choices", tmp_path)["rows"]
     assert row["l1_saturated"] < row["l1_records"]
     assert row["l1_factor"] < row["l1_records"]
+
+
+def test_consistent_answers_are_nearer_the_truth_in_every_trial(tmp_path: Path) -> None:
+    rows = quick_document("consistent", tmp_path)["rows"]
+    assert {row["total"] for row in rows} == {"public", "not known"}
+    for row in rows:
+        assert row["consistent"] < row["unbiased"]
+        assert row["worst"] <= 1.0
+        assert row["gap"] <= 1e-5 * row["questions"]
 
 
 def test_mechanisms_on_estimates_have_less_error_than_unbiased_ones(tmp_path: Path) -> None:

@@ -123,3 +123,35 @@ def test_what_is_no_workload_is_refused_before_it_is_sent(
     assert call(server, text) == ExitCode.USAGE
     assert capsys.readouterr().err.startswith("invalid_config")
     assert server.requests == []
+
+
+CONSISTENT = {"estimates": [2719.0, 0.0], "total": None, "distance": 1.5, "gap": 0.0}
+
+
+def test_consistent_answers_are_a_column_of_their_own(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({**ANSWERS, "consistent": CONSISTENT})
+    assert call(server, json.dumps(QUESTIONS), "--length", "100", "--consistent") == ExitCode.OK
+    assert server.requests[0].document["consistent"] is True
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split()[-2:] == ["consistent", "source"]
+    assert [line.split()[5] for line in lines if line.startswith(("1 ", "2 "))] == ["2,719", "0"]
+    assert len(server.requests) == 1
+
+
+def test_after_a_job_the_consistent_answers_are_asked_for_once_more(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The result of a job has none; what was charged stays that of the job."""
+    queued = {"id": "j", "state": "queued", "dataset": "adult"}
+    server.reply(queued, status=202)
+    server.reply({**queued, "state": "done", "result": {**ANSWERS, "consistent": None}})
+    free = [{**one, "epsilon_charged": 0.0, "source": "history"} for one in ANSWERS["answers"]]
+    again = {**ANSWERS, "answers": free, "epsilon_charged": 0.0, "consistent": CONSISTENT}
+    server.reply(again)
+    code = call(server, json.dumps(QUESTIONS), "--length", "100", "--consistent", "--json")
+    assert code == ExitCode.OK
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {**ANSWERS, "consistent": CONSISTENT}
+    assert [r.line.split()[0] for r in server.requests] == ["POST", "GET", "POST"]

@@ -63,6 +63,10 @@ class SqlCellBody(BaseModel):
     estimate: float | None = Field(description="null where the denominator may be zero")
     interval: OpenInterval
     source: Source
+    consistent: float | None = Field(
+        description="the value by one non-negative table for all cells; null where CONSISTENT was "
+        "not said, or where the table has no record in the denominator"
+    )
     binning: BinningBody | None
 
     @classmethod
@@ -72,6 +76,7 @@ class SqlCellBody(BaseModel):
             estimate=found.value.estimate,
             interval=_pair(found.value.interval),
             source=found.source,
+            consistent=found.consistent,
             binning=BinningBody.of_cell(cell),
         )
 

@@ -62,6 +62,9 @@ class WorkloadRequest(RequestBody):
     simultaneous: StrictBool = Field(
         False, description="all intervals hold at once, at the one confidence of all questions"
     )
+    consistent: StrictBool = Field(
+        False, description="beside the answers those of one non-negative table, for nothing"
+    )
 
     def workload(self, parse: Callable[[object], LinearQuery]) -> Workload:
         """The workload.

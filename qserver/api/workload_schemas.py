@@ -23,6 +23,7 @@ from qserver.api.plan_schemas import OwnPriceBody, PlanRowBody, PlanTableBody, P
 from qserver.api.query_schema import JSON_REF
 from qserver.api.schemas import AnswerBody, Epsilon, OfferBody
 from qserver.api.wire import epsilon
+from qserver.consistent_answers import ConsistentAnswers
 
 
 class SimultaneousBody(BaseModel):
@@ -37,6 +38,37 @@ class SimultaneousBody(BaseModel):
         return cls(confidence=found.confidence, method=found.method)
 
 
+class ConsistentBody(BaseModel):
+    """What one non-negative table answers, as near to the answers as any; no statement of error."""
+
+    estimates: list[float] = Field(description="in the order of the questions")
+    total: int | None = Field(
+        description="records of the table, where their number is public; null where it is not"
+    )
+    distance: float = Field(
+        description="half the sum of squares of what the estimates were moved by, each over the "
+        "scale of its interval",
+        ge=0,
+    )
+    gap: float = Field(description="how much of `distance` is not proven to be needed", ge=0)
+
+    @classmethod
+    def of(cls, found: ConsistentAnswers) -> Self:
+        """The consistent answers as JSON has them."""
+        return cls(
+            estimates=list(found.estimates),
+            total=found.total,
+            distance=found.distance,
+            gap=found.gap,
+        )
+
+
+class ConsistentPriceBody(BaseModel):
+    """What consistent answers cost beside the workload: nothing."""
+
+    price: Epsilon
+
+
 class WorkloadAnswerBody(BaseModel):
     """The answers of a workload in the order of its questions, what they cost, what is left."""
 
@@ -46,10 +78,13 @@ class WorkloadAnswerBody(BaseModel):
     epsilon_charged: Epsilon
     epsilon_remaining: Epsilon
     simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
+    consistent: ConsistentBody | None = Field(
+        description="null where it was not asked for, and in the result of a job"
+    )
     version: int = Field(description="version of the history that the answers stand on")
 
     @classmethod
-    def of(cls, found: WorkloadAnswer) -> Self:
+    def of(cls, found: WorkloadAnswer, consistent: ConsistentAnswers | None = None) -> Self:
         """The answers as JSON has them."""
         together = found.simultaneous
         return cls(
@@ -57,6 +92,7 @@ class WorkloadAnswerBody(BaseModel):
             epsilon_charged=epsilon(found.charged_nano),
             epsilon_remaining=epsilon(found.remaining_nano),
             simultaneous=None if together is None else SimultaneousBody.of(together),
+            consistent=None if consistent is None else ConsistentBody.of(consistent),
             version=found.version,
         )
 
@@ -80,13 +116,14 @@ class WorkloadExplanationBody(BaseModel):
         description="[factor, price] with all lengths times the factor; null is out of reach"
     )
     simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
+    consistent: ConsistentPriceBody | None = Field(description="null where it was not asked for")
     version: int
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
     )
 
     @classmethod
-    def of(cls, found: WorkloadExplanation) -> Self:
+    def of(cls, found: WorkloadExplanation, *, consistent: bool = False) -> Self:
         """The explanation as JSON has it."""
         prices = [(p.factor, p.price_nano) for p in found.curve]
         apart, together = found.price_apart_nano, found.simultaneous
@@ -103,6 +140,7 @@ class WorkloadExplanationBody(BaseModel):
             free=[None if offer is None else OfferBody.of(offer) for offer in found.free],
             curve=[(factor, None if p is None else epsilon(p)) for factor, p in prices],
             simultaneous=None if together is None else SimultaneousBody.of(together),
+            consistent=ConsistentPriceBody(price=epsilon(0)) if consistent else None,
             version=found.version,
             own=None if found.own is None else OwnPriceBody.of(found.own),
         )

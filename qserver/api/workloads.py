@@ -21,6 +21,8 @@ from qserver.api.replies import json_reply
 from qserver.api.workload_requests import WorkloadRequest
 from qserver.api.workload_schemas import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
 from qserver.asked import Workload
+from qserver.consistent_answers import ConsistentWorkload
+from qserver.statements import known_total
 
 
 class WorkloadViews:
@@ -54,18 +56,27 @@ class WorkloadViews:
         """Answer many questions, planned, charged and measured as one.
 
         All or nothing: the budget pays for the whole, or it is refused. With `simultaneous` all
-        intervals hold at once with one confidence.
+        intervals hold at once with one confidence. With `consistent` there are beside the answers
+        those of one non-negative table, for nothing. A job's result has none: when it is done, send
+        the workload again.
         """
         read_parameters(request)
         body = read_body(request)
-        workload = self._workload(dataset, body)
+        asked = WorkloadRequest.read(parse_object(body))
+        workload = self._workload(dataset, asked)
+        # Before anything is spent: it may be refused.
+        consistent = _consistent(asked, workload)
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._service.ask_workload(
             dataset, workload, wait_s=terms.wait_s, idempotency=terms.idempotency, by=terms.by
         )
         if isinstance(found, JobStatus):
             return job_reply(found, terms.preference)
-        return json_reply(WorkloadAnswerBody.of(found))
+        if consistent is None:
+            return json_reply(WorkloadAnswerBody.of(found))
+        total = known_total(self._service, dataset, workload.questions[0].query.sizes)
+        nearest = consistent.answers(found.answers, total=total)
+        return json_reply(WorkloadAnswerBody.of(found, nearest))
 
     @operation(
         "questions",
@@ -80,11 +91,19 @@ class WorkloadViews:
         Nothing is spent and nothing is measured.
         """
         read_parameters(request)
-        workload = self._workload(dataset, read_body(request))
+        asked = WorkloadRequest.read(parse_object(read_body(request)))
+        workload = self._workload(dataset, asked)
+        consistent = _consistent(asked, workload)
         by = caller_of_request().account
         found = self._service.explain_workload(dataset, workload, by=by)
-        return json_reply(WorkloadExplanationBody.of(found))
+        return json_reply(WorkloadExplanationBody.of(found, consistent=consistent is not None))
 
-    def _workload(self, dataset: str, body: bytes) -> Workload:
-        asked = WorkloadRequest.read(parse_object(body))
+    def _workload(self, dataset: str, asked: WorkloadRequest) -> Workload:
         return asked.workload(lambda document: self._service.parse(dataset, document))
+
+
+def _consistent(asked: WorkloadRequest, workload: Workload) -> ConsistentWorkload | None:
+    """What will find consistent answers, where they are asked for."""
+    if not asked.consistent:
+        return None
+    return ConsistentWorkload([q.query for q in workload.questions])

@@ -15,7 +15,8 @@ from qserver.client.model_results import (
     MostProbable,
     SyntheticRecords,
 )
-from qserver.client.results import Answer, Cell, Cost, DatasetInfo, Interval, Price, Table
+from qserver.client.results import Answer, Cost, DatasetInfo, Interval, Price
+from qserver.client.tables import Cell, Table
 from qserver.client.waiting import Client
 from qserver.client_errors import (
     AccessProblemError,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from qserver.client.flows import Flow, Patience, answered, read, told
-from qserver.client.results import Answer, DatasetInfo, Price, Table
+from qserver.client.results import Answer, DatasetInfo, Price
+from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.sql.tokens import dataset_of, explains
 
@@ -78,6 +79,7 @@ class Requests:
         length: float,
         confidence: float,
         simultaneous: bool,
+        consistent: bool,
     ) -> Flow[Table]:
         """The answers of many questions."""
         by_name = (
@@ -85,12 +87,14 @@ class Requests:
             if isinstance(queries, Mapping)
             else {str(i): query for i, query in enumerate(queries)}
         )
-        document = {
+        document: dict[str, Any] = {
             "questions": [{"query": query} for query in by_name.values()],
             "length": length,
             "confidence": confidence,
             "simultaneous": simultaneous,
         }
+        if consistent:
+            document["consistent"] = True
         path = (*_DATASETS, dataset, "workload")
         found = yield from answered(self.patience, *path, document=document)
         return Table.of_workload(found, tuple(by_name))

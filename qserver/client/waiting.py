@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from qserver.client.flows import Failure, Flow, Patience, Pause, T
 from qserver.client.requests import Query, Requests
-from qserver.client.results import Answer, DatasetInfo, Price, Table
+from qserver.client.results import Answer, DatasetInfo, Price
+from qserver.client.tables import Table
 from qserver.client.waiting_models import Models
 from qserver.http_client import HttpClient, Reply
 
@@ -94,10 +95,19 @@ class Client:
         length: float,
         confidence: float = 0.95,
         simultaneous: bool = False,
+        consistent: bool = False,
     ) -> Table:
-        """Many answers, planned, paid and measured as one; a row per query, by name if given."""
+        """Many answers, planned, paid and measured as one; a row per query, by name if given.
+
+        With `consistent` each cell has its value by one non-negative table too, for nothing.
+        """
         flow = self._requests.workload(
-            dataset, queries, length=length, confidence=confidence, simultaneous=simultaneous
+            dataset,
+            queries,
+            length=length,
+            confidence=confidence,
+            simultaneous=simultaneous,
+            consistent=consistent,
         )
         return self._run(flow)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from qserver.commands.console import Console, epsilon_text, interval_text, perce
 from qserver.commands.questions import SOURCES, add_server_options, ask, number, own_text
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
+from qserver.http_client import Reply
 
 _NAME = "FILE|JSON"
 _TEXT = """\
@@ -41,6 +43,11 @@ def register(
     parser.add_argument(
         "--simultaneous", action="store_true", help="let all intervals hold at once at --confidence"
     )
+    parser.add_argument(
+        "--consistent",
+        action="store_true",
+        help="show beside the answers those of one non-negative table; costs nothing",
+    )
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime)
     parser.set_defaults(run=run_workload)
@@ -55,6 +62,11 @@ def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         reply = client.post(*route, document=document)
     else:
         reply = ask(args, runtime, "workload", document=document)
+        if document.get("consistent") and reply.document.get("consistent") is None:
+            # The result of a job has none; history now answers the same for nothing.
+            again = ask(args, runtime, "workload", document=document)
+            merged = {**reply.document, "consistent": again.document.get("consistent")}
+            reply = Reply(text=json.dumps(merged), document=merged)
     if args.json:
         runtime.console.line(reply.text.rstrip("\n"))
     elif args.explain:
@@ -79,8 +91,9 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
     for name in _REQUIREMENTS:
         if getattr(args, name) is not None:
             document[name] = getattr(args, name)
-    if args.simultaneous:
-        document["simultaneous"] = True
+    for name in ("simultaneous", "consistent"):
+        if getattr(args, name):
+            document[name] = True
     return document
 
 
@@ -97,14 +110,20 @@ def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
+    nearest = answer.get("consistent")
     rows = []
     for i, one in enumerate(answer["answers"]):
         low, high = one["interval"]
         text = interval_text(estimate=one["estimate"], low=low, high=high)
         source = SOURCES.get(one["source"], one["source"])
-        percent = percent_text(one["confidence"])
-        rows.append((str(i + 1), text.low, text.high, text.estimate, percent, source))
-    console.table(("question", "low", "high", "estimate", "percent", "source"), rows)
+        row = [str(i + 1), text.low, text.high, text.estimate, percent_text(one["confidence"])]
+        if nearest is not None:
+            value = nearest["estimates"][i]
+            row.append(interval_text(estimate=value, low=low, high=high).estimate)
+        rows.append((*row, source))
+    header = ["question", "low", "high", "estimate", "percent"]
+    header += ["consistent"] if nearest is not None else []
+    console.table((*header, "source"), rows)
     together = answer["simultaneous"]
     if together is not None:
         percent = percent_text(_rounded_down(together["confidence"]))

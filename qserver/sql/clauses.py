@@ -3,6 +3,7 @@
 WITHIN w | WITHIN p PERCENT OF n     half-width of the interval
 CONFIDENCE c | CONFIDENCE p PERCENT
 SIMULTANEOUS                         all intervals hold at once with that confidence
+CONSISTENT                           beside them the values of one non-negative table
 ASSUMING [AT LEAST] n                records in the denominator of a quotient
 """
 
@@ -30,12 +31,14 @@ class Clauses:
         half_width: w, in the units of the answer, or None.
         confidence: of each interval, or None.
         simultaneous: whether all intervals shall hold at once.
+        consistent: whether the values of one non-negative table are asked for, too.
         assuming: records that the denominator of each quotient has at least, or None.
     """
 
     half_width: Fraction | None = None
     confidence: Fraction | None = None
     simultaneous: bool = False
+    consistent: bool = False
     assuming: Fraction | None = None
 
 
@@ -77,7 +80,7 @@ class _Reader:
 def read_clauses(sql: TokenizedSql) -> Clauses:
     """The clauses of a text; SqlError where one is malformed, or comes twice."""
     reader = _Reader(sql.source, sql.clauses)
-    simultaneous = False
+    said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT"), False)
     while reader.i < len(reader.tokens):
         if reader.word("WITHIN"):
             _once(reader, "WITHIN", _half_width(reader))
@@ -87,17 +90,18 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
             if reader.word("AT"):
                 reader.word("LEAST")
             _once(reader, "ASSUMING", reader.number("after ASSUMING AT LEAST"))
-        elif reader.word("SIMULTANEOUS"):
-            simultaneous = True
+        elif reader.word(*said):
+            said[reader.last().text.upper()] = True
         else:
             raise sql.source.refuse(
-                "end with WITHIN, CONFIDENCE, SIMULTANEOUS and ASSUMING alone",
+                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT and ASSUMING alone",
                 reader.tokens[reader.i],
             )
     return Clauses(
         reader.found.get("WITHIN"),
         reader.found.get("CONFIDENCE"),
-        simultaneous,
+        said["SIMULTANEOUS"],
+        said["CONSISTENT"],
         reader.found.get("ASSUMING"),
     )
 

@@ -311,6 +311,19 @@ def cell_value(
     return CellValue(_estimate(cell, estimates, interval), interval)
 
 
+def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float | None:
+    """The value of a cell by the consistent answers of all questions: a table has one quotient.
+
+    None where its denominator is zero.
+    """
+    if cell.denominator is None or cell.centred is None:
+        return estimates[cell.main]
+    if estimates[cell.denominator] <= 0.0:
+        return None
+    quotient = float(cell.centred.middle) + estimates[cell.main] / estimates[cell.denominator]
+    return quotient if math.isfinite(quotient) else None
+
+
 def _estimate(cell: CellQuestions, estimates: Sequence[float], interval: Interval) -> float | None:
     """The quotient of the estimates, moved into the interval; None where it has no sense."""
     if cell.denominator is None or cell.centred is None or estimates[cell.denominator] == 0:

@@ -24,7 +24,7 @@ MAX_NESTING = 32
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_CLAUSES = frozenset({"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "ASSUMING"})
+_CLAUSES = frozenset({"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING"})
 _ALLOWED = frozenset(
     {
         TokenType.ALIAS,
@@ -107,7 +107,7 @@ class TokenizedSql:
     Args:
         explains: whether EXPLAIN stood before it.
         body: SELECT and what follows, up to the clauses.
-        clauses: from WITHIN, CONFIDENCE, ASSUMING or SIMULTANEOUS on.
+        clauses: from WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT or ASSUMING on.
     """
 
     source: SqlText

@@ -126,6 +126,25 @@ def test_a_workload_gives_a_row_per_question(make: Callable[[Served], Ask], serv
 
 
 @both
+def test_consistent_values_come_beside_the_answers_for_nothing(
+    make: Callable[[Served], Ask], served: Served
+) -> None:
+    ask = make(served)
+    queries = {"women": WOMEN, "all": {"where": {}}}
+    plain = ask("workload", "people", queries, length=40)
+    spent = served.spent_nano()
+    table = ask("workload", "people", queries, length=40, consistent=True)
+    assert served.spent_nano() == spent
+    women, everyone = table["women"], table["all"]
+    assert 0 <= women.consistent <= everyone.consistent
+    assert women.interval == plain["women"].interval
+    assert table.records()[0]["answer_consistent"] == women.consistent
+    assert (plain.has_consistent, plain["women"].consistent) == (False, None)
+    by_sql = ask("sql", "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 20 CONSISTENT")
+    assert all(cells[0].consistent >= 0 for cells in by_sql.cells)
+
+
+@both
 def test_datasets_tell_their_budget_and_attributes(
     make: Callable[[Served], Ask], served: Served
 ) -> None:

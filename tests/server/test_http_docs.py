@@ -114,10 +114,12 @@ def _answered(caller: Caller) -> Replies:
             caller.post(f"{D}/probability", bound)
         ],
         ("/v1/datasets/{dataset}/workload", "post", "200"): [
-            caller.post(f"{D}/workload", WORKLOAD)
+            caller.post(f"{D}/workload", WORKLOAD | {"consistent": consistent})
+            for consistent in (False, True)
         ],
         ("/v1/datasets/{dataset}/workload/explain", "post", "200"): [
-            caller.post(f"{D}/workload/explain", WORKLOAD)
+            caller.post(f"{D}/workload/explain", WORKLOAD | {"consistent": consistent})
+            for consistent in (False, True)
         ],
         ("/v1/datasets/{dataset}/models/audit", "post", "200"): [
             caller.post(f"{D}/models/audit", AUDIT | {"epsilon": 1, "reference_records": 9}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -102,6 +103,7 @@ def test_a_refusal_tells_what_each_question_has_for_nothing(
         ),
         ({"questions": [{"query": QUERY, "length": None}]}, "questions[0].length", "invalid_input"),
         ({"simultaneous": 1}, "simultaneous", "invalid_input"),
+        ({"consistent": "yes"}, "consistent", "invalid_input"),
         ({"more": 1}, "more", "invalid_input"),
         (
             {
@@ -149,3 +151,49 @@ def test_free_answers_are_still_a_workload(caller: Caller, service: FakeService)
     found = caller.post(W, {"questions": [{"query": QUERY}], **ALL}).document
     assert (len(found["answers"]), found["epsilon_charged"]) == (1, 0.0)
     assert found["simultaneous"] is None
+
+
+def test_consistent_answers_come_beside_those_that_were_asked(
+    caller: Caller, service: FakeService
+) -> None:
+    """By hand: 200 men of 180 people; both give way alike."""
+    small = replace(FREE, estimate=200.0, low=190.0, high=210.0)
+    whole = replace(FREE, estimate=180.0, low=170.0, high=190.0)
+    service.many = replace(MANY, answers=(small, whole), simultaneous=None)
+    asked = {"questions": [{"query": {"where": {"sex": "Male"}}}, {"query": {"where": {}}}], **ALL}
+    plain = caller.post(W, asked).document
+    assert plain["consistent"] is None
+    found = caller.post(W, {**asked, "consistent": True}).document
+    nearest = found.pop("consistent")
+    assert found == {k: v for k, v in plain.items() if k != "consistent"}
+    assert nearest["estimates"] == pytest.approx([190.0, 190.0], abs=1e-3)
+    # Half of the squares of ten records each over the scale 10 / ln 20.
+    assert nearest["distance"] == pytest.approx(math.log(20) ** 2, rel=1e-6)
+    assert (nearest["total"], nearest["gap"] < 1e-4) == (None, True)
+
+
+def test_consistent_answers_respect_a_public_total(caller: Caller, service: FakeService) -> None:
+    service.offer = Offer(150.0, 150.0, 1 - 1e-9)
+    service.many = replace(MANY, answers=(FREE, FREE), simultaneous=None)
+    sexes = [{"query": {"where": {"sex": s}}} for s in ("Male", ["Female", "other"])]
+    found = caller.post(W, {"questions": sexes, **ALL, "consistent": True}).document["consistent"]
+    assert found["total"] == 150
+    assert found["estimates"] == pytest.approx([75.0, 75.0], abs=1e-3)
+
+
+def test_explain_says_that_consistent_answers_are_free(caller: Caller) -> None:
+    plain = caller.post(f"{W}/explain", WORKLOAD).document
+    found = caller.post(f"{W}/explain", {**WORKLOAD, "consistent": True}).document
+    assert plain["consistent"] is None
+    assert found["consistent"] == {"price": 0.0}
+    assert found["price"] == plain["price"]
+
+
+@pytest.mark.parametrize("route", [W, f"{W}/explain"])
+def test_consistent_answers_of_too_much_are_refused_before_anything_is_spent(
+    caller: Caller, service: FakeService, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    monkeypatch.setattr("qserver.consistent_answers.MAX_CELLS", 3)
+    problem = assert_problem(caller.post(route, {**WORKLOAD, "consistent": True}), 422, "too_large")
+    assert "`consistent`" in problem["detail"]
+    assert service.calls_of("ask_workload") == service.calls_of("explain_workload") == []

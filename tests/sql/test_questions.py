@@ -19,6 +19,7 @@ from qserver.sql.questions import (
     asked,
     cell_value,
     centred,
+    consistent_value,
     denominators,
     public_bounds,
     quotient_interval,
@@ -46,6 +47,30 @@ def ratio(text: str) -> Ratio:
 def test_within_is_a_half_width() -> None:
     [question] = asked_of("SELECT COUNT(*) FROM people WITHIN 50 CONFIDENCE 0.9").questions
     assert (question.requirement.length, question.requirement.confidence) == (100.0, 0.9)
+
+
+def test_consistent_is_a_clause_in_any_place() -> None:
+    text = "SELECT COUNT(*) FROM people WITHIN 50 consistent CONFIDENCE 0.9"
+    assert asked_of(text).statement.clauses.consistent
+    assert not asked_of("SELECT COUNT(*) FROM people WITHIN 5").statement.clauses.consistent
+
+
+@pytest.mark.parametrize(
+    ("part", "denominator", "value"),
+    [(30.0, 40.0, 0.75), (0.0, 40.0, 0.0), (1.0, 0.0, None), (1e308, 1e-308, None)],
+)
+def test_a_consistent_quotient_is_that_of_one_table(
+    part: float, denominator: float, value: float | None
+) -> None:
+    """Asked about its middle: the part is the numerator less half of the denominator."""
+    text = "SELECT COUNT_IF(age = 23) / COUNT(*) FROM people WITHIN 0.1 ASSUMING 100"
+    cell = asked_of(text).cells[0][0]
+    estimates = [0.0, 0.0]
+    assert cell.denominator is not None
+    assert cell.centred is not None
+    estimates[cell.denominator] = denominator
+    estimates[cell.main] = part - float(cell.centred.middle) * denominator
+    assert consistent_value(cell, estimates) == (None if value is None else pytest.approx(value))
 
 
 @pytest.mark.parametrize(

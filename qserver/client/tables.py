@@ -1,0 +1,228 @@
+"""Tables of numbers as a client is told them, for a terminal, a notebook and a data frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Self
+
+from qserver.client.results import Cost, Interval, library
+from qserver.readable import interval_text, percent_text
+
+_MOST_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table.
+
+    Args:
+        estimate: NaN where there is none: a quotient whose denominator may be zero.
+        consistent: the value by one non-negative table for all cells, or None where that was not
+            asked for or gives none. The interval is not its own.
+        binning: how far the middle of a bin may be from the values in it, as the server says it,
+            or None.
+    """
+
+    estimate: float
+    interval: Interval
+    source: str
+    binning: Mapping[str, Any] | None = None
+    consistent: float | None = None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The cell that the server's JSON holds."""
+        estimate = document["estimate"]
+        return cls(
+            math.nan if estimate is None else estimate,
+            Interval.of(document["interval"]),
+            document["source"],
+            document.get("binning"),
+            document.get("consistent"),
+        )
+
+    def texts(self) -> tuple[str, str, str]:
+        """Estimate, low and high, to a precision that fits the interval."""
+        low, high = self.interval
+        estimate = None if math.isnan(self.estimate) else self.estimate
+        text = interval_text(estimate=estimate, low=low, high=high)
+        return text.estimate or "-", text.low, text.high
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Numbers by group and column, all paid together.
+
+    Args:
+        groups: names of the columns that tell the groups apart.
+        columns: names of the columns with numbers.
+        keys: per row a value of each of `groups`.
+        cells: per row a cell of each of `columns`.
+        confidence: of each interval.
+        simultaneous: the certified confidence that all intervals hold at once, or None where it
+            was not asked for.
+    """
+
+    groups: tuple[str, ...]
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    cells: tuple[tuple[Cell, ...], ...]
+    confidence: float
+    simultaneous: float | None
+    cost: Cost
+    version: int = field(compare=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The table that the server's JSON holds."""
+        together = document["simultaneous"]
+        return cls(
+            groups=tuple(document["groups"]),
+            columns=tuple(document["columns"]),
+            keys=tuple(tuple(row["group"]) for row in document["rows"]),
+            cells=tuple(tuple(map(Cell.of, row["cells"])) for row in document["rows"]),
+            confidence=document["confidence"],
+            simultaneous=None if together is None else together["confidence"],
+            cost=Cost(document["epsilon_charged"], document["epsilon_remaining"]),
+            version=document["version"],
+        )
+
+    @classmethod
+    def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
+        """The table of a workload's answers, one row per question, by the questions' names."""
+        answers = document["answers"]
+        together = document["simultaneous"]
+        nearest = (document.get("consistent") or {}).get("estimates", [None] * len(answers))
+        return cls(
+            groups=("question",),
+            columns=("answer",),
+            keys=tuple((name,) for name in names),
+            cells=tuple(
+                (Cell.of({**answer, "consistent": value}),)
+                for answer, value in zip(answers, nearest, strict=True)
+            ),
+            confidence=min(answer["confidence"] for answer in answers),
+            simultaneous=None if together is None else together["confidence"],
+            cost=Cost(document["epsilon_charged"], document["epsilon_remaining"]),
+            version=document["version"],
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def only(self) -> Cell:
+        """The one number of a table that has just one; ValueError otherwise."""
+        [[cell]] = self.cells
+        return cell
+
+    def __getitem__(self, key: str | tuple[str, ...]) -> Cell | tuple[Cell, ...]:
+        """The cells of a group, or the one where there is one column; KeyError."""
+        wanted = (key,) if isinstance(key, str) else tuple(key)
+        for group, cells in zip(self.keys, self.cells, strict=True):
+            if group == wanted:
+                return cells[0] if len(cells) == 1 else cells
+        raise KeyError(key)
+
+    @property
+    def has_consistent(self) -> bool:
+        """Whether some cell has a value by one non-negative table."""
+        return any(cell.consistent is not None for cells in self.cells for cell in cells)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dict per row: the group's values, and per column c also c_low and c_high.
+
+        Where consistent values were asked for and there are some, per column c_consistent too.
+        """
+        found = []
+        for group, cells in zip(self.keys, self.cells, strict=True):
+            record: dict[str, Any] = dict(zip(self.groups, group, strict=True))
+            for name, cell in zip(self._unique_columns(), cells, strict=True):
+                record[name] = cell.estimate
+                record[f"{name}_low"] = cell.interval.low
+                record[f"{name}_high"] = cell.interval.high
+                if self.has_consistent:
+                    record[f"{name}_consistent"] = cell.consistent
+            found.append(record)
+        return found
+
+    def to_pandas(self) -> Any:
+        """`records` as a pandas.DataFrame; ConfigError where pandas is not installed."""
+        return library("pandas").DataFrame.from_records(self.records())
+
+    def to_arrow(self) -> Any:
+        """`records` as a pyarrow.Table; ConfigError where pyarrow is not installed."""
+        return library("pyarrow").Table.from_pylist(self.records())
+
+    def _unique_columns(self) -> list[str]:
+        """The columns' names, a number behind those that come again."""
+        taken = set(self.groups)
+        names = []
+        for column in self.columns:
+            name, n = column, 2
+            while name in taken:
+                name, n = f"{column}_{n}", n + 1
+            taken.add(name)
+            names.append(name)
+        return names
+
+    def texts(self) -> Iterator[list[str]]:
+        """Per row the group's values, and per column the estimate, low and high as texts.
+
+        Where consistent values were asked for, per column that, too.
+        """
+        for group, cells in zip(self.keys, self.cells, strict=True):
+            yield [*group, *(text for cell in cells for text in self._texts(cell))]
+
+    def _texts(self, cell: Cell) -> list[str]:
+        found = list(cell.texts())
+        if self.has_consistent:
+            low, high = cell.interval
+            text = interval_text(estimate=cell.consistent, low=low, high=high)
+            found.append(text.estimate or "-")
+        return found
+
+    def notes(self) -> list[str]:
+        """What holds for the whole table: confidence, cost, and what bins hide."""
+        # The certified confidence has many digits: rounded down to a ten-thousandth.
+        together = math.floor((self.simultaneous or 0.0) * 1e4) / 1e4
+        percent = percent_text(together or self.confidence)
+        which = "all at once" if self.simultaneous is not None else "each"
+        found = [f"{which} with {percent} percent confidence; {self.cost}"]
+        for name, cell in zip(self.columns, self.cells[0] if self.cells else (), strict=False):
+            if cell.binning is not None:
+                error, of = cell.binning["error"], cell.binning["of"]
+                found.append(f"{name}: by the middles of bins, {error:g} off at most per {of}")
+        return found
+
+    def _lines(self) -> Iterator[list[str]]:
+        for group, cells in zip(self.keys[:_MOST_SHOWN], self.cells, strict=False):
+            yield [*group, *map(self._line_of, cells)]
+
+    def _line_of(self, cell: Cell) -> str:
+        estimate, _, _, *consistent = self._texts(cell)
+        return "  ".join([estimate, f"[{cell.interval}]", *(f"({c})" for c in consistent)])
+
+    def _rest(self) -> list[str]:
+        more = len(self) - _MOST_SHOWN
+        return [*([f"{more} more rows"] if more > 0 else []), *self.notes()]
+
+    def __repr__(self) -> str:
+        rows = [[*self.groups, *self.columns], *self._lines()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*(line.rstrip() for line in lines), *self._rest()])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in (*self.groups, *self.columns))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
+            for row in self._lines()
+        )
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{'<br>'.join(map(escape, self._rest()))}</p>"
+        )

@@ -1,0 +1,168 @@
+"""Consistent answers: those of one non-negative table, nearest to the unbiased ones of a workload.
+
+Post-processing of released answers alone: it takes what a reply says, questions, estimates and
+intervals, and the total where that is public. So it costs nothing and could be done by anyone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from qserver.answer import Answer, Offer
+from qserver.errors import CapacityError
+from qserver.grid import ClassGrid, class_grid
+from qserver.models.marginals.cheapest_cells import CheapestCells
+from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, Scope
+from qserver.models.marginals.nearest_table import nearest_table
+from qserver.query import LinearQuery, Term
+from qserver.requirement import MIN_DELTA
+
+MAX_CELLS = 1 << 16
+"""Most cells of the tables on which the cells of a workload are searched."""
+MAX_WEIGHTS = 1 << 22
+"""Most weights of all terms written out on the classes of their attributes."""
+MAX_STEPS = 2_500
+"""Most cells that enter the table before the search ends."""
+PUBLIC_CONFIDENCE = 1.0 - MIN_DELTA
+"""With which a public total is asked for: whatever has noise has a long interval then."""
+# An answer whose interval is no longer than rounding makes it is exact.
+_EXACT = 1e-9
+
+
+@dataclass(frozen=True)
+class ConsistentAnswers:
+    """What one non-negative table answers, per question.
+
+    Args:
+        estimates: the consistent estimates, in the units of the questions.
+        total: number of records of the table where that is public; None where it is not known.
+        distance: half the sum of squares of what estimates were moved by, in scales.
+        gap: how much of the distance is not proven to be needed; 0 is the nearest of all.
+    """
+
+    estimates: tuple[float, ...]
+    total: int | None
+    distance: float
+    gap: float
+
+
+def public_total(known: Offer | None) -> int | None:
+    """The number of records where what is known of it has no noise, else None.
+
+    Args:
+        known: the best interval for the total at `PUBLIC_CONFIDENCE`.
+    """
+    if known is None or not known.high - known.low <= _EXACT * max(1.0, abs(known.low)):
+        return None
+    return round(0.5 * (known.low + known.high))
+
+
+class ConsistentWorkload:
+    """A workload whose consistent answers can be found; made before anything is asked.
+
+    Args:
+        queries: on one domain, at least one.
+
+    Raises:
+        CapacityError: the questions join too many values of too many attributes.
+    """
+
+    def __init__(self, queries: Sequence[LinearQuery]) -> None:
+        grid = class_grid(*queries)
+        self._place = {classes.axis: i for i, classes in enumerate(grid.axes)}
+        # One attribute more, the same for all records, for terms without a condition.
+        sizes = (*grid.shape, 1)
+        everyone = (len(grid.axes),)
+        scopes = {self._scope(term) for query in queries for term in query.terms}
+        try:
+            self._cheapest = CheapestCells(sizes, {everyone, *scopes}, max_cells=MAX_CELLS)
+        except CapacityError as exc:
+            raise _too_large("tables over the attributes that it joins", MAX_CELLS) from exc
+        self._weights = self._written_out(queries, grid)
+
+    def answers(self, given: Sequence[Answer], *, total: int | None) -> ConsistentAnswers:
+        """The nearest answers that one non-negative table gives.
+
+        Args:
+            given: one per question. The scale of each, by which distances count, is half of its
+                interval over ln(1 / (1 - confidence)): of one Laplace noise the scale itself.
+            total: number of records where that is public.
+        """
+        estimates = np.array([a.estimate for a in given], dtype=np.float64)
+        scales = np.array([_scale(a) for a in given], dtype=np.float64)
+        noisy = scales > _EXACT * np.maximum(1.0, np.abs(estimates))
+        if not noisy.any():
+            return ConsistentAnswers(tuple(estimates.tolist()), total, 0.0, 0.0)
+        found = nearest_table(
+            self._cheapest,
+            self._weights[:, np.flatnonzero(noisy)],
+            estimates[noisy],
+            scales[noisy],
+            total=total,
+            max_steps=MAX_STEPS,
+        )
+        # Exact answers are of the total, which the table has, or of nothing.
+        estimates[noisy] = found.answers
+        return ConsistentAnswers(tuple(estimates.tolist()), total, found.distance, found.gap)
+
+    def _scope(self, term: Term) -> Scope:
+        return tuple(sorted(self._place[a] for a in term.by_axis)) or (len(self._place),)
+
+    def _written_out(self, queries: Sequence[LinearQuery], grid: ClassGrid) -> sparse.csr_array:
+        """What a record weighs in each question, shape (cells of the layout, questions)."""
+        layout: Layout = self._cheapest.layout
+        cells, questions, weights = [], [], []
+        n_weights = 0
+        for i, query in enumerate(queries):
+            for term in query.terms:
+                found = _on_classes(term, grid)
+                n_weights += len(found.cells)
+                if n_weights > MAX_WEIGHTS:
+                    raise _too_large("the weights of all conditions written out", MAX_WEIGHTS)
+                cells.append(found.cells + layout.offsets[layout.index[self._scope(term)]])
+                questions.append(np.full(len(found.cells), i))
+                weights.append(found.weights)
+        where = _joined(cells, np.intp), _joined(questions, np.intp)
+        shape = (layout.n_cells, len(queries))
+        return sparse.csr_array((_joined(weights, np.float64), where), shape=shape)
+
+
+@dataclass(frozen=True)
+class _OnClasses:
+    """Cells, row-major, of a term's attributes on their classes, and its weights there."""
+
+    cells: IndexArray
+    weights: FloatArray
+
+
+def _on_classes(term: Term, grid: ClassGrid) -> _OnClasses:
+    """Where the term is not zero."""
+    cells, weights = np.zeros(1, dtype=np.intp), np.array([float(term.coefficient)])
+    for classes in grid.axes:
+        own = term.by_axis.get(classes.axis)
+        if own is not None:
+            dense = classes.on_classes(own)
+            at = np.flatnonzero(dense)
+            cells = np.add.outer(cells * classes.n, at).ravel()
+            weights = np.multiply.outer(weights, dense[at].astype(np.float64)).ravel()
+    return _OnClasses(cells, weights)
+
+
+def _scale(answer: Answer) -> float:
+    return 0.5 * (answer.high - answer.low) / -math.log1p(-answer.confidence)
+
+
+def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:
+    return np.concatenate([np.zeros(0, kind), *parts])
+
+
+def _too_large(what: str, most: int) -> CapacityError:
+    return CapacityError(
+        f"`consistent` needs {what}, which would hold more than {most:,} numbers. Leave it out, or "
+        "ask of fewer attributes, or of coarser conditions, at once."
+    )
