@@ -115,6 +115,11 @@ def agree(
     )
 
 
+def agreed_tables(layout: Layout, tables: FloatArray, agreement: Agreement) -> FloatArray:
+    """The nearest tables that agree, mixed with uniform ones where that leaves a cell negative."""
+    return _without_negatives(layout, Consistency(layout, agreement=agreement).project(tables))
+
+
 @dataclass(frozen=True)
 class _Proven:
     tables: FloatArray

@@ -3,8 +3,10 @@
 Mirror descent linearises the loss and takes a step of a length that somebody must choose. Here each
 stage minimises the loss itself plus epsilon times the divergence from the stage before (a proximal
 step). Its dual is smooth in one number per released answer, and one call of the oracle gives its
-value and gradient, so a quasi-Newton search with its own line search solves it. Epsilon halves from
-stage to stage. Among all minimisers the limit is the one of most entropy.
+value and gradient, so a quasi-Newton search with its own line search solves it. Its variables are
+scaled by the dual's curvature, p (1 - p) / epsilon + 1 / w per answer: rare cells and common ones
+differ by many orders, and without it the search stops far from a stage's minimum. Epsilon shrinks
+from stage to stage. Among all minimisers the limit is the one of most entropy.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ _FIRST_EPSILON = 1e-2
 # Stages in a row that gain less than this part of the gap asked for.
 _IDLE = 0.01
 _MOST_IDLE = 6
-_STAGE_ROUNDS = 40
+_SHRINK = 4.0
+_GROWTH = 4.0
+_STAGE_ROUNDS = 80
+# How often a stage that stopped short of its minimum goes on before epsilon grows.
+_MOST_CONTINUED = 3
+_LEAST_CURVATURE = 1e-3
 _MEMORY = 20
 _PASSES = 400
 
@@ -117,10 +124,12 @@ class _Search:
         self.theta = np.zeros(oracle.layout.n_cells) if start is None else start
         self._slopes = np.zeros(len(observations.targets))
         self._value, self._epsilon = np.inf, _FIRST_EPSILON
+        self._bound: float | None = None
         # A smaller epsilon would let potentials grow beyond what floats tell apart.
         self._least = min(observations.unit**2, _FIRST_EPSILON)
         self.gap: float | None = None
-        self.calls = self.n_idle = 0
+        self.calls = self.n_idle = self._n_continued = 0
+        self._predicted = observations.predicted(self.call(self.theta).tables)
 
     def advance(self, gap: float) -> bool:
         """One stage, kept if it lowers the loss; whether the loss is near enough its least."""
@@ -129,17 +138,37 @@ class _Search:
         ahead = self.theta - seen.spread(slopes) / self._epsilon
         beliefs = self.call(ahead)
         value = seen.value(beliefs.tables)
-        if value > self._value:
-            # The search stopped short of the stage's minimum: a larger epsilon is easier.
-            self._epsilon *= 4.0
-            self.n_idle += 1
-            return False
-        gained = self._value - value
-        self.theta, self._slopes, self._value = ahead, slopes, value
-        self.gap = _gap(self._oracle, seen, beliefs.tables, slopes, value)
-        self._epsilon = max(self._epsilon / 2.0, self._least)
-        self.n_idle = self.n_idle + 1 if gained <= _IDLE * gap else 0
-        return (gained if self.gap is None else self.gap) <= gap
+        proven = self._prove(beliefs.tables, slopes)
+        if value > self._value + _IDLE * gap:
+            self._go_on(slopes)
+        else:
+            gained = max(self._value - value, proven)
+            self.theta, self._slopes, self._value = ahead, slopes, value
+            self._predicted, self._n_continued = seen.predicted(beliefs.tables), 0
+            self._epsilon = max(self._epsilon / _SHRINK, self._least)
+            self.n_idle = self.n_idle + 1 if gained <= _IDLE * gap else 0
+            if self._bound is None:
+                return gained <= gap
+        self.gap = None if self._bound is None else max(self._value - self._bound, 0.0)
+        return self.gap is not None and self.gap <= gap
+
+    def _prove(self, tables: FloatArray, slopes: FloatArray) -> float:
+        """How much the lower bound rose. Slopes of whatever stage prove one, for good."""
+        found = _bound(self._oracle, self._observations, tables, slopes)
+        if found is None:
+            return 0.0
+        before, self._bound = self._bound, max(found, found if self._bound is None else self._bound)
+        return self._bound - before if before is not None else np.inf
+
+    def _go_on(self, slopes: FloatArray) -> None:
+        """From a stage that stopped short of its minimum: further, or with an easier one."""
+        if self._n_continued < _MOST_CONTINUED:
+            self._n_continued += 1
+            self._slopes = slopes
+            return
+        self._epsilon *= _GROWTH
+        self.n_idle += 1
+        self._n_continued = 0
 
     def call(self, theta: FloatArray) -> Beliefs:
         self.calls += 1
@@ -149,31 +178,43 @@ class _Search:
         """Slopes nu that minimise nu . y + phi*(nu) + epsilon A(theta - K' nu / epsilon)."""
         seen = self._observations
         squares = seen.likelihood == "squares"
+        # In units of the noise the least loss is of the size of the number of answers.
+        unit = seen.unit**2
+        scales = seen.unit * self._scales(epsilon)
 
-        def dual(nu: FloatArray) -> tuple[float, FloatArray]:
+        def dual(v: FloatArray) -> tuple[float, FloatArray]:
+            nu = scales * v
             beliefs = self.call(theta - seen.spread(nu) / epsilon)
             gradient = seen.targets - seen.predicted(beliefs.tables)
             value = float(nu @ seen.targets) + epsilon * beliefs.log_partition
             if squares:
                 scaled = nu / seen.weights
-                return value + 0.5 * float(nu @ scaled), gradient + scaled
-            return value, gradient
+                value, gradient = value + 0.5 * float(nu @ scaled), gradient + scaled
+            return value / unit, scales * gradient / unit
 
         found = minimize(
             dual,
-            slopes,
+            slopes / scales,
             jac=True,
             method="L-BFGS-B",
-            bounds=None if squares else Bounds(-seen.weights, seen.weights),
-            options={"maxiter": _STAGE_ROUNDS, "maxcor": _MEMORY, "gtol": 1e-9, "ftol": 1e-14},
+            bounds=None if squares else Bounds(-seen.weights / scales, seen.weights / scales),
+            options={"maxiter": _STAGE_ROUNDS, "maxcor": _MEMORY, "gtol": 1e-9, "ftol": 1e-13},
         )
-        return np.asarray(found.x, dtype=np.float64)
+        return np.asarray(scales * found.x, dtype=np.float64)
+
+    def _scales(self, epsilon: float) -> FloatArray:
+        """Inverse roots of the dual's curvature along each slope, as the last tables have it."""
+        seen = self._observations
+        p = np.clip(self._predicted, 0.0, 1.0)
+        spread = np.maximum(p * (1.0 - p), _LEAST_CURVATURE * seen.unit)
+        own = 1.0 / seen.weights if seen.likelihood == "squares" else _LEAST_CURVATURE / epsilon
+        return np.asarray(1.0 / np.sqrt(spread / epsilon + own))
 
 
-def _gap(
-    oracle: Oracle, seen: Observations, tables: FloatArray, slopes: FloatArray, value: float
+def _bound(
+    oracle: Oracle, seen: Observations, tables: FloatArray, slopes: FloatArray
 ) -> float | None:
-    """Loss less the dual at the slopes, or at those of the loss itself where they prove more."""
+    """The dual at the slopes, or at those of the loss itself where they prove more."""
     found = []
     own = seen.weights * (seen.predicted(tables) - seen.targets)
     for nu in [slopes, own] if seen.likelihood == "squares" else [slopes]:
@@ -181,5 +222,5 @@ def _gap(
         if least is None:
             return None
         conjugate = 0.5 * float(nu @ (nu / seen.weights)) if seen.likelihood == "squares" else 0.0
-        found.append(value - (least - float(nu @ seen.targets) - conjugate))
-    return max(min(found), 0.0)
+        found.append(least - float(nu @ seen.targets) - conjugate)
+    return max(found)

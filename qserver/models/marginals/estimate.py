@@ -10,8 +10,9 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.models.marginals.belief import BeliefPropagation
-from qserver.models.marginals.consensus import State, agree
-from qserver.models.marginals.descent import descend
+from qserver.models.marginals.consensus import State, agree, agreed_tables
+from qserver.models.marginals.consistency import Agreement
+from qserver.models.marginals.descent import Descent, descend
 from qserver.models.marginals.junction_tree import JunctionTree
 from qserver.models.marginals.layout import FloatArray, Layout, layout_of
 from qserver.models.marginals.measurement import NoisyMarginal, total_of
@@ -26,6 +27,9 @@ Method = Literal["consensus", "messages"]
 AUTO_CELLS = 1 << 16
 """Largest junction tree that `auto` takes: 10 ms a call of the oracle, and hundreds of calls."""
 
+_BOUND_PART = 0.1
+"""How near the least loss the bound for messages comes, as a part of the precision asked for."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -35,8 +39,9 @@ class Fit:
         oracle: `exact`, `saturated` or `factor`.
         exact_cells: cells that the exact oracle holds or would need.
         loss: in the unit of `Observations`; `noise_loss` is what the true tables would expect.
-        gap: proven distance of the loss from its least value; None where none is proven.
-        inconsistency: largest difference between tables where they should agree, as a proportion.
+        gap: proven distance of the loss from its least value.
+        inconsistency: largest difference between tables where they should agree, as a proportion;
+            of messages before one projection brought the tables into agreement.
         steps: rounds of consensus, or calls of the oracle.
     """
 
@@ -46,7 +51,7 @@ class Fit:
     exact_cells: int
     loss: float
     noise_loss: float
-    gap: float | None
+    gap: float
     inconsistency: float
     steps: int
 
@@ -132,6 +137,14 @@ def estimate(
 
 
 @dataclass(frozen=True)
+class _Agreed:
+    layout: Layout
+    tables: FloatArray
+    value: float
+    gap: float
+
+
+@dataclass(frozen=True)
 class _Task:
     sizes: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
@@ -147,7 +160,9 @@ class _Task:
         start = warm.potentials(tree.layout) if warm is not None else None
         found = descend(tree, seen, gap=self.precision * seen.noise_loss, start=start)
         distribution = ExactDistribution(self.sizes, tree, tree.beliefs)
-        fit = self._fit("exact", "descent", found.value, seen, found.gap, 0.0, found.calls)
+        # No loss is below zero.
+        gap = found.value if found.gap is None else found.gap
+        fit = self._fit("exact", "descent", found.value, seen, gap, 0.0, found.calls)
         warmed = Warm("exact", "descent", tree.layout, theta=found.theta)
         return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
 
@@ -170,11 +185,30 @@ class _Task:
         seen = self._seen(propagation.layout)
         start = warm.potentials(propagation.layout) if warm is not None else None
         found = descend(propagation, seen, gap=self.precision * seen.noise_loss, start=start)
+        proven = self._agreed(oracle, propagation.layout, found)
         fit = self._fit(
-            oracle, "messages", found.value, seen, found.gap, found.inconsistency, found.calls
+            oracle, "messages", proven.value, seen, proven.gap, found.inconsistency, found.calls
         )
         warmed = Warm(oracle, "messages", propagation.layout, theta=found.theta)
-        return self._relaxed(propagation.layout, found.tables, fit, warmed)
+        return self._relaxed(proven.layout, proven.tables, fit, warmed)
+
+    def _agreed(self, oracle: Oracle, layout: Layout, found: Descent) -> _Agreed:
+        """The tables of messages brought into agreement, and how near the least loss they are.
+
+        Messages prove nothing of their own. The lower bound is that of multipliers, which a
+        consensus over the same set finds: it is sound whatever tables it is compared with.
+        """
+        own = layout_of(self.sizes, self.scopes)
+        agreement: Agreement = "shared" if oracle == "saturated" else "singles"
+        flat = np.concatenate(
+            [layout.table(found.tables, layout.index[s]).ravel() for s in own.scopes]
+        )
+        tables = agreed_tables(own, flat, agreement)
+        seen = self._seen(own)
+        goal = _BOUND_PART * self.precision * seen.noise_loss
+        bound = agree(seen, gap=goal, agreement=agreement)
+        value = seen.value(tables)
+        return _Agreed(own, tables, value, max(value - (bound.value - bound.gap), 0.0))
 
     def _relaxed(self, layout: Layout, tables: FloatArray, fit: Fit, warm: Warm) -> Estimate:
         distribution = RelaxedDistribution(self.sizes, layout, tables)
@@ -190,7 +224,7 @@ class _Task:
         method: str,
         loss: float,
         seen: Observations,
-        gap: float | None,
+        gap: float,
         inconsistency: float,
         steps: int,
     ) -> Fit:
