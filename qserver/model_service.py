@@ -207,13 +207,13 @@ class ModelService:
     def _build(self, meta: DatasetMeta, record: ModelRecord) -> Model:
         history = self._store.models.history(meta, record.answer.version)
         kind, specification = kind_of(record.asked.kind), record.asked.specification
-        earlier = self._earlier(meta, record) if isinstance(kind, GrowingKind) else None
+        earlier = self._earlier(meta, record, kind) if isinstance(kind, GrowingKind) else None
         if earlier is None or not isinstance(kind, GrowingKind):
             return kind.build(specification, meta.domain, history)
         return kind.rebuild(specification, meta.domain, history, earlier=earlier)
 
-    def _earlier(self, meta: DatasetMeta, record: ModelRecord) -> Model | None:
-        """The kept model of the same specification that stands on the longest history."""
+    def _earlier(self, meta: DatasetMeta, record: ModelRecord, kind: GrowingKind) -> Model | None:
+        """The kept model that this one goes on from and that stands on the longest history."""
         asked = record.asked
         with self._lock:
             same = [
@@ -221,7 +221,7 @@ class ModelService:
                 for (snapshot, _), made in self._kept.items()
                 if snapshot == meta.snapshot
                 and made.record.asked.kind == asked.kind
-                and made.record.asked.specification == asked.specification
+                and kind.goes_on(asked.specification, made.record.asked.specification)
             ]
         found = max(same, key=lambda made: made.record.answer.version, default=None)
         return None if found is None else found.model

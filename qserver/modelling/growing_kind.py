@@ -14,6 +14,9 @@ from qserver.modelling.kind import Model
 class GrowingKind(Protocol):
     """A kind that is made faster from an earlier model than from nothing."""
 
+    def goes_on(self, specification: str, earlier: str) -> bool:
+        """Whether models of two specifications differ in what was bought for them alone."""
+
     def rebuild(
         self,
         specification: str,
@@ -25,5 +28,6 @@ class GrowingKind(Protocol):
         """The model that `build` makes, but for the precision that the kind states.
 
         Args:
-            earlier: a model of the same specification and kind on another version.
+            earlier: a model of this kind on another version, whose specification this goes on
+                from.
         """

@@ -15,7 +15,7 @@ from qserver.errors import CapacityError, InputError
 from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.modelling.kind import Answered, Document, Model, WantedTable
 from qserver.modelling.reduced_history import ReducedHistory, reduced_history
-from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, estimate
+from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
 from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.model import Distribution
 from qserver.models.marginals.observations import Likelihood
@@ -52,7 +52,9 @@ class MarginalsKind:
         if unknown:
             raise InputError(unknown[0], "be left out: it is not of this kind of model")
         plain = {
-            "marginals": [list(s) for s in _scopes(document.get("marginals", []), domain)],
+            "marginals": [
+                [domain.names[a] for a in s] for s in _scopes(document.get("marginals", []), domain)
+            ],
             "selection": _choice(document, "selection", _SELECTIONS),
             "oracle": _choice(document, "oracle", get_args(Oracle)),
             "likelihood": _choice(document, "likelihood", get_args(Likelihood)),
@@ -69,7 +71,7 @@ class MarginalsKind:
     ) -> tuple[WantedTable, ...]:
         """Tables that serve the wanted marginals best beside those that history has."""
         plain = json.loads(specification)
-        scopes = [tuple(s) for s in plain["marginals"]]
+        scopes = _scopes(plain["marginals"], domain)
         if not scopes:
             raise InputError("marginals", "name what to buy where `epsilon` is above 0")
         if plain["selection"] == "listed":
@@ -100,6 +102,11 @@ class MarginalsKind:
         """The model from all tables and from the rows inside them."""
         return self._built(specification, domain, measurements, None)
 
+    def goes_on(self, specification: str, earlier: str) -> bool:
+        """Whether both are estimated alike; see GrowingKind."""
+        ours, theirs = json.loads(specification), json.loads(earlier)
+        return all(ours[field] == theirs[field] for field in ("oracle", "likelihood"))
+
     def rebuild(
         self,
         specification: str,
@@ -122,7 +129,6 @@ class MarginalsKind:
     ) -> LearntMarginals:
         plain = json.loads(specification)
         reduced = reduced_history(measurements)
-        goes_on = earlier is not None and _same_classes(earlier.reduced, reduced)
         found = estimate(
             reduced.sizes,
             reduced.measurements,
@@ -131,7 +137,7 @@ class MarginalsKind:
             total=reduced.total,
             precision=_PRECISION,
             max_cells=_AUTO_CELLS if plain["oracle"] == "auto" else AUTO_CELLS,
-            warm=earlier.estimate.warm if earlier is not None and goes_on else None,
+            warm=None if earlier is None else _carried(earlier, reduced),
         )
         return LearntMarginals(domain, reduced, found)
 
@@ -337,9 +343,21 @@ def _candidates(sizes: Sequence[int], scopes: Sequence[Scope]) -> list[Scope]:
     return [*scopes, *ranked[:_MOST_JOINED]]
 
 
-def _same_classes(a: ReducedHistory, b: ReducedHistory) -> bool:
-    same = a.axes == b.axes
-    return same and all(np.array_equal(x, y) for x, y in zip(a.classes, b.classes, strict=True))
+def _carried(earlier: LearntMarginals, reduced: ReducedHistory) -> Warm | None:
+    """Where the earlier model's estimate may go on, on classes that are as fine or finer."""
+    place = {axis: i for i, axis in enumerate(reduced.axes)}
+    places, classes = [], []
+    for axis, coarse in zip(earlier.reduced.axes, earlier.reduced.classes, strict=True):
+        if axis not in place:
+            return None
+        fine = reduced.classes[place[axis]]
+        of_class = np.zeros(int(fine.max()) + 1, dtype=np.intp)
+        of_class[fine] = coarse
+        if not np.array_equal(of_class[fine], coarse):
+            return None
+        places.append(place[axis])
+        classes.append(of_class)
+    return earlier.estimate.warm.refined(reduced.sizes, places, classes)
 
 
 def _members(names: Sequence[str], classes: IndexArray) -> list[list[str]]:

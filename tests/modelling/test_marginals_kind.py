@@ -153,6 +153,58 @@ def test_a_longer_history_goes_on_from_the_earlier_model():
         assert_allclose(ours, theirs, atol=1e-3)
 
 
+def test_going_on_to_finer_classes_and_more_attributes_comes_to_the_same_model():
+    """Bands of ages become single ones, and a table of a new attribute is there."""
+    kind = MarginalsKind()
+    specification = kind.read({"oracle": "saturated"}, DOMAIN)
+    before = [
+        table(i, p, alpha_nano=10**8) for i, p in enumerate(({0: BANDS, 1: range(3)}, fine(1)))
+    ]
+    after = [*before, table(2, fine(0, 2), alpha_nano=10**8)]
+    earlier = kind.build(specification, DOMAIN, before)
+    assert earlier.reduced.sizes == (3, 3)
+    warm = kind.rebuild(specification, DOMAIN, after, earlier=earlier)
+    assert warm.reduced.sizes == (10, 3, 4)
+    cold = kind.build(specification, DOMAIN, after)
+    starts = np.flatnonzero(np.diff(BANDS, prepend=-1))
+    # Of ages and sexes history tells bands alone.
+    for names, rows in ((["age", "sex"], starts), (["age", "job"], np.arange(10))):
+        ours, theirs = (
+            np.add.reduceat(m.ask({"marginal": names}).document["probabilities"], rows)
+            for m in (warm, cold)
+        )
+        assert_allclose(ours, theirs, atol=1e-3)
+
+
+def test_a_start_on_finer_classes_says_what_it_said_on_the_coarse_ones():
+    """Counts are shared evenly, multipliers repeat: added up they are those of before."""
+    kind = MarginalsKind()
+    before = [table(0, {0: BANDS, 1: range(3)}, alpha_nano=10**6), table(1, fine(1))]
+    warm = kind.build(kind.read({"oracle": "saturated"}, DOMAIN), DOMAIN, before).estimate.warm
+    ages = BANDS.astype(np.intp)
+    found = warm.refined((4, 10, 3), [1, 2], [ages, np.arange(3)])
+    assert set(found.layout.scopes) == {(1, 2), (2,)}
+    assert warm.state is not None
+    assert found.state is not None
+    old, new = warm.state, found.state
+    i, j = old.layout.index[(0, 1)], new.layout.index[(1, 2)]
+    coarse, fine_table = old.layout.table(old.tables, i), new.layout.table(new.tables, j)
+    summed = np.zeros_like(coarse)
+    np.add.at(summed, ages, fine_table)
+    assert_allclose(summed, coarse, atol=1e-15)
+    repeated = new.layout.table(new.multipliers, j)
+    assert_allclose(repeated, old.layout.table(old.multipliers, i)[ages], rtol=0)
+
+
+def test_a_model_goes_on_from_one_whose_purchases_alone_differ():
+    kind = MarginalsKind()
+    bought = kind.read({"marginals": [["sex", "age"]], "selection": "listed"}, DOMAIN)
+    assert json.loads(bought)["marginals"] == [["age", "sex"]]
+    assert kind.goes_on(kind.read({}, DOMAIN), bought)
+    assert not kind.goes_on(kind.read({"oracle": "factor"}, DOMAIN), bought)
+    assert not kind.goes_on(kind.read({"likelihood": "laplace"}, DOMAIN), bought)
+
+
 def test_a_conditional_is_the_share_among_those_given():
     found = model([table(0, fine(0, 1)), table(1, {0: BANDS, 2: range(4)})])
     question = {"marginal": ["sex"], "given": {"age": "age7"}}

@@ -21,7 +21,7 @@ from qserver.models.marginals.belief import Beliefs
 from qserver.models.marginals.layout import FloatArray, Layout
 from qserver.models.marginals.observations import Observations
 
-_FIRST_EPSILON = 1e-2
+_FIRST_EPSILON = 1e-3
 # Stages in a row that gain less than this part of the gap asked for.
 _IDLE = 0.01
 _MOST_IDLE = 6
