@@ -43,6 +43,16 @@ def test_the_nominal_price_is_the_largest_that_fits(charged: int, rate: Fraction
         assert exactly(nominal + 2, rate) > charged
 
 
+def test_parts_of_one_sample_would_be_charged_too_little_one_by_one() -> None:
+    """Two tables at one each: the exact law of both together loses more than two charges."""
+    x = mpmath.mpf(1)
+    apart = 2 * amplified_nano(NANO, rate=TENTH)
+    # A record that is counted in two tables of the sample, against none: both high.
+    together = mpmath.log1p((mpmath.exp(2 * x) - 1) / 10) * NANO
+    assert together > 1.5 * apart
+    assert together <= amplified_nano(2 * NANO, rate=TENTH) < together + 1
+
+
 @pytest.mark.parametrize(("nano", "rate"), [(-1, TENTH), (1, Fraction(0)), (1, Fraction(11, 10))])
 def test_what_is_out_of_range_is_refused(nano: int, rate: Fraction) -> None:
     for function in (amplified_nano, nominal_nano):

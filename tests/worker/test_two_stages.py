@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qserver.accounts import Allowance
 from qserver.answer import JobStatus, ModelAnswer
 from qserver.asked import ModelAsked
 from qserver.charge import NANO, OpaqueCharge, Relation
@@ -22,6 +23,7 @@ from qserver.models.amplification import amplified_nano
 from qserver.plan import Sampled
 from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery
+from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.records import charge_from_json
@@ -334,6 +336,25 @@ def test_a_journal_without_the_alphas_that_were_decided_publishes_nothing(at: De
     rows = tuple(ReleasedRow(t.key, (1,) * t.partition.n_cells) for t in reservation.tables)
     with pytest.raises(JournalError, match="lacks the alphas"):
         Drawn.of_journal(reservation, Released(found.id, rows))
+
+
+def test_an_analysts_own_allowance_counts_both_charges(at: Deployment) -> None:
+    """Of just the price it suffices; one nano-epsilon less and nothing is charged."""
+    document, models = {**EDGE, "allocation": "icml"}, at.service().models
+    book = AccountBook(Store.open(at.settings).client)
+    book.create("ann", "analyst")
+    price = models.explain("people", "network", document, NANO // 2).price_nano
+    for short in (1, 0):
+        book.allow("ann", "town", Allowance(limit_nano=price - short))
+        own = models.explain("people", "network", document, NANO // 2, by="ann").own
+        assert own is not None
+        assert (own.price_nano, own.affordable) == (price, not short)
+        job = models.learn("people", "network", document, NANO // 2, wait_s=0, by="ann")
+        assert isinstance(job, JobStatus)
+        at.work_off()
+        status = at.service().job(job.id)
+        assert status.state == ("failed" if short else "done")
+        assert len(charges_of(at)) == (0 if short else 2)
 
 
 def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
