@@ -266,10 +266,12 @@ class LearningPrice:
 
     Args:
         price, remaining: in epsilon.
+        sample: what of the price is for a secret sample, or None.
     """
 
     kind: str
     price: float
+    sample: float | None
     remaining: float
     affordable: bool
     n_tables: int
@@ -282,6 +284,7 @@ class LearningPrice:
         return cls(
             kind=document["kind"],
             price=document["price"],
+            sample=document["sample"],
             remaining=document["remaining"],
             affordable=document["affordable"],
             n_tables=len(document["plan"]),

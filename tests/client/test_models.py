@@ -118,7 +118,9 @@ def prices(served: Served, make: Callable[[Served], Ask]) -> Ask:
 def test_learning_costs_what_was_told_before(make: Callable[[Served], Ask], served: Served) -> None:
     ask, tell = make(served), prices(served, make)
     told = tell("network", "people", EDGES, epsilon=0.5)
-    assert (told.kind, told.affordable, told.n_tables) == ("blocks", True, 1)
+    assert (told.kind, told.affordable, told.n_tables, told.sample) == ("blocks", True, 1, None)
+    sampled = tell("network", "people", EDGES, epsilon=0.5, allocation="arxiv")
+    assert 0.049 < sampled.sample <= 0.05 < sampled.price <= 0.5
     with pytest.raises(QuestionProblemError, match="must be bought"):
         tell("network", "people", EDGES, epsilon=0)
     assert served.spent_nano() == 0
