@@ -5,9 +5,12 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from qserver.answer import JobStatus
-from qserver.api.asking_replies import ASKING_CODES, ASKING_HEADERS, job_reply
-from qserver.api.gate import caller_of_request
-from qserver.api.headers import idempotency_of, preference_of
+from qserver.api.asking_replies import (
+    ASKING_CODES,
+    ASKING_HEADERS,
+    job_reply,
+    terms_of_request,
+)
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
@@ -57,17 +60,10 @@ class SqlViews:
         read_parameters(request)
         body = read_body(request)
         asked = SqlRequest.read(parse_object(body))
-        caller = caller_of_request()
-        preference = preference_of(request)
+        terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._statements.run(
-            dataset,
-            asked.sql,
-            wait_s=preference.wait_at_most(self._wait_s),
-            idempotency=idempotency_of(
-                request, dataset=dataset, body=body, token_id=caller.token_id
-            ),
-            by=caller.account,
+            dataset, asked.sql, wait_s=terms.wait_s, idempotency=terms.idempotency, by=terms.by
         )
         if isinstance(found, JobStatus):
-            return job_reply(found, preference)
+            return job_reply(found, terms.preference)
         return json_reply(SqlBody.of(found))
