@@ -10,8 +10,9 @@ what the query needs. Whatever is bought can be raised later for the difference.
 cell of a block is not lost when the block is bought, and does not count as waste.
 
 Every cell pays for a table, whereas own rows about different records share what they cost. So early
-blocks leave room for one more row about other records, within twice what own rows alone would have
-cost: unless all rows so far, at least two, met in some cell.
+blocks leave room for one more row, within twice what own rows alone would have cost: for as much of
+it as rows so far weighed on other records. After a first row that is all of it, where all rows met
+in some cell nothing.
 
 Once anything is spent, a base that would take much of what may be spent at all counts for a quarter
 of that: else rent would use up the limit before blocks seemed worth their price.
@@ -199,15 +200,16 @@ class _Proposal:
         within = min(self._rule.ratio * alone, _NEXT_RATIO * alone - self._next_row_nano(alone))
         return within - self._bought.ledger.spent_nano
 
-    def _next_row_nano(self, alone_nano: int) -> int:
-        """What a next row like this one may cost that would cost own rows alone nothing more.
+    def _next_row_nano(self, alone_nano: int) -> float:
+        """What a next row like this one may be taken to cost beyond what own rows alone would.
 
-        It may weigh on other records: nothing, where all rows so far, at least two, met.
+        It weighs on other records, where they would cost nothing more, as often as rows so far did.
         """
         demand, need = self._rule.demand, self._need
         own = Demand().alone_nano(self._bought, need.query, need.want)
         before = demand.alone.apart_nano
-        return 0 if before and alone_nano >= before + own else own
+        met = (alone_nano - own) / before if before else 0.0
+        return own * (1.0 - min(max(met, 0.0), 1.0))
 
     def _is_due(self, alone_nano: int) -> bool:
         """Whether own rows alone would have cost as much as the best base for what was asked.

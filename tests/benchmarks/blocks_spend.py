@@ -30,7 +30,7 @@ from .streams import (
 from .tables import Report, Value
 from .workloads import QuerySource
 
-SEEDS = (984, 985, 986)
+SEEDS = (987, 988, 989)
 MILESTONES = (10, 100, 1_000, 10_000)
 _RANGES = 500
 _CHECKPOINTS = (1, 2, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1_000)
