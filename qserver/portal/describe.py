@@ -58,7 +58,7 @@ def model_words(kind: str, document: dict[str, Any], names: Sequence[str]) -> st
         joined = {name for edge in found["edges"] for name in edge}
         alone = [name for name in found["variables"] if name not in joined]
         return _shortened(edges + alone)
-    # A document has names, a specification their places in the domain.
+    # Specifications of earlier versions have places in the domain, not names.
     scopes = [
         " × ".join(n if isinstance(n, str) else names[n] for n in scope)
         for scope in document.get("marginals", [])
