@@ -114,7 +114,8 @@ class _Search:
         if total is None:
             # No record at all is a table too.
             least, total = min(least, 0.0), 1.0 + 2.0 * float(x.sum())
-        self.gap = max(-least * total - float(rest @ fitted), 0.0)
+        # Zero first: of equal ones `max` takes the first, and JSON would show the sign of -0.0.
+        self.gap = max(0.0, -least * total - float(rest @ fitted))
         return found.codes
 
     def enter(self, codes: IndexArray) -> bool:
