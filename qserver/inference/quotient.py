@@ -84,10 +84,14 @@ class _Search:
 
     def left_out(self, start: float, stop: float) -> float:
         """How far from `start` towards `stop` everything is outside of the set."""
-        at, step = start, (stop - start) / 2.0
-        least = abs(stop - start) * _RESOLUTION
+        # Halved first: the distance of two floats may be more than floats reach.
+        at, step = start, stop / 2.0 - start / 2.0
+        least = abs(step) * (2.0 * _RESOLUTION)
         while at != stop and abs(step) >= least:
             beyond = at + step
+            if beyond == at:
+                # Smaller steps than this are lost in rounding.
+                return at
             # The last step may pass the end by rounding.
             beyond = min(beyond, stop) if step > 0 else max(beyond, stop)
             if self._is_outside(at, beyond):

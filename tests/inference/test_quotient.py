@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qserver.inference import quotient
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.quotient import JointParts, Part
 
@@ -19,6 +20,7 @@ N_TRIALS = 300
 # Four standard errors of 300 trials at 0.8.
 ROOM = 0.0924
 N_GRID = 501
+MOST_LOOKS = 5_000
 
 
 def parts(
@@ -164,3 +166,25 @@ def test_allowances_lengthen_the_interval() -> None:
     # At t = 0.4 +- 0.07 allowances add 3 + 2 t to the half-width, over a slope of 100.
     for a, b in zip(first, second, strict=True):
         assert math.isclose(abs(b - a), (3 + 2 * abs(b)) / 100, abs_tol=2.5 / 256 + 0.005)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.4 - 1e-15, 0.4 + 1e-15), (0.4 - 1e-16, 0.4 + 1e-16), (-1.7e308, 1.7e308)],
+)
+def test_a_search_ends_where_its_steps_are_lost_in_rounding(low: float, high: float) -> None:
+    """Ends a few units in the last place apart, and ends further apart than floats reach."""
+    looks, look = 0, quotient._Search._is_outside
+
+    def counted(search: quotient._Search, a: float, b: float) -> bool:
+        nonlocal looks
+        looks += 1
+        assert looks < MOST_LOOKS
+        return look(search, a, b)
+
+    exact = JointParts(Part(40.0, {0: 0.0}, 0.0), Part(100.0, {0: 0.0}, 0.0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quotient._Search, "_is_outside", counted)
+        found = exact.bounds(low, high, confidence=CONFIDENCE)
+    assert found is not None
+    assert low <= found[0] <= 0.4 <= found[1] <= high
