@@ -40,7 +40,7 @@ def amplified_nano(nominal_nano: int, *, rate: Fraction) -> int:
     found = _EXACT.multiply(_EXACT.ln(inside), NANO)
     if nominal_nano == 0:
         return 0
-    return int((found + _ROOM).to_integral_value(ROUND_CEILING))
+    return int(_EXACT.add(found, _ROOM).to_integral_value(ROUND_CEILING))
 
 
 def nominal_nano(charged_nano: int, *, rate: Fraction) -> int:
@@ -55,7 +55,7 @@ def nominal_nano(charged_nano: int, *, rate: Fraction) -> int:
     grown = _EXACT.subtract(_EXACT.exp(_epsilon(charged_nano)), 1)
     inside = _EXACT.add(1, _EXACT.divide(grown, _decimal(rate)))
     found = _EXACT.multiply(_EXACT.ln(inside), NANO)
-    return max(0, int((found - _ROOM).to_integral_value(ROUND_FLOOR)))
+    return max(0, int(_EXACT.subtract(found, _ROOM).to_integral_value(ROUND_FLOOR)))
 
 
 def _check(nano: int, rate: Fraction) -> None:

@@ -43,6 +43,20 @@ def test_the_nominal_price_is_the_largest_that_fits(charged: int, rate: Fraction
         assert exactly(nominal + 2, rate) > charged
 
 
+# A rate a little above e^-1: at 100 epsilon the exact charge is 10^-21 above a whole number.
+JUST_ABOVE = Fraction(367_879_441_171_442_321_595_523_770_162, 10**30)
+
+
+def test_what_is_hardly_above_a_whole_number_is_rounded_up_all_the_same() -> None:
+    """mpmath, 120 digits: rounding to fewer digits on the way would take the excess away."""
+    whole = 99 * NANO
+    with mpmath.workdps(120):
+        exact = exactly(100 * NANO, JUST_ABOVE)
+        assert whole < exact < whole + mpmath.mpf(10) ** -18
+    assert amplified_nano(100 * NANO, rate=JUST_ABOVE) == whole + 1
+    assert nominal_nano(whole, rate=JUST_ABOVE) == 100 * NANO - 1
+
+
 def test_parts_of_one_sample_would_be_charged_too_little_one_by_one() -> None:
     """Two tables at one each: the exact law of both together loses more than two charges."""
     x = mpmath.mpf(1)
