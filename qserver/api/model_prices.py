@@ -67,6 +67,8 @@ class ModelPriceViews:
         asked = ModelQuestion.read(parse_object(read_body(request)))
         reply = ModelQuestionPriceBody.of(self._models.learnt(dataset, model))
         if asked.form() != "count":
+            # It costs nothing, and what it would be refused for it is refused for here.
+            self._models.ask(dataset, model, asked.document())
             return json_reply(reply)
         query = self._service.parse(dataset, asked.count)
         estimate = reply.estimate = self._models.count(dataset, model, query)

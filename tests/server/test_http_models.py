@@ -13,6 +13,7 @@ from fake_models import LEARNT
 from fake_service import FREE, FakeService
 
 from qserver.answer import JobStatus
+from qserver.errors import NetworkError
 
 M = "/v1/datasets/adult/models"
 
@@ -96,6 +97,19 @@ def test_what_a_check_and_its_fallback_would_cost_is_told_and_nothing_asked(
     assert not service.calls_of("ask")
     longer = {**body, "check": {"length": 10, "confidence": 0.9, "fallback_length": 20}}
     assert_problem(caller.post(f"{M}/m1/explain", longer), 422, "invalid_input")
+
+
+def test_a_question_that_would_be_refused_is_refused_before_its_price_is_told(
+    caller: Caller, service: FakeService
+) -> None:
+    """Whether attributes and labels are there is for the model to say, as when it is asked."""
+    questions = [{"marginal": ["sex"], "given": {"age": "3"}}, {"most_probable": ["sex"]}]
+    for question in questions:
+        assert caller.post(f"{M}/m1/explain", question).document["would"] == "tell"
+    service.fail("ask_model", NetworkError("variables", "be variables of the network", "colour"))
+    for question in questions:
+        refused = caller.post(f"{M}/m1/explain", question)
+        assert_problem(refused, 422, "invalid_network")
 
 
 def test_probabilities_and_most_probable_labels_are_asked_as_the_kind_has_it(
