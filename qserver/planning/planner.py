@@ -12,7 +12,7 @@ from qserver.answer import PlanKind
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Weights
-from qserver.paid import FittedBase, PaidQuestion
+from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable, Sampled
 from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought, roomy_half_width, row_half_width
@@ -21,7 +21,7 @@ from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.planning.rent_or_buy import Choice, RentOrBuy
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 
@@ -104,23 +104,12 @@ def plan_answer(
     if estimate is not None and meets(estimate, query, requirement):
         return Plan("free", (), 0, spent, estimate, estimate.weights)
     bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
-    candidate, direct = _direct(Question(query, requirement, bought, estimate))
-    plan = _plan(candidate.kind, direct, estimate, candidate.weights)
-    bases: tuple[FittedBase, ...] = ()
-    if rule is not None:
-        choice = rule.propose(
-            bought,
-            query,
-            requirement,
-            direct=direct,
-            allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
-            out_of_time=out_of_time or Effort(PLANNING_WORK),
-        )
-        bases = choice.bases
-        if choice.offer is not None:
-            plan = _offered(choice.offer, estimate)
-    paid = paid_question(query, requirement, kind=plan.kind, price_nano=plan.price_nano)
-    return replace(plan, paid=(replace(paid, bases=bases),))
+    return _unmet(
+        Question(query, requirement, bought, estimate),
+        rule,
+        allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
+        out_of_time=out_of_time or Effort(PLANNING_WORK),
+    )
 
 
 def paid_question(
@@ -143,6 +132,32 @@ def paid_question(
 def meets(estimate: RowEstimate, query: Primitive, requirement: Requirement) -> bool:
     """Whether a row's estimate certainly meets the requirement on the query."""
     return estimate.half_width <= row_half_width(query, requirement)
+
+
+def _unmet(
+    question: Question,
+    rule: RentOrBuy | None,
+    *,
+    allowed_nano: int,
+    out_of_time: Callable[[], bool],
+) -> Plan:
+    """The plan where history does not suffice, with the question as it is paid for."""
+    query, requirement, estimate = question.query, question.requirement, question.estimate
+    candidate, direct = _direct(question)
+    plan, choice = _plan(candidate.kind, direct, estimate, candidate.weights), Choice()
+    if rule is not None:
+        choice = rule.propose(
+            question.bought,
+            query,
+            requirement,
+            direct=direct,
+            allowed_nano=allowed_nano,
+            out_of_time=out_of_time,
+        )
+    if choice.offer is not None:
+        plan = _offered(choice.offer, estimate)
+    paid = paid_question(query, requirement, kind=plan.kind, price_nano=plan.price_nano)
+    return replace(plan, paid=(replace(paid, bases=choice.bases),))
 
 
 def _direct(question: Question) -> tuple[Candidate, Priced]:

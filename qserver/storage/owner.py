@@ -45,17 +45,7 @@ class OwnerOperations:
             StaleVersionError: the snapshot is not `old` any more, or a reservation is open.
             FencedError: the lease passed on.
         """
-        keys = Keys(new.population)
-        names = [
-            keys.lease,
-            keys.ledger,
-            keys.open,
-            keys.dataset(new.name),
-            keys.earlier(new.name),
-            keys.snapshots,
-            keys.history(new.snapshot),
-            AUDIT,
-        ]
+        names = _rotated(new)
         args: list[str | int] = [
             nonce,
             fence,
@@ -99,3 +89,18 @@ class OwnerOperations:
         if code == 3:
             raise StoreBehindError("The store has no ledger of this population. Restore it first.")
         return code == 1
+
+
+def _rotated(new: DatasetMeta) -> list[str]:
+    """Keys of what a rotation reads and writes, in the order of its script."""
+    keys = Keys(new.population)
+    return [
+        keys.lease,
+        keys.ledger,
+        keys.open,
+        keys.dataset(new.name),
+        keys.earlier(new.name),
+        keys.snapshots,
+        keys.history(new.snapshot),
+        AUDIT,
+    ]

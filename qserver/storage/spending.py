@@ -239,7 +239,7 @@ class SpendingStore:
             StaleVersionError: the ledger moved since the plan, or the job was reserved before.
             FencedError: the lease passed on.
         """
-        keys, after = Keys(lease.population), reservation.after
+        keys = Keys(lease.population)
         reply = self._scripts.run(
             "reserve",
             keys=[
@@ -255,16 +255,7 @@ class SpendingStore:
                 lease.nonce,
                 lease.fence,
                 ledger_version,
-                reservation.request.snapshot,
-                after.spent_nano,
-                after.share_nano,
-                people.cohort,
-                after.cohort_nano,
-                people.lineage,
-                after.lineage_nano,
-                reservation.to_json(),
-                len(reservation.paid),
-                *reservation.paid,
+                *_reserved(reservation, people),
                 *charges,
             ],
         )
@@ -354,6 +345,23 @@ class SpendingStore:
         ending = self.endings.conclude(taken, outcome)
         self.await_durable(own_writes=ending.is_new)
         self.endings.show(taken, ending.outcome)
+
+
+def _reserved(reservation: Reservation, people: People) -> list[str | int]:
+    """What the ledger and the reservation's own record get, in the order of the script."""
+    after = reservation.after
+    return [
+        reservation.request.snapshot,
+        after.spent_nano,
+        after.share_nano,
+        people.cohort,
+        after.cohort_nano,
+        people.lineage,
+        after.lineage_nano,
+        reservation.to_json(),
+        len(reservation.paid),
+        *reservation.paid,
+    ]
 
 
 def _refuse_fenced(code: int) -> None:

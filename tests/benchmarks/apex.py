@@ -78,18 +78,7 @@ def _row(
     (plan,) = plans
     for snapshot in snapshots:
         _carry_out(snapshot, plan)
-    _carry_out(
-        by_union,
-        plan_workload(
-            simultaneous(questions),
-            engine=by_union.engine,
-            ledger=by_union.ledger,
-            limit_nano=by_union.limit_nano,
-            rule=by_union.rule,
-            single=by_union.plan,
-            effort=Effort(WORKLOAD_WORK),
-        ),
-    )
+    _carry_out(by_union, _planned_by_union(by_union, questions))
     together = plan.simultaneous
     return {
         "batch": name,
@@ -103,6 +92,18 @@ def _row(
         "violated_batches": sum(_has_miss(s, plan, questions) for s in snapshots),
         "plan_ms": times.median_ms,
     }
+
+
+def _planned_by_union(by_union: Snapshot, questions: Sequence[Question]) -> WorkloadPlan:
+    return plan_workload(
+        simultaneous(questions),
+        engine=by_union.engine,
+        ledger=by_union.ledger,
+        limit_nano=by_union.limit_nano,
+        rule=by_union.rule,
+        single=by_union.plan,
+        effort=Effort(WORKLOAD_WORK),
+    )
 
 
 def _carry_out(snapshot: Snapshot, plan: WorkloadPlan) -> None:
