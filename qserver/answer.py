@@ -111,6 +111,11 @@ class Offer:
     high: float
     confidence: float
 
+    @property
+    def estimate(self) -> float:
+        """The middle of the interval, which is the unbiased estimate."""
+        return (self.low + self.high) / 2
+
 
 @dataclass(frozen=True)
 class PlanRow:

@@ -85,12 +85,13 @@ class ConsistentWorkload:
             raise _too_large("tables over the attributes that it joins", MAX_CELLS) from exc
         self._weights = self._written_out(queries, grid)
 
-    def answers(self, given: Sequence[Answer], *, total: int | None) -> ConsistentAnswers:
+    def answers(self, given: Sequence[Answer | Offer], *, total: int | None) -> ConsistentAnswers:
         """The nearest answers that one non-negative table gives.
 
         Args:
-            given: one per question. The scale of each, by which distances count, is half of its
-                interval over ln(1 / (1 - confidence)): of one Laplace noise the scale itself.
+            given: one per question, or what is known of it for nothing. The scale of each, by
+                which distances count, is half of its interval over ln(1 / (1 - confidence)): of
+                one Laplace noise the scale itself.
             total: number of records where that is public.
         """
         estimates = np.array([a.estimate for a in given], dtype=np.float64)
@@ -153,7 +154,7 @@ def _on_classes(term: Term, grid: ClassGrid) -> _OnClasses:
     return _OnClasses(cells, weights)
 
 
-def _scale(answer: Answer) -> float:
+def _scale(answer: Answer | Offer) -> float:
     return 0.5 * (answer.high - answer.low) / -math.log1p(-answer.confidence)
 
 

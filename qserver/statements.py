@@ -225,11 +225,15 @@ class Statements:
 
         Args:
             free: per question the interval that history gives, whose middle is the estimate.
+                There are consistent values only where none of them is None.
         """
         value_of = self._known_value(name, questions, free)
+        known = [offer for offer in free if offer is not None]
+        nearest = self._nearest(name, questions, known) if len(known) == len(free) else None
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            return AnsweredCell(value_of(cell) or CellValue(None, _UNKNOWN), "history")
+            value = value_of(cell) or CellValue(None, _UNKNOWN)
+            return AnsweredCell(value, "history", _consistent_of(cell, nearest))
 
         cells = _by_cell(questions, cell_of)
         return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
@@ -238,7 +242,7 @@ class Statements:
         self, name: str, questions: Asked, free: Sequence[Offer | None]
     ) -> Callable[[CellQuestions], CellValue | None]:
         """What is known of a cell: of a quotient only where both of its parts are known."""
-        middles = [0.0 if o is None else (o.low + o.high) / 2 for o in free]
+        middles = [0.0 if o is None else o.estimate for o in free]
         intervals = [_UNKNOWN if o is None else Interval(o.low, o.high) for o in free]
         joint_of = partial(self._questions.joint, name)
 
@@ -262,7 +266,7 @@ class Statements:
         return questions
 
     def _nearest(
-        self, name: str, questions: Asked, answers: Sequence[Answer]
+        self, name: str, questions: Asked, answers: Sequence[Answer | Offer]
     ) -> Sequence[float] | None:
         """The consistent answers of all questions, where the statement asks for them."""
         consistent = _consistent(questions)
@@ -369,5 +373,9 @@ def _answered_cell(
         [Interval(answer.low, answer.high) for answer in answers],
     )
     parts = {answers[i].source for i in cell.parts}
-    consistent = None if nearest is None else consistent_value(cell, nearest)
-    return AnsweredCell(value, next(s for s in _DEAREST_FIRST if s in parts), consistent)
+    source = next(s for s in _DEAREST_FIRST if s in parts)
+    return AnsweredCell(value, source, _consistent_of(cell, nearest))
+
+
+def _consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float | None:
+    return None if nearest is None else consistent_value(cell, nearest)

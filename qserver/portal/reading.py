@@ -45,7 +45,8 @@ def read_question(
 ) -> OneQuestion | TableQuestion:
     """What the form asks of a dataset.
 
-    A text of SQL that asks for one number is one question; any other a statement. Length and
+    A text of SQL that asks for one number, and for no consistent value beside it, is one question;
+    any other a statement. Length and
     confidence of the form stand in for WITHIN and CONFIDENCE, where the text has none.
 
     Raises:
@@ -64,7 +65,8 @@ def read_question(
     has_length = clauses.half_width is not None
     requirement = _requirement(clauses, question)
     cells = statement.rows[0].cells if len(statement.rows) == 1 else ()
-    if not statement.groups and len(cells) == 1 and isinstance(cells[0], Sum):
+    is_one = not statement.groups and len(cells) == 1 and not clauses.consistent
+    if is_one and isinstance(cells[0], Sum):
         return OneQuestion(cells[0].query, requirement, has_length)
     filled = replace(
         clauses,

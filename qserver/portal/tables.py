@@ -39,11 +39,12 @@ _BINNING = {
 
 @dataclass(frozen=True)
 class TableLine:
-    """One group's number, drawn on its column's scale."""
+    """One group's number, drawn on its column's scale; `consistent` as text, '–' for none."""
 
     group: tuple[str, ...]
     estimate: str
     interval: str
+    consistent: str
     whisker: Whisker
 
 
@@ -90,6 +91,11 @@ class TableView:
     def n_unknown(self) -> int:
         """Numbers of which nothing is known."""
         return sum(_is_unknown(cell) for row in self.answer.cells for cell in row)
+
+    @property
+    def wants_consistent(self) -> bool:
+        """Whether the statement asks for the values of one table beside its numbers."""
+        return self.statement.clauses.consistent
 
     @property
     def sentence(self) -> str:
@@ -238,12 +244,21 @@ def table_json(answer: StatementAnswer) -> str:
 
 
 def table_csv(answer: StatementAnswer) -> str:
-    """A line per group: its values, and per column the estimate and both ends; '' for none."""
+    """A line per group: its values, and per column the estimate and both ends; '' for none.
+
+    Where the statement says CONSISTENT, the consistent value of the column comes after them.
+    """
     statement = answer.asked.statement
     names = _unique(statement.columns, statement.groups)
-    header = [*statement.groups, *(n + end for n in names for end in ("", "_low", "_high"))]
+    wants_consistent = statement.clauses.consistent
+    ends = ("", "_low", "_high", *(["_consistent"] if wants_consistent else []))
+
+    def values(cell: AnsweredCell) -> list[float | None]:
+        return [*_numbers(cell), *([cell.consistent] if wants_consistent else [])]
+
+    header = [*statement.groups, *(n + end for n in names for end in ends)]
     lines = [
-        [*row.group, *("" if v is None else v for cell in cells for v in _numbers(cell))]
+        [*row.group, *("" if v is None else v for cell in cells for v in values(cell))]
         for row, cells in zip(statement.rows, answer.cells, strict=True)
     ]
     return csv_text([header, *lines])
@@ -272,19 +287,21 @@ def _note(found: Sequence[Binning]) -> str:
     )
 
 
-def _texts(cell: AnsweredCell) -> tuple[str, str]:
-    """Estimate and interval as people read them, rounded outward."""
+def _texts(cell: AnsweredCell) -> tuple[str, str, str]:
+    """Estimate, interval rounded outward, and consistent value, as people read them."""
     estimate, low, high = _numbers(cell)
     if _is_unknown(cell):
-        return "–", "nothing known yet"
+        return "–", "nothing known yet", "–"
     width = high - low if low is not None and high is not None else math.inf
     decimals = words.decimals_for(width) if math.isfinite(width) else 2
     ends = (
         "no lower end" if low is None else words.low_end(low, decimals),
         "no upper end" if high is None else words.high_end(high, decimals),
     )
-    shown = "–" if estimate is None else words.number(estimate, decimals)
-    return shown, f"{ends[0]} to {ends[1]}"
+    shown, consistent = (
+        "–" if v is None else words.number(v, decimals) for v in (estimate, cell.consistent)
+    )
+    return shown, f"{ends[0]} to {ends[1]}", consistent
 
 
 def _numbers(cell: AnsweredCell) -> tuple[float | None, float | None, float | None]:

@@ -114,6 +114,61 @@ def test_an_unknown_table_says_so_and_spends_nothing(browser: Browser) -> None:
     assert browser.spent_nano() == 0
 
 
+NARROW = (
+    "SELECT sex, COUNT_IF(age < 21) AS youngest, COUNT(*) AS n, COUNT_IF(age < 21) / COUNT(*) "
+    "FROM people GROUP BY sex ASSUMING AT LEAST 1 CONSISTENT"
+)
+
+
+@pytest.mark.parametrize("of", ["job", "history"])
+def test_a_statement_that_says_so_shows_consistent_values(browser: Browser, of: str) -> None:
+    """Those that the same statement has over HTTP, on both pages and in the file."""
+    form = {**FORM, "text": NARROW}
+    job = asked(browser, form)
+    place = job if of == "job" else f"{PEOPLE}/answer?{urlencode(form)}"
+    page = browser.text(place)
+    found = statement(browser, NARROW + EXACT)
+    values = [[cell.consistent for cell in row] for row in found.cells]
+    assert page.count(">Consistent</th>") == 3
+    shown = [row[3] for row in rows_of(page)]
+    flat = [row[k] for k in range(3) for row in values]
+    assert len(shown) == len(flat) == 9
+    for text, value in zip(shown, flat, strict=True):
+        # As many decimals as suit the interval.
+        step = 10.0 ** -len(text.partition(".")[2])
+        if value is None:
+            assert text == "–"
+        else:
+            assert float(text.replace(",", "")) == pytest.approx(value, abs=0.51 * step)
+    address, _, query = place.partition("?")
+    file = f"{address}/answer.csv?{query}" if of == "job" else f"{address}.csv?{query}"
+    lines = list(csv.DictReader(io.StringIO(browser.text(file))))
+    for line, row in zip(lines, values, strict=True):
+        for name, value in zip(("youngest", "n"), row, strict=False):
+            assert float(line[f"{name}_consistent"]) == pytest.approx(value)
+            assert float(line[f"{name}_consistent"]) >= 0.0
+
+
+def test_one_consistent_number_is_a_table_and_without_the_word_there_is_none(
+    browser: Browser,
+) -> None:
+    form = {**FORM, "text": "SELECT COUNT_IF(age < 21) FROM people CONSISTENT"}
+    page = browser.text(asked(browser, form))
+    cell = statement(browser, form["text"] + EXACT).cells[0][0]
+    assert cell.value.estimate is not None
+    assert cell.consistent == max(cell.value.estimate, 0.0)
+    (consistent,) = re.findall(r'<td class="right consistent">(.*?)</td>', page)
+    assert float(consistent) == pytest.approx(cell.consistent, abs=0.51)
+    assert "Consistent" not in browser.text(asked(browser))
+
+
+def test_consistent_values_wait_until_every_number_is_known(browser: Browser) -> None:
+    asked(browser, {**FORM, "text": "SELECT sex, COUNT(*) FROM people GROUP BY sex"})
+    page = browser.text(f"{PEOPLE}/answer?{urlencode({**FORM, 'text': NARROW})}")
+    assert "They are here once every number is known." in page
+    assert {row[3] for row in rows_of(page)} == {"–"}
+
+
 @pytest.mark.parametrize("of", ["job", "history"])
 def test_a_table_comes_as_csv_and_as_json(browser: Browser, of: str) -> None:
     job = asked(browser)
