@@ -25,6 +25,7 @@ from qserver.planning.demand import want_of
 from qserver.planning.effort import never
 from qserver.planning.learnt import MAX_LEARNT, Sightings, learnt_chain, sightings
 from qserver.planning.star import price_left
+from qserver.planning.uneven import uneven_chain
 from qserver.planning.wanted import Wanted
 
 MOST_READ = 512
@@ -83,17 +84,38 @@ class Learner:
         return found[best] if left[best] < _WORTH * left[0] else found[0]
 
     def views(
-        self, bought: Bought, paid: Sequence[PaidQuestion], asked: Sequence[PaidQuestion]
+        self,
+        bought: Bought,
+        paid: Sequence[PaidQuestion],
+        asked: Sequence[PaidQuestion],
+        out_of_time: Callable[[], bool] = never,
     ) -> list[Bought]:
         """What was bought on every lattice that questions asked at once may be planned on.
 
-        The present comes first; then the one learnt from what was paid for, and those whose levels
-        end where these very questions do: of them nothing must be guessed.
+        The present comes first; then the one learnt from what was paid for, those whose levels
+        end where these very questions do, of which nothing must be guessed, and that with a level
+        of unequal parts sought for them.
+
+        Args:
+            out_of_time: where the work of that search is counted.
         """
         known = {a: replace(s, is_all=True) for a, s in sightings(asked).items()}
         found = self._found(bought, known)
         lattices = {id(x): x for x in (found[0], self.lattice(bought, paid), *found[1:])}
+        uneven = self._uneven(bought, asked, out_of_time)
+        if uneven is not None:
+            lattices[id(uneven)] = uneven
         return [seen_on(bought, lattice) for lattice in lattices.values()]
+
+    def _uneven(
+        self, bought: Bought, asked: Sequence[PaidQuestion], out_of_time: Callable[[], bool]
+    ) -> Lattice | None:
+        """The lattice with a level of unequal parts for these questions, if there is one."""
+        tables = bought.engine.tables
+        chain = uneven_chain(
+            asked, lambda a: list(partitions_of(a, tables.partitions)), out_of_time
+        )
+        return None if chain is None else self._of(tables.lattice, {chain.axis: chain})
 
     def _found(self, bought: Bought, every: Mapping[int, Sightings]) -> list[Lattice]:
         """The present lattice, and those with levels learnt from what was seen."""

@@ -88,14 +88,22 @@ class RentOrBuy:
         """Add a question that was paid for."""
         self._paid.append(paid)
 
-    def views(self, bought: Bought, asked: Sequence[PaidQuestion]) -> list[Bought]:
+    def views(
+        self,
+        bought: Bought,
+        asked: Sequence[PaidQuestion],
+        out_of_time: Callable[[], bool] = never,
+    ) -> list[Bought]:
         """What was bought on every lattice that a base for these questions may be planned on.
 
         The present comes first.
+
+        Args:
+            out_of_time: where the work is counted.
         """
         if self.learner is None or isinf(self.phi):
             return [bought]
-        return self.learner.views(bought, self._paid, asked)
+        return self.learner.views(bought, self._paid, asked, out_of_time)
 
     def propose(
         self,

@@ -35,7 +35,6 @@ from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.question import Question
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.shared import Answers, answers_after, answers_with
-from qserver.planning.wanted import Want
 from qserver.planning.workload import Known, WorkloadPlan, plan_unmet, simultaneous, workload_plan
 from qserver.planning.workload_base import Base, answered_base, fitted, views_of, wants_of
 
@@ -45,10 +44,13 @@ FINAL_WORK = 1_000_000_000
 _PRODUCT = 5e-4
 _UNION_PART = 0.5
 _REFITS = 1
+_VIEWS = 2
 _CHECKS = 6
 _EARLIER = 3
 _STEP = 1.003
-_SLACK = 0.02
+_SLACK = 0.0023
+_OVER = 1.0002
+_LEAST = 1e-12
 _CAREFUL = 0.9
 
 
@@ -161,16 +163,19 @@ class _Search:
         """The least scale of the base found at which all hold at once."""
         # Too many answers on too many noises leave the union bound.
         with suppress(CapacityError):
-            view, *_ = views_of(self.bought, self.questions, rule, self.effort)
-            wants = wants_of(view, self.questions, self.effort)
-            base = self._fitted(view, wants) if wants else None
-            return None if base is None else self._scaled(base)
+            found = list[tuple[int, Base]]()
+            for view in views_of(self.bought, self.questions, rule, self.effort)[:_VIEWS]:
+                if not (found and self.effort()):
+                    found += self._fitted(view)
+            return self._scaled(min(found, key=lambda f: f[0])[1]) if found else None
         return None
 
-    def _fitted(self, view: Bought, wants: Sequence[Want]) -> Base | None:
-        """The base that is cheapest once scaled: refits are no better for sure."""
+    def _fitted(self, view: Bought) -> list[tuple[int, Base]]:
+        """Bases and what they cost once scaled: refits are no better for sure."""
+        wants, found = wants_of(view, self.questions, self.effort), list[tuple[int, Base]]()
+        if not wants:
+            return found
         looser, star = 1.0, fitted(view, wants, self.effort)
-        found = list[tuple[int, Base]]()
         for i in range(_REFITS + 1):
             base = answered_base(self.bought, view, star)
             if base is None:
@@ -182,7 +187,7 @@ class _Search:
             looser *= part
             relaxed = [replace(w, half_width=w.half_width / looser) for w in wants]
             star = fitted(view, relaxed, self.effort, star)
-        return min(found, key=lambda f: f[0])[1] if found else None
+        return found
 
     def _factor(self, base: Base, work: int) -> float:
         """The least factor on a base's alphas with which all intervals hold at once."""
@@ -198,15 +203,22 @@ class _Search:
         delta = 1.0 - self.confidence
         for _ in range(_CHECKS):
             answers = self._answers(base.raises(part), base.bought)
-            found = self._checked(answers, base.priced(part))
-            if found is None and best is not None:
+            if answers is None:
                 break
-            best = found or best
-            slack = 0.0 if best is None else log(delta / (1.0 - best.certified.confidence))
-            if self.effort() or 0.0 < slack < _SLACK:
+            certified = self._certified(answers)
+            holds = certified.confidence >= self.confidence
+            if best is not None and not holds:
                 break
             # Tails fall about like exp(-log(1 / delta) times the scale).
-            part *= _STEP if best is None else exp(-_CAREFUL * slack / (1.0 - log(delta)))
+            slack = log(delta / max(1.0 - certified.confidence, _LEAST)) / (1.0 - log(delta))
+            if not holds:
+                # Also where the work was too much: what was found is lost if it does not hold.
+                part *= min(_STEP, _OVER * exp(-slack))
+                continue
+            best = _Found(base.priced(part), answers.estimators, certified)
+            if self.effort() or slack < _SLACK:
+                break
+            part *= exp(-_CAREFUL * slack)
         return best
 
     def _answers(
@@ -220,9 +232,14 @@ class _Search:
         """The purchase, if the bound holds under it."""
         if answers is None:
             return None
-        self.effort.add(answers.work(FINAL_WORK) * _PRODUCT)
-        certified = answers.certified(self.confidence, work=FINAL_WORK, n_before=self.n_checks)
-        self.n_checks += 1
+        certified = self._certified(answers)
         if certified.confidence < self.confidence:
             return None
         return _Found(priced, answers.estimators, certified)
+
+    def _certified(self, answers: Answers) -> Simultaneous:
+        """What the bound says, at the work of a last check."""
+        self.effort.add(answers.work(FINAL_WORK) * _PRODUCT)
+        self.n_checks += 1
+        before = self.n_checks - 1
+        return answers.certified(self.confidence, work=FINAL_WORK, n_before=before)

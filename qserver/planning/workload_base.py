@@ -113,7 +113,7 @@ def views_of(
     if rule is None or rule.learner is None:
         return [bought]
     asked = [paid_question(q.query, q.requirement, kind="blocks", price_nano=0) for q in questions]
-    found = rule.views(bought, asked)
+    found = rule.views(bought, asked, effort)
     if len(found) == 1:
         return found
     some = asked[:: -(-len(asked) // _COMPARED)]
