@@ -16,6 +16,8 @@ from qserver.errors import FencedError, JournalError, StoreNotDurableError, Stor
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.keys import Keys
+from qserver.storage.spending import SpendingStore
+from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
 from worker.loop import Loop
@@ -60,11 +62,14 @@ def books_are_right(town: Deployment, client: StoreClient) -> bool:
 
 @contextmanager
 def looping(town: Deployment) -> Iterator[Loop]:
-    """A worker's loop at work."""
+    """A worker's loop at work, the only one that says it lives."""
+    signs = SpendingStore.open(town.settings).queue
+    signs.leave(["town"], worker="test")
     loop = Loop(settings=town.settings, trusted=town.trusted(), log=LOG)
     thread = threading.Thread(target=loop.run)
     thread.start()
     try:
+        assert comes_true(lambda: Store.open(town.settings).worker_alive("town"))
         yield loop
         assert thread.is_alive()
     finally:
