@@ -194,7 +194,8 @@ class Explanation:
         affordable: whether the price fits into what is left.
         rows, tables: what would be measured or refined.
         free: the best interval available for nothing, or None.
-        curve: prices of shorter and longer intervals at the same confidence.
+        curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
+            A length that costs more than a shorter one is left out, be it the asked one.
         sensitivity: S of the query, and whether it is exact.
         own: the same for the asker's own ledger; None where only the budget bounds it.
     """
@@ -229,7 +230,8 @@ class WorkloadExplanation:
         price_apart_nano: sum of what the questions would cost asked one by one, each on the
             present state; None where there was no time to plan them all.
         free: per question the best interval available for nothing, or None.
-        curve: prices of shorter and longer intervals, all by one factor.
+        curve: prices of shorter and longer intervals, all by one factor, without those that cost
+            more than shorter ones.
         simultaneous: the confidence that all intervals would hold at once, where asked for.
         own: the same for the asker's own ledger; None where only the budget bounds it.
     """

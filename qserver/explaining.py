@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Generic, TypeVar
 
 from qserver.answer import (
@@ -30,12 +31,31 @@ from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.workload_answers import asked_of, offers, planned_questions
 
 E = TypeVar("E")
+P = TypeVar("P", CurvePoint, FactorPoint)
 
 # Lengths of the price curve, as parts of the asked length.
 _CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 _WORKLOAD_CURVE = (0.5, 1.0, 2.0)
 CURVE_WORK = 1_500_000.0
 """Most work to plan a workload and its questions that other lengths are priced for, too."""
+
+
+def falling(points: Sequence[P]) -> tuple[P, ...]:
+    """The points that cost no more than every shorter one: prices never rise along them.
+
+    Where tables are bought that serve later questions too, a longer interval may cost more than a
+    shorter one. Nobody should pay that.
+
+    Args:
+        points: in order of length, the shortest first; a price of None is above all others.
+    """
+    found, least = list[P](), inf
+    for point in points:
+        price = inf if point.price_nano is None else point.price_nano
+        if price <= least:
+            found.append(point)
+            least = price
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         rows=tuple(map(_plan_row, plan.rows)),
         tables=tuple(map(_plan_table, plan.tables)),
         free=offer(row, plan, requirement),
-        curve=tuple(_curve_point(replica, row, requirement, factor) for factor in _CURVE),
+        curve=falling([_curve_point(replica, row, requirement, factor) for factor in _CURVE]),
         sensitivity=float(row.sensitivity),
         sensitivity_exact=row.exact,
         version=replica.present.n_shown,
@@ -86,7 +106,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
         rows=tuple(map(_plan_row, plan.rows)),
         tables=tuple(map(_plan_table, plan.tables)),
         free=offers(replica.engine, workload),
-        curve=tuple(curve),
+        curve=falling(curve),
         simultaneous=plan.simultaneous,
         version=replica.present.n_shown,
     )

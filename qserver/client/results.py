@@ -121,7 +121,7 @@ class Price:
         price, remaining: in epsilon.
         free: what is known for nothing, in the order of the questions, or None for each.
         curve: prices at other lengths; of a workload lengths are factors of those asked. A price
-            of None is out of reach.
+            of None is out of reach. Lengths that cost more than shorter ones are left out.
     """
 
     kind: str

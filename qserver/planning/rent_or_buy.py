@@ -225,7 +225,9 @@ class _Proposal:
         The base that is bought from counts what other questions may need, and blocks that it would
         do without had they not been bought. What the spend is held against has neither.
         """
-        octave = max(self._need.want.octave, self._rule.demand.octave or self._need.want.octave)
+        wanted, octave = self._rule.demand.octave, self._need.want.octave
+        if wanted is not None:
+            octave = max(wanted, octave)
         # More requirements never make a base cheaper.
         old = self._stars.get((octave, self._depth))
         if old is not None and alone_nano < _NEAR * self._worth_nano(old):

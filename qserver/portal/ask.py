@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from qserver.answer import Answer, JobStatus
+from qserver.answer import Answer, CurvePoint, JobStatus
 from qserver.errors import InputError, NotFoundError, QServerError
 from qserver.numbers import exact_number
 from qserver.portal.answers import AnswerView, Threshold, answer_csv, answer_json
@@ -179,7 +179,7 @@ class AskPages:
     def _quote_of_one(self, dataset: str, asked: OneQuestion, fields: str) -> Quote:
         query, length = asked.query, asked.requirement.length
         found = self._service.explain(dataset, query, asked.requirement, by=g.caller.account)
-        curve = worthwhile(found.curve, length)
+        curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
         if asked.has_length:
             # The slider sets the form's length, which does not count here.
             curve = [p for p in curve if p.length == length]

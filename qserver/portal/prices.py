@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from qserver.answer import CurvePoint, Explanation
@@ -85,17 +85,18 @@ class Quote:
         return self.found.affordable and (own is None or own.affordable)
 
 
-def worthwhile(curve: Sequence[CurvePoint], asked: float) -> list[CurvePoint]:
-    """The points that no shorter interval beats by price, and the asked one.
+def worthwhile(curve: Iterable[CurvePoint], asked: CurvePoint) -> list[CurvePoint]:
+    """The points that no shorter interval beats by price, and the asked one, by length.
 
-    Where tables are bought for later questions too, a longer interval may cost more.
+    A curve lacks the asked length where a shorter one costs less.
     """
-    found: list[CurvePoint] = []
-    for point in curve:
-        shorter = [p for p in found if _costs_no_more(p.price_nano, point.price_nano)]
-        if not shorter or not point.price_nano or point.length == asked:
-            found.append(point)
-    return found
+    kept: list[CurvePoint] = []
+    points = {p.length: p for p in (*curve, asked)}
+    for point in sorted(points.values(), key=lambda p: p.length):
+        is_beaten = any(_costs_no_more(p.price_nano, point.price_nano) for p in kept)
+        if not is_beaten or not point.price_nano or point is asked:
+            kept.append(point)
+    return kept
 
 
 def _costs_no_more(price: float | None, other: float | None) -> bool:

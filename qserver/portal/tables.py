@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from qserver.answer import Answer, WorkloadAnswer
+from qserver.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.api.sql_schemas import SqlTableBody
 from qserver.asked import ModelAsked
 from qserver.insight import AskedJob
 from qserver.portal import words
-from qserver.portal.prices import KINDS, Stop, stop_of
+from qserver.portal.prices import KINDS, Stop, stop_of, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.service import Service
@@ -199,11 +199,12 @@ def table_quote(
         query: the question's fields as the query part of an address.
     """
     found = Statements(service).explain(dataset, statement, by=by)
-    points = [] if length is None else [(length * p.factor, p.price_nano) for p in found.curve]
-    stops = tuple(stop_of(at, price, found.remaining_nano) for at, price in points)
-    chosen = 0
-    if length is not None and stops:
-        chosen = min(range(len(stops)), key=lambda i: abs(stops[i].length - length))
+    if length is None:
+        return TableQuote(found, (), 0, query)
+    curve = [CurvePoint(length * p.factor, p.price_nano) for p in found.curve]
+    points = worthwhile(curve, CurvePoint(length, found.price_nano))
+    stops = tuple(stop_of(p.length, p.price_nano, found.remaining_nano) for p in points)
+    chosen = min(range(len(stops)), key=lambda i: abs(stops[i].length - length))
     return TableQuote(found, stops, chosen, query)
 
 

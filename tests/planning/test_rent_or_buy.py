@@ -214,6 +214,22 @@ def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
     assert n_blocks > 0
 
 
+def test_bases_are_fitted_for_the_same_classes_whatever_the_unit_of_records() -> None:
+    """Twice the lengths are one class looser; class 0 is the tightest one in the middle."""
+    fitted: list[list[list[tuple[int, int]]]] = []
+    for shift in range(-2, 3):
+        generator, snapshot = random.Random(3), Snapshot((60,))
+        fitted.append([])
+        for length in (3.0, *([6.0] * 8)):
+            low, high = sorted(generator.sample(range(61), 2))
+            plan = snapshot.ask(part(low, high, (60,)), Requirement(length * 2.0**-shift, 0.95))
+            bases = [b for paid in plan.paid for b in paid.bases]
+            fitted[-1].append([(b.octave - shift, b.depth) for b in bases])
+    # A base of the tightest class is fitted for a looser question, too.
+    assert any({octave for octave, _ in bases} == {-1, 0} for bases in fitted[0])
+    assert fitted == [fitted[0]] * len(fitted)
+
+
 def test_rows_of_what_blocks_leave_are_rented_and_their_answers_stay_free() -> None:
     """Ranges on 60 values; every rounded answer is stored, and checked after each later spend."""
     generator = random.Random(3)

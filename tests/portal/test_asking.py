@@ -328,11 +328,12 @@ def points(*pairs: tuple[float, int | None]) -> list[CurvePoint]:
 
 
 def test_lengths_that_a_shorter_one_beats_are_left_out_but_for_the_asked_one() -> None:
-    curve = points((25, None), (50, 9), (75, 9), (100, 12), (150, 8), (200, 0), (400, 0))
+    curve = points((25, None), (50, 9), (75, 9), (150, 8), (200, 0), (400, 0))
+    asked = CurvePoint(100.0, 12)
     kept = points((50, 9), (100, 12), (150, 8), (200, 0), (400, 0))
-    assert worthwhile(curve, 100.0) == [curve[0], *kept]
+    assert worthwhile(curve, asked) == [curve[0], *kept]
     falling = points((1, 4), (2, 3), (4, 0))
-    assert worthwhile(falling, 2.0) == falling
+    assert worthwhile(falling, falling[1]) == falling
 
 
 def test_a_shorter_interval_that_costs_less_is_pointed_out(browser: Browser) -> None:

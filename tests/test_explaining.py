@@ -1,0 +1,71 @@
+"""A price curve never asks more for less: longer intervals cost no more than shorter ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qserver.answer import CurvePoint, FactorPoint
+from qserver.explaining import falling
+from qserver.requirement import Requirement
+from tests.deployment import Deployment
+
+PRICES = st.lists(st.none() | st.integers(0, 5), max_size=8)
+
+
+@given(PRICES)
+def test_a_point_is_kept_just_where_no_shorter_one_costs_less(prices: list[int | None]) -> None:
+    """Against comparing every pair; a price out of reach is above all others."""
+    points = [CurvePoint(float(i), price) for i, price in enumerate(prices)]
+
+    def costs_less(one: CurvePoint, other: CurvePoint) -> bool:
+        if one.price_nano is None:
+            return False
+        return other.price_nano is None or one.price_nano < other.price_nano
+
+    kept = [p for i, p in enumerate(points) if not any(costs_less(q, p) for q in points[:i])]
+    assert list(falling(points)) == kept
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    """Where tables are bought for later questions, beside a little that was spent."""
+    town = Deployment.make(tmp_path, store_url, limit="1", phi=0.7)
+    town.ask({"age": {"below": 24}})
+    return town
+
+
+def test_a_length_that_costs_more_than_a_shorter_one_is_not_on_the_curve(
+    town: Deployment,
+) -> None:
+    """Half the asked length takes a table, whose price is above that of a row at a quarter."""
+    service = town.service()
+    query = service.parse("people", {"where": {"age": {"between": [24, 27]}}})
+
+    def price_nano(length: float) -> int:
+        return service.explain("people", query, Requirement(length, 0.95)).price_nano
+
+    found = service.explain("people", query, Requirement(20, 0.95))
+    lengths = [5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 80.0]
+    prices = [price_nano(length) for length in lengths]
+    assert prices != sorted(prices, reverse=True)
+    curve = {p.length: p.price_nano for p in found.curve}
+    assert list(curve.values()) == sorted(curve.values(), reverse=True)
+    for i, (length, price) in enumerate(zip(lengths, prices, strict=True)):
+        is_beaten = any(shorter < price for shorter in prices[:i])
+        assert curve.get(length) == (None if is_beaten else price)
+
+
+def test_a_workload_that_costs_more_than_with_shorter_lengths_is_not_on_its_curve(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = town.workload([{"age": {"between": [24, 27]}}, {"age": 28}])
+    whole = town.service().explain_workload("people", workload)
+    assert FactorPoint(1.0, whole.price_nano) in whole.curve
+    prices = {0.5: whole.price_nano - 1, 2.0: whole.price_nano - 2}
+    monkeypatch.setattr("qserver.explaining._workload_price", lambda *args: prices[args[-1]])
+    curve = town.service().explain_workload("people", workload).curve
+    assert curve == tuple(FactorPoint(f, price) for f, price in prices.items())
