@@ -78,6 +78,17 @@ class Meeting:
         """The left classes that each right class meets."""
         return np.split(self.left, self.starts[1:])
 
+    @cached_property
+    def runs(self) -> list[list[slice]]:
+        """The same as runs of neighbours."""
+        return [_runs(classes) for classes in self.lefts]
+
+
+def _runs(classes: Indices) -> list[slice]:
+    """Neighbouring classes as slices."""
+    ends = np.flatnonzero(np.diff(classes) > 1) + 1
+    return [slice(int(p[0]), int(p[-1]) + 1) for p in np.split(classes, ends)]
+
 
 def whole(size: int) -> Partition:
     """The partition of `size` values into one class."""

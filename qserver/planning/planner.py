@@ -162,17 +162,28 @@ def _unmet(
 
 def _direct(question: Question) -> tuple[Candidate, Priced]:
     """The cheapest way by rows alone."""
-    found = [(c, question.bought.priced(c.purchase)) for c in question.candidates()]
-    if not found:
+    best: tuple[Candidate, Priced] | None = None
+    for candidate in question.candidates():
+        # The price of many rows takes long, so what could not be the best is not priced.
+        if best is not None and _preference(candidate, 0) >= _preference(*_of(best)):
+            continue
+        found = candidate, question.bought.priced(candidate.purchase)
+        if best is None or _preference(*_of(found)) < _preference(*_of(best)):
+            best = found
+    if best is None:
         raise CapacityError("The interval is shorter than the lattice of the noise allows.")
-    return min(found, key=_preference)
+    return best
 
 
-def _preference(found: tuple[Candidate, Priced]) -> tuple[int, int, int]:
-    """The least price; of equal ones the least charge in all, then the fewest rows."""
+def _of(found: tuple[Candidate, Priced]) -> tuple[Candidate, int]:
     candidate, priced = found
+    return candidate, priced.price_nano
+
+
+def _preference(candidate: Candidate, price_nano: int) -> tuple[int, int, int]:
+    """The least price; of equal ones the least charge in all, then the fewest rows."""
     rows = candidate.rows
-    return priced.price_nano, sum(row.charge_nano for row in rows), len(rows)
+    return price_nano, sum(row.charge_nano for row in rows), len(rows)
 
 
 def _offered(offer: Offer, estimate: RowEstimate | None) -> Plan:

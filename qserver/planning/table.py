@@ -49,11 +49,15 @@ class Layout:
 
     def joined_with(self, other: Layout) -> Layout:
         """The axes of both, with classes that refine both; this layout itself where it does."""
-        joined = dict(self.by_axis)
-        for axis, partition in other.by_axis.items():
-            joined[axis] = common(joined[axis], partition) if axis in joined else partition
-        layout = Layout(tuple(sorted(joined)), tuple(joined[a] for a in sorted(joined)))
-        return self if layout == self else layout
+        mine = self.by_axis
+        changed = {
+            axis: common(mine[axis], partition) if axis in mine else partition
+            for axis, partition in other.by_axis.items()
+        }
+        if all(mine.get(axis) is partition for axis, partition in changed.items()):
+            return self
+        joined = {**mine, **changed}
+        return Layout(tuple(sorted(joined)), tuple(joined[a] for a in sorted(joined)))
 
     def only(self, axes: Sequence[int]) -> Layout:
         """These of its axes, in increasing order."""
@@ -176,8 +180,13 @@ class Table:
 
     def maximum_over(self, axes: Sequence[int]) -> Table:
         """The greatest entry along `axes`, as a table over the others."""
-        positions = tuple(i for i, a in enumerate(self.layout.axes) if a in axes)
-        values: Values = self.values.max(axis=positions)
+        positions = [i for i, a in enumerate(self.layout.axes) if a in axes]
+        if not positions:
+            return self
+        values = self.values
+        # One by one, outer axes first: what is left then lies side by side.
+        for n_gone, i in enumerate(positions):
+            values = np.maximum.reduce(values, axis=i - n_gone)
         kept = [a for a in self.layout.axes if a not in axes]
         return Table(self.layout.only(kept), np.asarray(values))
 
@@ -197,6 +206,8 @@ class Table:
         seen = self.maximum_over([a for a in self.layout.axes if a not in layout.by_axis])
         values = seen.values
         for i, axis in enumerate(seen.layout.axes):
+            if seen.layout.partitions[i] is layout.by_axis[axis]:
+                continue
             met = meeting(seen.layout.partitions[i], layout.by_axis[axis])
             values = np.maximum.reduceat(values.take(met.left, axis=i), met.starts, axis=i)
         sizes = dict(zip(seen.layout.axes, values.shape, strict=True))
@@ -227,23 +238,17 @@ def _boxes(
     Slices where the classes are neighbours: numpy then copies nothing.
     """
     entry = dict(zip(loss.axes, index, strict=True))
-    runs: list[list[slice]] = []
-    chosen: list[Indices] = []
-    for axis, partition in layout.by_axis.items():
-        if axis not in entry:
-            runs.append([slice(None)])
-            chosen.append(np.arange(partition.n))
-            continue
-        classes = meeting(partition, loss.by_axis[axis]).lefts[entry[axis]]
-        runs.append(_runs(classes))
-        chosen.append(classes)
+    met = {
+        axis: (meeting(partition, loss.by_axis[axis]), entry[axis])
+        for axis, partition in layout.by_axis.items()
+        if axis in entry
+    }
+    runs = [met[a][0].runs[met[a][1]] if a in met else [slice(None)] for a in layout.axes]
     if all(len(r) <= _MAX_RUNS for r in runs):
         yield from product(*runs)
-    else:
-        yield np.ix_(*chosen)
-
-
-def _runs(classes: Indices) -> list[slice]:
-    """Neighbouring classes as slices."""
-    ends = np.flatnonzero(np.diff(classes) > 1) + 1
-    return [slice(int(p[0]), int(p[-1]) + 1) for p in np.split(classes, ends)]
+        return
+    chosen = [
+        met[axis][0].lefts[met[axis][1]] if axis in met else np.arange(partition.n)
+        for axis, partition in layout.by_axis.items()
+    ]
+    yield np.ix_(*chosen)
