@@ -29,8 +29,8 @@ from qserver.planning.purchase import Purchase
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 
-# Beyond so many rows their prices are not told apart: each costs an evaluation of the ledger.
-_MAX_PRICED = 24
+MAX_PRICED = 24
+"""Beyond so many rows their prices are not told apart: each costs an evaluation of the ledger."""
 _LEAST_PRICE = 1e-3
 _EVALUATION = Fraction(10**8 + 1, 10**8)
 
@@ -88,17 +88,25 @@ class Question:
         """The row with noise of its own."""
         return self.bought.anew(self.query)
 
-    def candidates(self) -> Iterator[Candidate]:
-        """All ways to meet the requirement, history alone not among them."""
+    def own_rows(self) -> Iterator[Candidate]:
+        """The ways by the query's own row, alone and beside the tables."""
         start = self.bought.start(self.query)
         alone = list(self._alone(start))
         # Noise of its own beside what there is costs more, but its lattice may be finer.
         yield from alone or self._alone(self.anew)
         yield from self._beside_tables()
+
+    def by_history(self, *, at_most: int | None = None) -> Iterator[Candidate]:
+        """The ways by measured rows, which may be raised, alone or beside the own row.
+
+        Args:
+            at_most: where history's weights are on more rows than that, nothing is sought.
+        """
         by_rows = self._by_rows()
-        if by_rows is not None:
-            yield from self._refinements(by_rows.weights)
-            yield from self._combined()
+        if by_rows is None or (at_most is not None and len(by_rows.weights) > at_most):
+            return
+        yield from self._refinements(by_rows.weights)
+        yield from self._combined()
 
     def _by_rows(self) -> RowEstimate | None:
         """What measured rows alone give, or None."""
@@ -175,7 +183,7 @@ class Question:
 
     def _prices(self, weights: Weights) -> dict[int, float]:
         """What a small rise of alpha costs, per row, as a part of it."""
-        if len(weights) > _MAX_PRICED:
+        if len(weights) > MAX_PRICED:
             return {i: 1.0 for i, _ in weights}
         spent = self.ledger.spent_nano
         probe = max(1, spent // 16)

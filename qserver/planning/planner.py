@@ -5,7 +5,7 @@ Every choice depends on rows, scales, requirements and paid questions only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from qserver.answer import PlanKind
@@ -16,7 +16,13 @@ from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable, Sampled
 from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought, roomy_half_width, row_half_width
-from qserver.planning.candidates import Candidate, Question, kind_of_rows, row_step
+from qserver.planning.candidates import (
+    MAX_PRICED,
+    Candidate,
+    Question,
+    kind_of_rows,
+    row_step,
+)
 from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import OwnCells
@@ -65,6 +71,19 @@ class Plan:
     def purchase(self) -> Purchase:
         """What is bought."""
         return Purchase(self.rows, self.tables, self.sampled)
+
+
+@dataclass(frozen=True)
+class _Direct:
+    """A way by rows alone with its price."""
+
+    candidate: Candidate
+    priced: Priced
+
+    @property
+    def preference(self) -> tuple[int, int, int]:
+        """Less is better."""
+        return _preference(self.candidate, self.priced.price_nano)
 
 
 def plan_answer(
@@ -143,14 +162,15 @@ def _unmet(
 ) -> Plan:
     """The plan where history does not suffice, with the question as it is paid for."""
     query, requirement, estimate = question.query, question.requirement, question.estimate
-    candidate, direct = _direct(question)
-    plan, choice = _plan(candidate.kind, direct, estimate, candidate.weights), Choice()
+    way = _direct(question)
+    plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
+    choice = Choice()
     if rule is not None:
         choice = rule.propose(
             question.bought,
             query,
             requirement,
-            direct=direct,
+            direct=way.priced,
             allowed_nano=allowed_nano,
             out_of_time=out_of_time,
         )
@@ -160,24 +180,30 @@ def _unmet(
     return replace(plan, paid=(replace(paid, bases=choice.bases),))
 
 
-def _direct(question: Question) -> tuple[Candidate, Priced]:
-    """The cheapest way by rows alone."""
-    best: tuple[Candidate, Priced] | None = None
-    for candidate in question.candidates():
-        # The price of many rows takes long, so what could not be the best is not priced.
-        if best is not None and _preference(candidate, 0) >= _preference(*_of(best)):
-            continue
-        found = candidate, question.bought.priced(candidate.purchase)
-        if best is None or _preference(*_of(found)) < _preference(*_of(best)):
-            best = found
+def _direct(question: Question) -> _Direct:
+    """The cheapest way by rows alone.
+
+    Where the own row costs nothing, history could only save charges that nobody is the poorer
+    for: of many rows it is not sought, which takes long.
+    """
+    best = _best(question, None, question.own_rows())
+    is_free = best is not None and best.priced.price_nano == 0
+    best = _best(question, best, question.by_history(at_most=MAX_PRICED if is_free else None))
     if best is None:
         raise CapacityError("The interval is shorter than the lattice of the noise allows.")
     return best
 
 
-def _of(found: tuple[Candidate, Priced]) -> tuple[Candidate, int]:
-    candidate, priced = found
-    return candidate, priced.price_nano
+def _best(question: Question, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:
+    """The best of one way and others."""
+    for candidate in others:
+        # The price of many rows takes long, so what could not be the best is not priced.
+        if best is not None and _preference(candidate, 0) >= best.preference:
+            continue
+        found = _Direct(candidate, question.bought.priced(candidate.purchase))
+        if best is None or found.preference < best.preference:
+            best = found
+    return best
 
 
 def _preference(candidate: Candidate, price_nano: int) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -66,8 +67,10 @@ def test_classes_meet_where_they_share_a_value(one: list[int], other: list[int])
     found = meeting(left, right)
     shared = set(zip(left.of_values.tolist(), right.of_values.tolist(), strict=True))
     assert set(zip(found.left.tolist(), found.right.tolist(), strict=True)) == shared
-    for i, lefts in enumerate(found.lefts):
+    for i, (lefts, runs) in enumerate(zip(found.lefts, found.runs, strict=True)):
         assert set(lefts.tolist()) == {a for a, b in shared if b == i}
+        assert [a for run in runs for a in range(run.start, run.stop)] == sorted(lefts.tolist())
+        assert all(one.stop < other.start for one, other in pairwise(runs))
 
 
 def test_a_partition_that_refines_the_other_is_kept() -> None:
