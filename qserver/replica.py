@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.errors import InputError, StoreError
@@ -29,6 +30,14 @@ from qserver.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.records import DatasetMeta, charge_from_json
 from qserver.storage.store import Changes, Cursor, Stamp, Store
+
+
+@dataclass(frozen=True)
+class _Single:
+    """The plan of one question, and the work that it took to find."""
+
+    plan: Plan
+    work: float
 
 
 class Replica:
@@ -66,6 +75,7 @@ class Replica:
         )
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)
+        self._singles: dict[tuple[Primitive, Requirement], _Single] = {}
         self.n_charges = 0
         self.stamp: Stamp | None = None
         self.worker_alive = False
@@ -78,6 +88,7 @@ class Replica:
             StoreError: the store does not answer, or its ledger contradicts its charges.
         """
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only)
+        self._singles.clear()
         self._take_in(changes)
         for text in changes.charges:
             charge = charge_from_json(
@@ -114,7 +125,14 @@ class Replica:
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
     def _single(self, query: Primitive, requirement: Requirement, effort: Effort) -> Plan:
-        return plan_answer(
+        """The plan of one question; where it was found before on this state, that one."""
+        key = query, requirement
+        known = self._singles.get(key)
+        if known is not None and effort.allows(known.work):
+            effort.add(known.work)
+            return known.plan
+        own = Effort(self._planning_work, effort)
+        plan = plan_answer(
             query,
             requirement,
             engine=self.engine,
@@ -122,8 +140,12 @@ class Replica:
             limit_nano=self.present.budget.limit_nano,
             rule=self.rule,
             allowed_nano=self.allowed_nano,
-            out_of_time=Effort(self._planning_work, effort),
+            out_of_time=own,
         )
+        # A search that was cut short may find more with more work.
+        if not own():
+            self._singles[key] = _Single(plan, own.done)
+        return plan
 
     def plans_apart(self, questions: Sequence[Question], effort: Effort) -> list[Plan] | None:
         """Each question's plan by itself, on the state last read; None if that is much work.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,13 @@ from hypothesis import strategies as st
 
 from qserver.answer import CurvePoint, FactorPoint
 from qserver.explaining import falling
+from qserver.planning.effort import Effort
+from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.question import Question as PlannedQuestion
+from qserver.primitive import primitive
+from qserver.replica import Replica
 from qserver.requirement import Requirement
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 
 PRICES = st.lists(st.none() | st.integers(0, 5), max_size=8)
@@ -69,3 +76,43 @@ def test_a_workload_that_costs_more_than_with_shorter_lengths_is_not_on_its_curv
     monkeypatch.setattr("qserver.explaining._workload_price", lambda *args: prices[args[-1]])
     curve = town.service().explain_workload("people", workload).curve
     assert curve == tuple(FactorPoint(f, price) for f, price in prices.items())
+
+
+def test_a_question_is_planned_once_per_length_and_as_if_it_had_not_been_planned_before(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One plan for each of the seven lengths; the work counted is that of two plans."""
+    replica = replica_of(town)
+    query = primitive(town.service().parse("people", {"where": {"age": {"between": [24, 27]}}}))
+    asked = PlannedQuestion(query, Requirement(20, 0.95))
+    alone, twice = Effort(), Effort()
+    replica.plans_apart([asked], alone)
+    n_plans = 0
+
+    def counted(*args: Any, **kwargs: Any) -> Plan:
+        nonlocal n_plans
+        n_plans += 1
+        return plan_answer(*args, **kwargs)
+
+    monkeypatch.setattr("qserver.replica.plan_answer", counted)
+    found = replica.plans_apart([asked, asked], twice)
+    assert found is not None
+    assert (n_plans, found[0], twice.done) == (0, found[1], 2 * alone.done)
+    assert alone.done > 0
+    half = Effort(alone.done / 2)
+    replica.plans_apart([asked], half)
+    assert n_plans == 1
+    town.service().explain("people", query.row, Requirement(20, 0.95))
+    assert n_plans == 1 + 7
+    town.ask({"age": 29})
+    n_plans = 0
+    replica.refresh(Store.open(town.settings))
+    replica.plans_apart([asked], Effort())
+    assert n_plans == 1
+
+
+def replica_of(town: Deployment) -> Replica:
+    """The public state, read now."""
+    replica = Replica(town.meta, town.settings, shown_only=True)
+    replica.refresh(Store.open(town.settings))
+    return replica

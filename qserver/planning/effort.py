@@ -56,6 +56,10 @@ class Effort:
         if self.within is not None:
             self.within.add(work)
 
+    def allows(self, work: float) -> bool:
+        """Whether so much more is not too much."""
+        return self.done + work <= self.limit and (self.within is None or self.within.allows(work))
+
     def part(self, share: float) -> Effort:
         """An effort that may do this share of what is left."""
         return Effort(share * max(0.0, self.limit - self.done), self)
