@@ -183,8 +183,8 @@ def _unmet(
 def _direct(question: Question) -> _Direct:
     """The cheapest way by rows alone.
 
-    Where the own row costs nothing, history could only save charges that nobody is the poorer
-    for: of many rows it is not sought, which takes long.
+    Where the own row costs nothing, history could only save charges that cost nothing now: of many
+    rows it is not sought, which takes long.
     """
     best = _best(question, None, question.own_rows())
     is_free = best is not None and best.priced.price_nano == 0
