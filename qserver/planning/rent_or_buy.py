@@ -10,9 +10,11 @@ what the query needs. Whatever is bought can be raised later for the difference.
 cell of a block is not lost when the block is bought, and does not count as waste.
 
 Every cell pays for a table, whereas own rows about different records share what they cost. So early
-blocks leave room for one more row, within twice what own rows alone would have cost: for as much of
-it as rows so far weighed on other records. After a first row that is all of it, where all rows met
-in some cell nothing.
+blocks leave room for one more row like this one, about records where own rows alone would cost
+nothing more. Beside the whole base it is room for what that still lacks and for what it grew by
+with this question, if that is less: one that has stopped growing answers most of what comes. While
+nothing of a base is there, the whole of it is bought even so where one more row would be the
+greater evil: a larger spend in the end, over the base's price, than now over own rows alone.
 
 Once anything is spent, a base that would take much of what may be spent at all counts for a quarter
 of that: else rent would use up the limit before blocks seemed worth their price.
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, isinf
 
 from qserver.charge import NANO
@@ -46,7 +49,9 @@ from qserver.requirement import Requirement
 DEFAULT_RATIO = 1.82
 _COARSE_SHARE = 0.65
 _LIMIT_PART = 0.25
-_NEXT_RATIO = 2.0
+_NEXT_RATIO = 1.85
+# A base that is bought in parts ends so much dearer than one that is bought whole.
+_IN_PARTS = 0.05
 _NEAR = 0.5
 _REFIT = 1.03
 
@@ -173,7 +178,6 @@ class _Proposal:
 
     def _bought_instead(self, row: Priced) -> Offer | None:
         """What to buy in place of a row, from the finest base to the coarsest; None for the row."""
-        room: float | None = None
         for depth in range(self._depth, 0, -1):
             if self._need.out_of_time():
                 break
@@ -185,9 +189,7 @@ class _Proposal:
                 continue
             if offer.priced.spent_after_nano > self._allowed_nano:
                 continue
-            if room is None:
-                room = self._room_nano(row)
-            if offer.priced.price_nano <= max(room, row.price_nano):
+            if self._is_worthwhile(offer.priced, row, depth):
                 return offer
         return None
 
@@ -197,27 +199,53 @@ class _Proposal:
             return offer
         return confirmed(self._answered, self._need.query, self._need.want, offer)
 
-    def _room_nano(self, row: Priced) -> float:
-        """What may be spent on blocks now."""
-        demand, need = self._rule.demand, self._need
-        if row.spent_after_nano > self._allowed_nano:
-            return inf
-        alone = demand.alone_nano(self._bought, need.query, need.want)
+    def _is_worthwhile(self, blocks: Priced, row: Priced, depth: int) -> bool:
+        """Whether these blocks, of a base no finer than this, are bought in place of a row."""
+        if blocks.price_nano <= row.price_nano or row.spent_after_nano > self._allowed_nano:
+            return True
+        alone = self._alone_nano
         if self._is_due(alone):
-            return inf
-        within = min(self._rule.ratio * alone, _NEXT_RATIO * alone - self._next_row_nano(alone))
-        return within - self._bought.ledger.spent_nano
+            return True
+        early, with_next = self._rule.ratio, _NEXT_RATIO
+        if depth == self._depth and not self._bought.engine.tables.alpha_nano:
+            later = self._later_ratio(row)
+            early, with_next = max(early, later), max(with_next, later)
+        spent = blocks.spent_after_nano
+        within = spent <= early * alone
+        return within and spent + self._next_nano(blocks, depth) <= with_next * alone
 
-    def _next_row_nano(self, alone_nano: int) -> float:
-        """What a next row like this one may be taken to cost beyond what own rows alone would.
+    @cached_property
+    def _alone_nano(self) -> int:
+        """What own rows alone would have cost, this question's too."""
+        return self._rule.demand.alone_nano(self._bought, self._need.query, self._need.want)
 
-        It weighs on other records, where they would cost nothing more, as often as rows so far did.
+    def _next_nano(self, blocks: Priced, depth: int) -> float:
+        """What the next question may cost beside these blocks where own rows alone would not.
+
+        At most a row like this one. Where the whole base is bought, what that still lacks and what
+        it grew by with this question.
         """
-        demand, need = self._rule.demand, self._need
-        own = Demand().alone_nano(self._bought, need.query, need.want)
-        before = demand.alone.apart_nano
-        met = (alone_nano - own) / before if before else 0.0
-        return own * (1.0 - min(max(met, 0.0), 1.0))
+        own = Demand().alone_nano(self._bought, self._need.query, self._need.want)
+        octave = self._need.want.octave
+        old = self._rule.demand.stars.get((octave, depth))
+        if depth < self._depth or old is None:
+            return own
+        star = self._star(octave, depth)
+        lacks = self._everything(star).price_nano - blocks.price_nano
+        grown = (star.price - old.price) * NANO
+        return min(own, max(0.0, lacks) + max(0.0, grown))
+
+    def _later_ratio(self, row: Priced) -> float:
+        """The spend over the base's price once that is bought in parts, after this row."""
+        star = self._star(self._need.want.octave, self._depth)
+        spent = self._everything(star, row).spent_after_nano / (star.price * NANO)
+        return spent + _IN_PARTS
+
+    def _everything(self, star: Star, row: Priced | None = None) -> Priced:
+        """All that the star has more than there is, after this row."""
+        rows = () if row is None else row.purchase.rows
+        tables = self._bought.tables(self._bought.raises(star.alphas), beside=rows)
+        return self._bought.priced(Purchase(rows, tables))
 
     def _is_due(self, alone_nano: int) -> bool:
         """Whether own rows alone would have cost as much as the best base for what was asked.
@@ -273,9 +301,7 @@ class _Proposal:
 
     def _is_wasteful(self, star: Star, row: Priced) -> bool:
         """Whether with this row more than phi times the star's worth is lost for good."""
-        bought, rows = self._bought, row.purchase.rows
-        tables = bought.tables(bought.raises(star.alphas), beside=rows)
-        everything = bought.priced(Purchase(rows, tables)).spent_after_nano
+        everything = self._everything(star, row).spent_after_nano
         return everything - star.price * NANO > self._rule.phi * self._worth_nano(star)
 
     def _star(self, octave: int, depth: int) -> Star:
