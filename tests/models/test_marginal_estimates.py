@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import sparse
 from scipy.optimize import nnls
 
 from qserver.errors import CapacityError, InputError
+from qserver.models.marginals import clique_agreement
 from qserver.models.marginals.consensus import agree
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.layout import layout_of
@@ -160,24 +162,38 @@ def test_a_history_that_grew_is_fitted_in_fewer_rounds_from_the_earlier_estimate
         assert warm.fit.gap <= 1e-3 * warm.fit.noise_loss
 
 
+PAIRS = list(combinations(range(13), 2))
+
+
 @pytest.mark.parametrize("likelihood", ["squares", "laplace"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize(
     "scopes",
     [
-        [(0, 12), (1, 12), (2, 12), (3, 12), (5, 12), (7, 12)],
-        [(0, 7), (0, 12), (2, 5), (2, 12), (5, 12), (7, 12)],
         [(0, 1, 12), (1, 5, 12), (3, 7, 12), (5, 7, 12)],
+        sorted(random.Random(12_000).sample(PAIRS, 12)),
+        sorted(random.Random(16_000).sample(PAIRS, 16)),
+        sorted(random.Random(20_001).sample(PAIRS, 20)),
     ],
-    ids=["star", "cycles", "triples"],
+    ids=["triples", "12-pairs", "16-pairs", "20-pairs"],
 )
-def test_the_exact_optimum_of_adult_is_proven_to_a_millionth_of_the_noise(likelihood, scopes):
-    """Common cells and rare ones: without scales of their own the search stopped at a tenth."""
+def test_the_exact_optimum_of_adult_is_proven_to_a_millionth_of_the_noise(
+    likelihood, epsilon, scopes
+):
+    """Trees of up to 13,516 cells, common cells and rare ones, many of them zero at the optimum.
+
+    Proximal steps with a quasi-Newton search ended after 2,000 calls of the tree with up to
+    five hundredths of the noise's loss unproven.
+    """
     records = adult_records()
     rng = np.random.default_rng(7)
+    scale = np.array(len(scopes) / epsilon)
     measurements = []
     for scope in scopes:
-        noisy = records.counts(scope) + rng.laplace(scale=30.0, size=len(records.counts(scope)))
-        measurements.append(NoisyMarginal(scope, noisy, np.array(30.0)))
+        counts = records.counts(scope)
+        measurements.append(
+            NoisyMarginal(scope, counts + rng.laplace(scale=scale, size=len(counts)), scale)
+        )
     found = estimate(
         records.sizes,
         measurements,
@@ -187,7 +203,70 @@ def test_the_exact_optimum_of_adult_is_proven_to_a_millionth_of_the_noise(likeli
         precision=1e-6,
     )
     assert found.fit.gap <= 1e-6 * found.fit.noise_loss
-    assert found.fit.steps <= 2_000
+    assert found.fit.steps <= 1_500
+    assert found.fit.method == "consensus"
+
+
+@pytest.mark.parametrize("oracle", ["exact", "saturated"])
+@pytest.mark.parametrize("likelihood", ["squares", "laplace"])
+def test_noise_of_very_different_scales_takes_no_more_rounds(likelihood, oracle):
+    """Scales a hundredfold apart: with one penalty for all tables 5,000 rounds were too few."""
+    records = adult_records()
+    rng = np.random.default_rng(3)
+    scopes = sorted(random.Random(12_000).sample(PAIRS, 12))
+    measurements = []
+    for i, scope in enumerate(scopes):
+        scale, counts = np.array(12.0 * 10 ** (i % 3)), records.counts(scope)
+        measurements.append(
+            NoisyMarginal(scope, counts + rng.laplace(scale=scale, size=len(counts)), scale)
+        )
+    found = estimate(
+        records.sizes,
+        measurements,
+        oracle=oracle,
+        likelihood=likelihood,
+        total=float(records.n),
+        precision=1e-3,
+    )
+    assert found.fit.gap <= 1e-3 * found.fit.noise_loss
+    assert found.fit.steps <= 1_000
+
+
+@pytest.mark.parametrize("likelihood", ["squares", "laplace"])
+def test_where_scopes_overlap_in_too_many_ways_proximal_steps_come_to_the_same_loss(
+    likelihood, monkeypatch
+):
+    measurements = released(SCOPES)
+    keywords = {"oracle": "exact", "likelihood": likelihood, "total": TOTAL, "precision": 1e-4}
+    by_consensus = estimate(SIZES, measurements, **keywords)
+    monkeypatch.setattr(clique_agreement, "MAX_PARTS", 3)
+    by_steps = estimate(SIZES, measurements, **keywords)
+    assert (by_consensus.fit.method, by_steps.fit.method) == ("consensus", "descent")
+    room = 1e-4 * by_steps.fit.noise_loss
+    assert max(by_consensus.fit.gap, by_steps.fit.gap) <= room
+    assert abs(by_consensus.fit.loss - by_steps.fit.loss) <= room
+
+
+def test_the_exact_gap_is_never_less_than_the_distance_from_the_least_loss():
+    """At every precision, with rows and scales that differ by cell; least squares on all cells."""
+    prefix = sparse.csr_array(np.tril(np.ones((9, 9))))
+    answers = 100.0 + 10.0 * np.random.default_rng(1).normal(size=9)
+    rows = NoisyMarginal((1, 3), answers, np.linspace(3.0, 9.0, 9), prefix)
+    uneven = released(SCOPES)
+    first = uneven[0]
+    uneven[0] = NoisyMarginal(first.scope, first.answers, np.linspace(3.0, 30.0, 12))
+    measurements = [*uneven, rows]
+    stacked, right = [np.full(36, 1e6)], [np.array([1e6])]
+    for m in measurements:
+        ratio = 3.0 / m.scales[:, None]
+        matrix = marginal_matrix(m.scope)
+        stacked.append(ratio * (matrix if m.rows is None else m.rows.toarray() @ matrix))
+        right.append(ratio[:, 0] * m.answers / TOTAL)
+    _, residual = nnls(np.vstack(stacked), np.concatenate(right))
+    for precision in (1.0, 1e-1, 1e-2, 1e-4, 1e-6):
+        fit = estimate(SIZES, measurements, oracle="exact", total=TOTAL, precision=precision).fit
+        assert -1e-9 <= fit.loss - residual**2 / 2 <= fit.gap + 1e-9
+        assert fit.gap <= precision * fit.noise_loss
 
 
 @pytest.mark.parametrize(("oracle", "on"), [("saturated", "shared"), ("factor", "singles")])
@@ -207,14 +286,16 @@ def test_the_laplace_likelihood_reaches_the_optimum_of_its_linear_programme(orac
 
 def test_the_exact_laplace_likelihood_reaches_its_linear_programme_too():
     measurements = released(SCOPES)
-    found = estimate(SIZES, measurements, oracle="exact", likelihood="laplace", total=TOTAL)
+    found = estimate(
+        SIZES, measurements, oracle="exact", likelihood="laplace", total=TOTAL, precision=1e-5
+    )
     whole = layout_of(SIZES, [tuple(range(len(SIZES)))])
     seen = Observations(found.layout, measurements, total=TOTAL, likelihood="laplace")
     order = [s for m in measurements for s in [m.scope]]
     rows = np.vstack([marginal_matrix(s) for s in order])
     least = least_absolute(local_polytope(whole), rows, seen.targets, seen.weights)
-    assert found.fit.loss - least + 1e-9 >= 0
-    assert found.fit.loss - least <= 3e-2 * found.fit.noise_loss
+    assert -1e-9 <= found.fit.loss - least <= found.fit.gap + 1e-9
+    assert found.fit.gap <= 1e-5 * found.fit.noise_loss
 
 
 @pytest.mark.parametrize("oracle", ["exact", "saturated", "factor"])
@@ -283,7 +364,7 @@ def test_auto_takes_the_exact_oracle_while_its_tables_are_small():
 
 
 def test_the_exact_oracle_begins_anew_whatever_it_is_given():
-    """Its potentials near the boundary are a worse start than none: the same calls, to the bit."""
+    """Going on from an earlier optimum saves next to nothing: the same calls, to the bit."""
     before = released(SCOPES)
     first = estimate(SIZES, before, oracle="exact", total=TOTAL)
     again = estimate(SIZES, before, oracle="exact", total=TOTAL, warm=first.warm)

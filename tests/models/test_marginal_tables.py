@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from models.local_polytope import local_polytope
+from models.local_polytope import indicator, local_polytope
 from numpy.testing import assert_allclose
 
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.consistency import Consistency
 from qserver.models.marginals.layout import Layout, layout_of
-from qserver.models.marginals.regions import factor_graph, saturated
+from qserver.models.marginals.regions import factor_graph, saturated, with_intersections
 from qserver.models.marginals.summation import Edge, Summation
 
 SIZES = (2, 3, 2, 4, 2)
@@ -85,6 +85,59 @@ def test_a_scope_of_too_many_attributes_is_refused():
 def test_a_scope_that_does_not_rise_is_refused():
     with pytest.raises(InputError, match="`scope` must be a rising tuple"):
         Layout((2, 2), ((1, 0),))
+
+
+@given(scopes())
+def test_intersections_are_those_of_every_subfamily(found):
+    expected = set()
+    families = [set(f) for f in found]
+    for n in range(1, 1 << len(families)):
+        chosen = [f for i, f in enumerate(families) if n >> i & 1]
+        expected.add(tuple(sorted(set.intersection(*chosen))))
+    assert set(with_intersections(found)) == expected - {()}
+
+
+def test_too_many_intersections_are_refused():
+    """All parts of eight attributes but the empty one, from those that lack one attribute."""
+    lacking = list(combinations(range(8), 7))
+    assert len(with_intersections(lacking)) == 2**8 - 2
+    with pytest.raises(CapacityError, match="more than 100 intersections"):
+        with_intersections(lacking, most=100)
+
+
+@given(scopes(), st.integers(0, 2**32 - 1))
+def test_the_closed_form_serves_any_parts_with_their_intersections(found, seed):
+    """Against a dense solve: all tables that hold a part, or what two parts share, agree on it."""
+    rng = np.random.default_rng(seed)
+    found = found[:7]
+    layout = layout_of(SIZES, found)
+    given_parts = [s for s in found if rng.random() < 0.7]
+    given_parts += [s[:k] for s in found for k in range(1, len(s)) if rng.random() < 0.2]
+    weights = 0.2 + rng.random(len(layout.scopes))
+    point = rng.normal(size=layout.n_cells)
+    matrix, right = agreement_on(layout, with_intersections(given_parts))
+    spread = 1.0 / layout.per_cell(weights)
+    lift = spread[:, None] * matrix.T @ np.linalg.pinv((matrix * spread) @ matrix.T, rcond=1e-10)
+    expected = point - lift @ (matrix @ point - right)
+    found_point = Consistency(layout, on=given_parts, weights=weights).project(point)
+    assert_allclose(found_point, expected, atol=1e-8)
+
+
+def agreement_on(layout, given_parts):
+    """Every table has total one, and those that hold a part agree on it."""
+    lines, right = [], []
+    for i in range(len(layout.scopes)):
+        lines.append(indicator(layout, i, (), ()))
+        right.append(1.0)
+    for part in given_parts:
+        holders = [i for i, s in enumerate(layout.scopes) if set(part) <= set(s)]
+        for i, j in pairwise(holders):
+            for values in product(*(range(SIZES[a]) for a in part)):
+                lines.append(
+                    indicator(layout, i, part, values) - indicator(layout, j, part, values)
+                )
+                right.append(0.0)
+    return np.array(lines), np.array(right)
 
 
 @pytest.mark.parametrize("agreement", ["shared", "singles"])

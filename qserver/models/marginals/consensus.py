@@ -3,13 +3,18 @@
 Every table is fitted on its own (squares or absolute deviations, never negative), all are projected
 onto agreement in closed form, and multipliers carry what the two disagree about: the alternating
 direction method of multipliers. For squares its limit is the Euclidean projection of what was
-released onto the local polytope.
+released onto the local polytope. With the tables of a junction tree's cliques beside the measured
+ones it comes to the optimum over distributions; there the Laplace likelihood, whose slopes are
+bounded and so move tables slowly, begins where the squares nearly end.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +26,32 @@ from qserver.models.marginals.observations import Observations
 _RELAXATION = 1.6
 _CHECK_EVERY = 10
 _IMBALANCE = 5.0
+# After each change the penalty stays so many times as long: were it never to settle, nor would
+# the tables.
+_PATIENCE = 1.5
+# How near the squares come, as a part of what noise leaves, where the other likelihood begins.
+_FIRST_PART = 0.1
+
+
+class Polytope(Protocol):
+    """What tables agree on where it is neither all that is shared nor single attributes."""
+
+    @property
+    def parts(self) -> Sequence[Scope]:
+        """The parts, with all their intersections."""
+        ...
+
+    def weights(self, precisions: FloatArray) -> FloatArray:
+        """How much the distance of each table counts, > 0: the precision of measured ones.
+
+        Args:
+            precisions: one per table, 0 where nothing was measured.
+        """
+        ...
+
+    def least_cost(self, costs: FloatArray) -> float:
+        """The least costs . tau over the tables that agree, of costs on measured tables alone."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +64,7 @@ class Consensus:
         gap: at most this much above the least loss over the local polytope.
         inconsistency: 0 but for rounding: the tables agree by construction.
         rounds: rounds done.
+        costs: slopes of the loss or its dual that proved the gap, per cell, K' nu.
         state: where a later call may start from.
     """
 
@@ -41,12 +73,13 @@ class Consensus:
     gap: float
     inconsistency: float
     rounds: int
+    costs: FloatArray
     state: State
 
 
 @dataclass(frozen=True)
 class State:
-    """Agreed tables and scaled multipliers of all copies, and the penalty that they belong to."""
+    """Agreed tables and multipliers of all copies, and the penalty that was in use."""
 
     layout: Layout
     tables: FloatArray
@@ -73,6 +106,7 @@ def agree(
     *,
     gap: float,
     agreement: Agreement = "shared",
+    polytope: Polytope | None = None,
     max_rounds: int = 5_000,
     start: State | None = None,
 ) -> Consensus:
@@ -81,38 +115,105 @@ def agree(
     Args:
         gap: stop once the loss is proven to be this near its least value.
         agreement: what tables must agree on.
+        polytope: what they must agree on instead.
+        max_rounds: stop after so many rounds.
         start: state of an earlier call; used if all its tables and copies are there again. The
             answers need not be the same.
     """
-    copies = _Copies(observations)
-    # Copies of one table must be equal: their mean counts as often as there are copies.
-    consistency = Consistency(observations.layout, agreement=agreement, weights=copies.n_per_table)
+    rounds = _Rounds(observations, agreement, polytope, start)
+    done = 0
+    if polytope is not None and observations.likelihood != "squares":
+        squares = _Rounds(observations.as_squares(), agreement, polytope, None)
+        done = squares.run(_FIRST_PART * observations.noise_loss, max_rounds // 2)
+        rounds.z = squares.z
+    done += rounds.run(gap, max_rounds - done)
+    value, gap = rounds.value, max(rounds.value - rounds.bound, 0.0)
+    return Consensus(rounds.tables, value, gap, 0.0, done, rounds.costs, rounds.state)
 
-    def project(flat: FloatArray) -> FloatArray:
-        return copies.copied(consistency.project(copies.mean(flat)))
 
-    z = project(copies.first())
-    state = start.onto(copies.layout, z) if start is not None else None
-    # What the new tables say need not agree with the old ones yet.
-    z = z if state is None else project(state.tables)
-    u = np.zeros_like(z) if state is None else state.multipliers
-    penalty = 1.0 if state is None else state.penalty
-    for done in range(1, max_rounds + 1):
-        x = copies.fitted(z - u, penalty)
-        ahead = _RELAXATION * x + (1.0 - _RELAXATION) * z
-        before, z = z, project(ahead + u)
-        u = u + ahead - z
-        if done % _CHECK_EVERY and done < max_rounds:
-            continue
-        found = copies.proven(z, penalty * u)
-        if found.gap <= gap or done == max_rounds:
-            break
-        primal, dual = np.linalg.norm(x - z), penalty * np.linalg.norm(z - before)
-        factor = 2.0 if primal > _IMBALANCE * dual else 0.5 if dual > _IMBALANCE * primal else 1.0
-        penalty, u = penalty * factor, u / factor
-    return Consensus(
-        found.tables, found.value, found.gap, 0.0, done, State(copies.layout, z, u, penalty)
-    )
+class _Rounds:
+    """Where the consensus is, and the best tables and bound that it came by.
+
+    Attributes:
+        z: agreed tables and their copies.
+        tables, value: the least loss so far of tables that agree and are not negative.
+        bound, costs: no tables of the polytope have a smaller loss, and what proved it.
+    """
+
+    def __init__(
+        self,
+        seen: Observations,
+        agreement: Agreement,
+        polytope: Polytope | None,
+        start: State | None,
+    ) -> None:
+        self._copies, self._polytope = _Copies(seen), polytope
+        copies, layout = self._copies, seen.layout
+        weights, on = copies.precisions, None
+        if polytope is not None:
+            weights, on = polytope.weights(weights), polytope.parts
+        # Copies of one table must be equal: their mean counts as often as there are copies.
+        counted = weights * copies.n_per_table
+        self._consistency = Consistency(layout, agreement=agreement, on=on, weights=counted)
+        self._weights = copies.copied(layout.per_cell(weights))
+        z = self._project(copies.first())
+        state = start.onto(copies.layout, z) if start is not None else None
+        # What the new tables say need not agree with the old ones yet.
+        self.z = z if state is None else self._project(state.tables)
+        self._penalty = 1.0 if state is None else state.penalty
+        self._u = np.zeros_like(z)
+        if state is not None:
+            self._u = state.multipliers / (self._penalty * self._weights)
+        self._patience, self._waited = 1.0, 0
+        self.tables, self.value, self.bound = z, np.inf, -np.inf
+        self.costs: FloatArray = np.zeros(layout.n_cells)
+
+    @property
+    def state(self) -> State:
+        """Where a later consensus may start from."""
+        return State(self._copies.layout, self.z, self._multipliers, self._penalty)
+
+    @property
+    def _multipliers(self) -> FloatArray:
+        return self._penalty * self._weights * self._u
+
+    def run(self, gap: float, max_rounds: int) -> int:
+        """Rounds until the gap is small enough; how many."""
+        for done in range(1, max_rounds + 1):
+            x = self._copies.fitted(self.z - self._u, self._penalty * self._weights)
+            ahead = _RELAXATION * x + (1.0 - _RELAXATION) * self.z
+            before, self.z = self.z, self._project(ahead + self._u)
+            self._u = self._u + ahead - self.z
+            if done % _CHECK_EVERY and done < max_rounds:
+                continue
+            self._prove()
+            if self.value - self.bound <= gap:
+                break
+            self._balance(x - self.z, self.z - before)
+        return done
+
+    def _prove(self) -> None:
+        found = self._copies.proven(self.z, self._multipliers, self._polytope)
+        if found.value < self.value:
+            self.tables, self.value = found.tables, found.value
+        if found.bound > self.bound:
+            self.bound, self.costs = found.bound, found.costs
+
+    def _balance(self, primal: FloatArray, dual: FloatArray) -> None:
+        """Another penalty where tables disagree much more than they move, or less."""
+        self._waited += 1
+        if self._waited < self._patience:
+            return
+        roots = np.sqrt(self._weights)
+        apart = float(np.linalg.norm(roots * primal))
+        moved = self._penalty * float(np.linalg.norm(roots * dual))
+        factor = 2.0 if apart > _IMBALANCE * moved else 0.5 if moved > _IMBALANCE * apart else 1.0
+        if factor != 1.0:
+            self._penalty, self._u = self._penalty * factor, self._u / factor
+            self._patience, self._waited = _PATIENCE * self._patience, 0
+
+    def _project(self, flat: FloatArray) -> FloatArray:
+        return self._copies.copied(self._consistency.project(self._copies.mean(flat)))
 
 
 def agreed_tables(layout: Layout, tables: FloatArray, agreement: Agreement) -> FloatArray:
@@ -124,7 +225,8 @@ def agreed_tables(layout: Layout, tables: FloatArray, agreement: Agreement) -> F
 class _Proven:
     tables: FloatArray
     value: float
-    gap: float
+    bound: float
+    costs: FloatArray
 
 
 class _Copies:
@@ -151,6 +253,28 @@ class _Copies:
         n = len(observations.cells)
         self._targets = np.split(observations.targets, [n])
         self._weights = np.split(observations.weights, [n])
+        # Any cell of a row, to know its table by.
+        self._row_cell = self._rows.indices[self._rows.indptr[:-1]]
+
+    @property
+    def precisions(self) -> FloatArray:
+        """Mean squared ratio of the least scale to those of a table's answers; 0 without any.
+
+        A penalty in this proportion lets tables of little noise and of much settle at one pace.
+        """
+        base, n = self._seen.layout, len(self._seen.cells)
+        cells = np.concatenate(
+            [self._seen.cells, self._seen.rows.indices[self._seen.rows.indptr[:-1]]]
+        )
+        tables = np.searchsorted(base.offsets, cells, side="right") - 1
+        found = self._seen.as_squares().weights
+        # Rows inside a table that was measured as a whole do not change its pace.
+        count = partial(np.bincount, minlength=len(base.scopes))
+        whole, rows = count(tables[:n]), count(tables[n:])
+        sums = np.where(
+            whole > 0, count(tables[:n], weights=found[:n]), count(tables[n:], weights=found[n:])
+        )
+        return np.asarray(sums / np.maximum(np.where(whole > 0, whole, rows), 1))
 
     def added_up(self, flat: FloatArray) -> FloatArray:
         """All copies of each table added up, shape (cells of the tables,)."""
@@ -173,48 +297,52 @@ class _Copies:
         start[self._seen.cells] = np.maximum(self._targets[0], 0.0)
         return self.copied(start)
 
-    def fitted(self, v: FloatArray, penalty: float) -> FloatArray:
+    def fitted(self, v: FloatArray, penalties: FloatArray) -> FloatArray:
         """Each copy's own minimum of its loss plus penalty / 2 times the distance from v."""
         x = v.copy()
         cells = self._seen.cells
-        x[cells] = self._moved_to(v[cells], penalty)
+        x[cells] = self._moved_to(v[cells], penalties[cells])
         np.maximum(x[: self._n_base], 0.0, out=x[: self._n_base])
         if self._rows.shape[0]:
             rest = self._rows @ v - self._targets[1]
-            x += self._rows.T @ self._row_steps(rest, penalty)
+            x += self._rows.T @ self._row_steps(rest, penalties[self._row_cell])
         return x
 
-    def _moved_to(self, v: FloatArray, penalty: float) -> FloatArray:
+    def _moved_to(self, v: FloatArray, penalty: FloatArray) -> FloatArray:
         target, weight = self._targets[0], self._weights[0]
         if self._seen.likelihood == "squares":
             return np.asarray((weight * target + penalty * v) / (weight + penalty))
         return np.asarray(v - np.clip(v - target, -weight / penalty, weight / penalty))
 
-    def _row_steps(self, rest: FloatArray, penalty: float) -> FloatArray:
+    def _row_steps(self, rest: FloatArray, penalty: FloatArray) -> FloatArray:
         """How far along itself each row moves its cells."""
         weight = self._weights[1]
         if self._seen.likelihood == "squares":
             return -weight * rest / (penalty + weight * self._norms)
         return -np.clip(rest / self._norms, -weight / penalty, weight / penalty)
 
-    def proven(self, z: FloatArray, multipliers: FloatArray) -> _Proven:
-        """Agreed tables without negative cells, their loss and the gap.
+    def proven(self, z: FloatArray, multipliers: FloatArray, polytope: Polytope | None) -> _Proven:
+        """Agreed tables without negative cells, their loss, and a bound on the least loss.
 
-        For any multipliers orthogonal to agreement and any slopes nu, the least loss is at least
-        nu's own dual with K' nu plus the multipliers as costs, each table taken for itself.
+        For any slopes nu the least loss is at least nu's own dual with K' nu as costs, and so with
+        multipliers orthogonal to agreement added to these, each table taken for itself.
         """
         seen, base = self._seen, self._seen.layout
         tables = _without_negatives(base, z[: self._n_base])
-        nu = seen.weights * (seen.predicted(tables) - seen.targets)
+        nonnegative = np.maximum(z[: self._n_base], 0.0)
+        nu = seen.weights * (seen.predicted(nonnegative) - seen.targets)
         if seen.likelihood == "laplace":
             nu = self._slopes(multipliers)
-        costs = seen.spread(nu) + self.added_up(multipliers)
-        value = seen.value(tables)
+        costs = seen.spread(nu)
+        if polytope is None:
+            orthogonal = self.added_up(multipliers)
+            least = float(np.minimum.reduceat(costs + orthogonal, base.offsets[:-1]).sum())
+            least -= float(orthogonal @ tables)
+        else:
+            least = polytope.least_cost(costs)
         conjugate = 0.5 * float(nu @ (nu / seen.weights)) if seen.likelihood == "squares" else 0.0
-        least = float(np.minimum.reduceat(costs, base.offsets[:-1]).sum())
-        constant = float(self.added_up(multipliers) @ tables)
-        bound = least - constant - float(nu @ seen.targets) - conjugate
-        return _Proven(tables, value, max(value - bound, 0.0))
+        bound = least - float(nu @ seen.targets) - conjugate
+        return _Proven(tables, seen.value(tables), bound, costs)
 
     def _slopes(self, multipliers: FloatArray) -> FloatArray:
         """Slopes of the Laplace loss that answer the multipliers, within its bounds."""

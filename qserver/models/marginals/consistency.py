@@ -3,13 +3,14 @@
 A table splits into one component per part of its scope (its interaction, orthogonal to all
 others); tables agree on a part exactly if they have the same components up to it. So the nearest
 agreeing tables replace each shared component by the weighted mean of what the tables say of it.
+Any family of parts will do that holds all intersections of its own: what a part says beyond the
+smaller ones inside it is then the same in every table.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from qserver.models.marginals.layout import (
     added_up,
     layout_of,
 )
-from qserver.models.marginals.regions import parts
+from qserver.models.marginals.regions import parts, with_intersections
 from qserver.models.marginals.summation import Edge, Summation
 
 Agreement = Literal["shared", "singles"]
@@ -35,6 +36,7 @@ class Consistency:
     Args:
         layout: the tables; a scope may come more than once.
         agreement: what they must agree on.
+        on: parts that they must agree on instead, with all intersections of these.
         weights: > 0, one per table: how much its distance counts.
 
     References:
@@ -42,12 +44,18 @@ class Consistency:
     """
 
     def __init__(
-        self, layout: Layout, *, agreement: Agreement = "shared", weights: FloatArray | None = None
+        self,
+        layout: Layout,
+        *,
+        agreement: Agreement = "shared",
+        on: Iterable[Scope] | None = None,
+        weights: FloatArray | None = None,
     ) -> None:
         self.layout = layout
-        shared = _shared_parts(layout, agreement)
+        shared = _shared_parts(layout, agreement) if on is None else _shared_of(layout, on)
         self.shared: Layout = Layout(layout.sizes, layout_of(layout.sizes, shared).scopes)
-        self._levels = _levels(layout, set(shared))
+        held = [_parts_in(scope, set(shared)) for scope in layout.scopes]
+        self._levels = _levels(layout, held)
         incidences = [s for level in self._levels for s in level.summation.target.scopes]
         self._held = Layout(layout.sizes, tuple(incidences))
         self._cell = _cells_of(self._held, self.shared)
@@ -56,9 +64,8 @@ class Consistency:
         weight = (given / layout.counts)[blocks.astype(np.intp)]
         total = np.bincount(self._cell, self._held.per_cell(weight), minlength=self.shared.n_cells)
         self._mean = self._held.per_cell(weight) / total[self._cell]
-        signs = [
-            _sign(s, layout.scopes[b], set(shared)) for s, b in zip(incidences, blocks, strict=True)
-        ]
+        counted = [_signs(parts_of_one) for parts_of_one in held]
+        signs = [counted[b][s] for s, b in zip(incidences, blocks, strict=True)]
         self._sign = self._held.per_cell(np.array(signs, dtype=np.float64))
         self._adjustments = _adjustments(self.shared)
 
@@ -104,9 +111,8 @@ class _Level:
         self.evenly = self.summation.target.counts / counts
 
 
-def _levels(layout: Layout, shared: set[Scope]) -> list[_Level]:
-    """Every shared part of every table, each summed from the smallest part that holds it."""
-    wanted = [[s for s in parts(scope) if s in shared] for scope in layout.scopes]
+def _levels(layout: Layout, wanted: Sequence[Sequence[Scope]]) -> list[_Level]:
+    """The wanted parts of every table, each summed from the smallest part that holds it."""
     levels: list[_Level] = []
     source, blocks = layout, np.arange(len(layout.scopes), dtype=np.intp)
     held: list[tuple[Scope, int]] = [(scope, i) for i, scope in enumerate(layout.scopes)]
@@ -129,13 +135,29 @@ def _levels(layout: Layout, shared: set[Scope]) -> list[_Level]:
         held = list(zip(source.scopes, blocks.tolist(), strict=True))
 
 
-def _carriers(wanted: list[Scope]) -> dict[Scope, Scope | None]:
+def _carriers(wanted: Sequence[Scope]) -> dict[Scope, Scope | None]:
     """For each part the smallest other part that holds it; None for the table itself."""
     found: dict[Scope, Scope | None] = {}
+    sets = [(w, frozenset(w)) for w in sorted(wanted, key=len)]
     for part in wanted:
-        above = [w for w in wanted if len(w) > len(part) and set(part) < set(w)]
-        found[part] = min(above, key=len) if above else None
+        inner = frozenset(part)
+        found[part] = next((w for w, attributes in sets if inner < attributes), None)
     return found
+
+
+def _parts_in(scope: Scope, shared: set[Scope]) -> list[Scope]:
+    """The shared parts that a scope holds."""
+    if len(shared) > 1 << len(scope):
+        return [part for part in parts(scope) if part in shared]
+    inner = set(scope)
+    return [part for part in sorted(shared) if inner.issuperset(part)]
+
+
+def _shared_of(layout: Layout, given: Iterable[Scope]) -> list[Scope]:
+    """The given parts and their intersections, those that two or more tables hold."""
+    sets = [set(scope) for scope in layout.scopes]
+    closed = with_intersections(given)
+    return [part for part in closed if part and sum(s.issuperset(part) for s in sets) > 1]
 
 
 def _shared_parts(layout: Layout, agreement: Agreement) -> list[Scope]:
@@ -147,12 +169,15 @@ def _shared_parts(layout: Layout, agreement: Agreement) -> list[Scope]:
     return [part for part, n in counts.items() if part and n > 1]
 
 
-def _sign(part: Scope, scope: Scope, shared: set[Scope]) -> int:
-    """How often a part's change counts, so that each of its own parts is changed once in all."""
+def _signs(held: Sequence[Scope]) -> dict[Scope, int]:
+    """How often each part's change counts, so that each of its own parts is changed once in all."""
     signs: dict[Scope, int] = {}
-    for held in sorted((s for s in parts(scope) if s in shared), key=len, reverse=True):
-        signs[held] = 1 - sum(n for s, n in signs.items() if set(held) < set(s))
-    return signs[part]
+    found: list[tuple[frozenset[int], int]] = []
+    for part in sorted(held, key=len, reverse=True):
+        inner = frozenset(part)
+        signs[part] = 1 - sum(n for s, n in found if inner < s)
+        found.append((inner, signs[part]))
+    return signs
 
 
 def _cells_of(held: Layout, shared: Layout) -> IndexArray:
@@ -168,28 +193,26 @@ class _Adjustment:
     def __init__(self, shared: Layout, size: int) -> None:
         self._shared = shared
         whole = [i for i, s in enumerate(shared.scopes) if len(s) == size]
-        edges = [
-            Edge(i, part)
-            for i in whole
-            for k in range(1, size)
-            for part in combinations(shared.scopes[i], k)
-        ]
-        self._is_whole = np.zeros(len(shared.scopes))
-        self._is_whole[whole] = 1.0
-        self._empty_sign = 1.0 if size % 2 else -1.0
+        below = {s for s in shared.scopes if len(s) < size}
+        counted = {i: _signs(_parts_in(shared.scopes[i], below)) for i in whole}
+        edges = [Edge(i, part) for i in whole for part in counted[i]]
+        # The empty part is one of all tables'.
+        self._empty = np.zeros(len(shared.scopes))
+        self._empty[whole] = [1 - sum(counted[i].values()) for i in whole]
         self._summation = Summation(shared, edges)
         target = self._summation.target
         self._cell = _cells_of(target, shared) if edges else np.zeros(0, np.intp)
-        signs = [1.0 if (size - len(s)) % 2 else -1.0 for s in target.scopes]
-        ratio = target.counts / shared.counts[self._summation.parents] if edges else np.zeros(0)
-        self._factor = target.per_cell(np.array(signs) * ratio)
+        parents = self._summation.parents
+        signs = [counted[int(i)][s] for i, s in zip(parents, target.scopes, strict=True)]
+        ratio = target.counts / shared.counts[parents] if edges else np.zeros(0)
+        self._factor = target.per_cell(np.array(signs, dtype=np.float64) * ratio)
 
     def apply(self, agreed: FloatArray) -> None:
         shared = self._shared
         missing = 1.0 - shared.totals(agreed)
         sums = self._summation.sums(agreed)
         change = (agreed[self._cell] - sums) * self._factor
-        shared.add_per_table(agreed, self._empty_sign * self._is_whole * missing / shared.counts)
+        shared.add_per_table(agreed, self._empty * missing / shared.counts)
         self._summation.spread(change, agreed)
 
 

@@ -8,13 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from qserver.errors import InputError
+from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.belief import BeliefPropagation
+from qserver.models.marginals.clique_agreement import CliqueAgreement
 from qserver.models.marginals.consensus import State, agree, agreed_tables
 from qserver.models.marginals.consistency import Agreement
 from qserver.models.marginals.descent import Descent, descend
 from qserver.models.marginals.junction_tree import JunctionTree
 from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, layout_of
+from qserver.models.marginals.likeliest import Aim, likeliest
 from qserver.models.marginals.measurement import NoisyMarginal, total_of
 from qserver.models.marginals.model import Distribution, ExactDistribution, RelaxedDistribution
 from qserver.models.marginals.observations import Likelihood, Observations
@@ -26,6 +28,9 @@ Method = Literal["consensus", "messages"]
 
 AUTO_CELLS = 1 << 16
 """Largest junction tree that `auto` takes: 10 ms a call of the oracle, and hundreds of calls."""
+
+_AGREED_PART = 0.5
+"""How much of the gap asked for consensus may leave; the fit of potentials has the rest."""
 
 _BOUND_PART = 0.1
 """How near the least loss the bound for messages comes, as a part of the precision asked for."""
@@ -42,7 +47,7 @@ class Fit:
         gap: proven distance of the loss from its least value.
         inconsistency: largest difference between tables where they should agree, as a proportion;
             of messages before one projection brought the tables into agreement.
-        steps: rounds of consensus, or calls of the oracle.
+        steps: rounds of consensus and calls of the oracle.
     """
 
     oracle: Oracle
@@ -167,7 +172,7 @@ def estimate(
     if oracle == "auto":
         oracle = "exact" if exact_cells <= max_cells else "saturated"
     task = _Task(tuple(sizes), scopes, measurements, found, likelihood, precision, exact_cells)
-    served = "descent" if oracle == "exact" else method
+    served = "consensus" if oracle == "exact" else method
     usable = warm if warm is not None and (warm.oracle, warm.method) == (oracle, served) else None
     if oracle == "exact":
         return task.exact(max_cells)
@@ -196,14 +201,37 @@ class _Task:
 
     def exact(self, max_cells: int) -> Estimate:
         tree = JunctionTree(self.sizes, self.scopes, max_cells=max_cells)
+        try:
+            cliques = CliqueAgreement.of(tree)
+        except CapacityError:
+            return self.descended(tree)
+        seen = self._seen(cliques.layout)
+        goal = self.precision * seen.noise_loss
+        best = agree(seen, gap=_AGREED_PART * goal, polytope=cliques)
+        own, bound = self._seen(tree.layout), best.value - best.gap
+        aim = Aim(
+            tables=cliques.measured(best.tables),
+            costs=cliques.measured(best.costs),
+            unit=seen.unit,
+            loss=own.value,
+            goal=bound + goal,
+        )
+        found = likeliest(tree, aim)
+        distribution = ExactDistribution(self.sizes, tree, tree.beliefs)
+        gap, steps = max(found.loss - bound, 0.0), best.rounds + found.calls
+        fit = self._fit("exact", "consensus", found.loss, seen, gap, 0.0, steps)
+        # Never started from: it saves next to nothing.
+        warmed = Warm("exact", "consensus", cliques.layout)
+        return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
+
+    def descended(self, tree: JunctionTree) -> Estimate:
+        """By proximal steps, where scopes overlap in too many ways for a consensus."""
         seen = self._seen(tree.layout)
         found = descend(tree, seen, gap=self.precision * seen.noise_loss)
         distribution = ExactDistribution(self.sizes, tree, tree.beliefs)
         # No loss is below zero.
         gap = found.value if found.gap is None else found.gap
         fit = self._fit("exact", "descent", found.value, seen, gap, 0.0, found.calls)
-        # Never started from: potentials near the boundary are further from another optimum than
-        # none, and cost up to four times as many calls.
         warmed = Warm("exact", "descent", tree.layout)
         return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
 

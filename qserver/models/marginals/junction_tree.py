@@ -58,7 +58,7 @@ class JunctionTree:
         self.beliefs = np.exp(logs)
         return Beliefs(self._summation.sums(self.beliefs)[self._held], 0.0, log_partition, 1)
 
-    def lower_bound(self, costs: FloatArray) -> float | None:
+    def lower_bound(self, costs: FloatArray) -> float:
         """The least costs . mu over all distributions: the cost of the cheapest cell."""
         values = np.empty(self.layout.n_cells)
         values[self._held] = costs

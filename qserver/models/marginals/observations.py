@@ -11,6 +11,7 @@ the negative log-likelihood in such a unit that both have the size of the noise'
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Literal
 
 import numpy as np
@@ -42,7 +43,8 @@ class Observations:
         total: float,
         likelihood: Likelihood = "squares",
     ) -> None:
-        self.layout, self.likelihood, self.total = layout, likelihood, total
+        self.layout, self.total = layout, total
+        self.likelihood: Likelihood = likelihood
         self.least_scale = min(float(m.scales.min()) for m in measurements)
         direct, others = _split(layout, measurements, merge=likelihood == "squares")
         self.cells: IndexArray = _joined([_cells(layout, m) for m in direct], np.intp)
@@ -54,6 +56,13 @@ class Observations:
         self.weights: FloatArray = (
             np.square(ratios) if likelihood == "squares" else ratios * self.least_scale / total
         )
+
+    def as_squares(self) -> Observations:
+        """The same answers with squares as the loss, nothing merged."""
+        found = copy(self)
+        ratios = self.weights / self.unit if self.likelihood == "laplace" else np.sqrt(self.weights)
+        found.likelihood, found.weights = "squares", np.square(ratios)
+        return found
 
     @property
     def unit(self) -> float:

@@ -78,6 +78,22 @@ def parts(scope: Scope) -> Iterable[Scope]:
     return chain.from_iterable(combinations(scope, k) for k in range(len(scope) + 1))
 
 
+def with_intersections(scopes: Iterable[Scope], *, most: int = 1 << 16) -> tuple[Scope, ...]:
+    """The scopes and all intersections of them but the empty one, each once.
+
+    Raises:
+        CapacityError: there are more than `most`.
+    """
+    found: set[frozenset[int]] = set()
+    for scope in scopes:
+        # What is there holds its own intersections, so that one turn is enough.
+        whole = frozenset(scope)
+        found |= {whole & other for other in found} | {whole}
+        if len(found) > most:
+            raise CapacityError(f"Scopes with more than {most:,} intersections; that is the most.")
+    return tuple(sorted((tuple(sorted(s)) for s in found if s), key=lambda s: (len(s), s)))
+
+
 def _covered(scope: Scope, vertices: set[Scope]) -> list[Scope]:
     """The largest vertices inside `scope`, without those that lie inside another of them."""
     found: list[Scope] = []
