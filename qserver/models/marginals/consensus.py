@@ -79,7 +79,10 @@ class Consensus:
 
 @dataclass(frozen=True)
 class State:
-    """Agreed tables and multipliers of all copies, and the penalty that was in use."""
+    """Agreed tables and multipliers of all copies, and the penalty that was in use.
+
+    Multipliers are those of the loss over the square of its unit, which the least noise is part of.
+    """
 
     layout: Layout
     tables: FloatArray
@@ -147,7 +150,7 @@ class _Rounds:
         polytope: Polytope | None,
         start: State | None,
     ) -> None:
-        self._copies, self._polytope = _Copies(seen), polytope
+        self._copies, self._polytope, self._unit = _Copies(seen), polytope, seen.unit**2
         copies, layout = self._copies, seen.layout
         weights, on = copies.precisions, None
         if polytope is not None:
@@ -163,7 +166,7 @@ class _Rounds:
         self._penalty = 1.0 if state is None else state.penalty
         self._u = np.zeros_like(z)
         if state is not None:
-            self._u = state.multipliers / (self._penalty * self._weights)
+            self._u = self._unit * state.multipliers / (self._penalty * self._weights)
         self._patience, self._waited = 1.0, 0
         self.tables, self.value, self.bound = z, np.inf, -np.inf
         self.costs: FloatArray = np.zeros(layout.n_cells)
@@ -171,7 +174,7 @@ class _Rounds:
     @property
     def state(self) -> State:
         """Where a later consensus may start from."""
-        return State(self._copies.layout, self.z, self._multipliers, self._penalty)
+        return State(self._copies.layout, self.z, self._multipliers / self._unit, self._penalty)
 
     @property
     def _multipliers(self) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.belief import BeliefPropagation
 from qserver.models.marginals.clique_agreement import CliqueAgreement
-from qserver.models.marginals.consensus import State, agree, agreed_tables
+from qserver.models.marginals.consensus import Consensus, State, agree, agreed_tables
 from qserver.models.marginals.consistency import Agreement
 from qserver.models.marginals.descent import Descent, descend
 from qserver.models.marginals.junction_tree import JunctionTree
@@ -28,6 +28,13 @@ Method = Literal["consensus", "messages"]
 
 AUTO_CELLS = 1 << 16
 """Largest junction tree that `auto` takes: 10 ms a call of the oracle, and hundreds of calls."""
+
+_ROUNDS = 5_000
+_ROUND_CELLS = {"squares": 20_000_000, "laplace": 80_000_000}
+"""Most rounds of consensus on a tree's cliques, and most of them times cells.
+
+Cliques of very many small cells take thousands, where proximal steps on squares take hundreds.
+"""
 
 _AGREED_PART = 0.5
 """How much of the gap asked for consensus may leave; the fit of potentials has the rest."""
@@ -204,10 +211,13 @@ class _Task:
         try:
             cliques = CliqueAgreement.of(tree)
         except CapacityError:
-            return self.descended(tree)
+            return self.descended(tree, None)
         seen = self._seen(cliques.layout)
         goal = self.precision * seen.noise_loss
-        best = agree(seen, gap=_AGREED_PART * goal, polytope=cliques)
+        rounds = min(_ROUNDS, _ROUND_CELLS[self.likelihood] // cliques.layout.n_cells)
+        best = agree(seen, gap=_AGREED_PART * goal, polytope=cliques, max_rounds=rounds)
+        if best.gap > goal:
+            return self.descended(tree, best)
         own, bound = self._seen(tree.layout), best.value - best.gap
         aim = Aim(
             tables=cliques.measured(best.tables),
@@ -224,14 +234,17 @@ class _Task:
         warmed = Warm("exact", "consensus", cliques.layout)
         return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
 
-    def descended(self, tree: JunctionTree) -> Estimate:
-        """By proximal steps, where scopes overlap in too many ways for a consensus."""
+    def descended(self, tree: JunctionTree, before: Consensus | None) -> Estimate:
+        """By proximal steps, where a consensus was not to be had or did not get there."""
         seen = self._seen(tree.layout)
         found = descend(tree, seen, gap=self.precision * seen.noise_loss)
         distribution = ExactDistribution(self.sizes, tree, tree.beliefs)
         # No loss is below zero.
-        gap = found.value if found.gap is None else found.gap
-        fit = self._fit("exact", "descent", found.value, seen, gap, 0.0, found.calls)
+        gap, steps = found.value if found.gap is None else found.gap, found.calls
+        if before is not None:
+            gap = max(min(gap, found.value - (before.value - before.gap)), 0.0)
+            steps += before.rounds
+        fit = self._fit("exact", "descent", found.value, seen, gap, 0.0, steps)
         warmed = Warm("exact", "descent", tree.layout)
         return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
 
