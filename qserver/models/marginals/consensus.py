@@ -158,7 +158,9 @@ class _Rounds:
         # Copies of one table must be equal: their mean counts as often as there are copies.
         counted = weights * copies.n_per_table
         self._consistency = Consistency(layout, agreement=agreement, on=on, weights=counted)
-        self._weights = copies.copied(layout.per_cell(weights))
+        # One number where all are equal: rounds are short of memory bandwidth, not of arithmetic.
+        is_even = bool((weights == weights[:1]).all())
+        self._weights = weights[:1] if is_even else copies.copied(layout.per_cell(weights))
         z = self._project(copies.first())
         state = start.onto(copies.layout, z) if start is not None else None
         # What the new tables say need not agree with the old ones yet.
@@ -301,14 +303,18 @@ class _Copies:
         return self.copied(start)
 
     def fitted(self, v: FloatArray, penalties: FloatArray) -> FloatArray:
-        """Each copy's own minimum of its loss plus penalty / 2 times the distance from v."""
+        """Each copy's own minimum of its loss plus penalty / 2 times the distance from v.
+
+        Args:
+            penalties: one per cell, or a single one.
+        """
         x = v.copy()
         cells = self._seen.cells
-        x[cells] = self._moved_to(v[cells], penalties[cells])
+        x[cells] = self._moved_to(v[cells], _at(cells, penalties))
         np.maximum(x[: self._n_base], 0.0, out=x[: self._n_base])
         if self._rows.shape[0]:
             rest = self._rows @ v - self._targets[1]
-            x += self._rows.T @ self._row_steps(rest, penalties[self._row_cell])
+            x += self._rows.T @ self._row_steps(rest, _at(self._row_cell, penalties))
         return x
 
     def _moved_to(self, v: FloatArray, penalty: FloatArray) -> FloatArray:
@@ -354,6 +360,11 @@ class _Copies:
         direct = np.where(self._targets[0] < 0.0, np.inf, -multipliers[self._seen.cells])
         along = -(self._rows @ multipliers) / np.where(self._norms > 0, self._norms, 1.0)
         return np.asarray(np.clip(np.concatenate([direct, along]), -weight, weight))
+
+
+def _at(cells: IndexArray, values: FloatArray) -> FloatArray:
+    """The values of these cells; a single one is that of all."""
+    return values if len(values) == 1 else values[cells]
 
 
 def _numbered(layout: Layout) -> dict[tuple[Scope, int], int]:
