@@ -7,10 +7,13 @@ intervals, and the total where that is public. So it costs nothing and could be 
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from qserver.answer import Answer, Offer
@@ -30,6 +33,8 @@ MAX_STEPS = 2_500
 """Most cells that enter the table before the search ends."""
 PUBLIC_CONFIDENCE = 1.0 - MIN_DELTA
 """With which a public total is asked for: whatever has noise has a long interval then."""
+MAX_KEPT = 16
+"""Most workloads whose last consistent answers a process keeps: pages show the same ones again."""
 # An answer whose interval is no longer than rounding makes it is exact.
 _EXACT = 1e-9
 
@@ -62,6 +67,40 @@ def public_total(known: Offer | None) -> int | None:
     return round(0.5 * (known.low + known.high))
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """All that consistent answers depend on."""
+
+    queries: tuple[LinearQuery, ...]
+    estimates: tuple[float, ...]
+    scales: tuple[float, ...]
+    total: int | None
+
+
+class _Kept:
+    """The consistent answers that were found or asked for last, for all threads of a process."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[_Asked, ConsistentAnswers] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, asked: _Asked) -> ConsistentAnswers | None:
+        with self._lock:
+            found = self._found.get(asked)
+            if found is not None:
+                self._found.move_to_end(asked)
+            return found
+
+    def put(self, asked: _Asked, found: ConsistentAnswers) -> None:
+        with self._lock:
+            self._found[asked] = found
+            while len(self._found) > MAX_KEPT:
+                self._found.popitem(last=False)
+
+
+_kept = _Kept()
+
+
 class ConsistentWorkload:
     """A workload whose consistent answers can be found; made before anything is asked.
 
@@ -74,6 +113,7 @@ class ConsistentWorkload:
 
     def __init__(self, queries: Sequence[LinearQuery]) -> None:
         grid = class_grid(*queries)
+        self._queries = tuple(queries)
         self._place = {classes.axis: i for i, classes in enumerate(grid.axes)}
         # One attribute more, the same for all records, for terms without a condition.
         sizes = (*grid.shape, 1)
@@ -99,6 +139,16 @@ class ConsistentWorkload:
         noisy = scales > _EXACT * np.maximum(1.0, np.abs(estimates))
         if not noisy.any():
             return ConsistentAnswers(tuple(estimates.tolist()), total, 0.0, 0.0)
+        asked = _Asked(self._queries, tuple(estimates.tolist()), tuple(scales.tolist()), total)
+        found = _kept.get(asked)
+        if found is None:
+            found = self._nearest(estimates, scales, noisy, total)
+            _kept.put(asked, found)
+        return found
+
+    def _nearest(
+        self, estimates: FloatArray, scales: FloatArray, noisy: NDArray[np.bool_], total: int | None
+    ) -> ConsistentAnswers:
         found = nearest_table(
             self._cheapest,
             self._weights[:, np.flatnonzero(noisy)],
@@ -108,8 +158,9 @@ class ConsistentWorkload:
             max_steps=MAX_STEPS,
         )
         # Exact answers are of the total, which the table has, or of nothing.
-        estimates[noisy] = found.answers
-        return ConsistentAnswers(tuple(estimates.tolist()), total, found.distance, found.gap)
+        moved = estimates.copy()
+        moved[noisy] = found.answers
+        return ConsistentAnswers(tuple(moved.tolist()), total, found.distance, found.gap)
 
     def _scope(self, term: Term) -> Scope:
         return tuple(sorted(self._place[a] for a in term.by_axis)) or (len(self._place),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
+from qserver import consistent_answers
 from qserver.answer import Answer, JobStatus, Offer
 from qserver.asked import Question, Workload
 from qserver.consistent_answers import (
@@ -20,6 +22,7 @@ from qserver.consistent_answers import (
     public_total,
 )
 from qserver.errors import CapacityError
+from qserver.models.marginals.nearest_table import NearestTable, nearest_table
 from qserver.query import LinearQuery, linear_query, total_query
 from qserver.requirement import Requirement
 from qserver.statements import StatementAnswer, Statements, known_total
@@ -97,6 +100,46 @@ def test_a_public_total_is_respected() -> None:
     found = ConsistentWorkload(queries).answers([*given_answers, exact], total=36)
     np.testing.assert_allclose(found.estimates, [28.0, 8.0, 36.0], atol=1e-3)
     assert found.total == 36
+
+
+def test_the_same_answers_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any change of a question, an answer, its scale or the total is another search."""
+    searches = []
+
+    def counted(*args: Any, **keywords: Any) -> NearestTable:
+        searches.append(keywords["total"])
+        return nearest_table(*args, **keywords)
+
+    monkeypatch.setattr(consistent_answers, "nearest_table", counted)
+    monkeypatch.setattr(consistent_answers, "_kept", consistent_answers._Kept())
+    queries = marginal(SIZES, 0)
+    numbers = [answer(e, half_width=4.0) for e in (-3.0, 5.0, 9.0)]
+    first = ConsistentWorkload(queries).answers(numbers, total=12)
+    assert ConsistentWorkload(queries).answers(numbers, total=12) == first
+    assert len(searches) == 1
+    moved = [numbers[0], answer(5.5, half_width=4.0), numbers[2]]
+    surer = [numbers[0], answer(5.0, half_width=2.0), numbers[2]]
+    others = marginal(SIZES, 2)[:3]
+    found = [
+        ConsistentWorkload(queries).answers(moved, total=12),
+        ConsistentWorkload(queries).answers(surer, total=12),
+        ConsistentWorkload(queries).answers(numbers, total=13),
+        ConsistentWorkload(queries).answers(numbers, total=None),
+        ConsistentWorkload(others).answers(numbers, total=12),
+    ]
+    assert len(searches) == 6
+    assert sum(found[2].estimates) == pytest.approx(13.0)
+    assert len({f.estimates for f in found}) == 5
+
+
+def test_only_the_last_workloads_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = consistent_answers._Kept()
+    monkeypatch.setattr(consistent_answers, "_kept", kept)
+    queries = marginal(SIZES, 0)
+    for total in range(1, consistent_answers.MAX_KEPT + 10):
+        ConsistentWorkload(queries).answers([answer(4.0, half_width=4.0)] * 3, total=total)
+    assert len(kept._found) == consistent_answers.MAX_KEPT
+    assert max(a.total or 0 for a in kept._found) == consistent_answers.MAX_KEPT + 9
 
 
 def test_answers_without_noise_are_left_as_they_are() -> None:
