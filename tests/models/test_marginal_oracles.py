@@ -60,6 +60,31 @@ def test_a_junction_tree_gives_the_marginals_of_all_cells(scopes, seed, size):
     assert_allclose(oracle.lower_bound(theta), logs.min(), rtol=1e-10, atol=1e-10)
 
 
+@given(scope_sets(), st.integers(0, 2**32 - 1))
+def test_tables_agree_and_have_total_one_where_rounding_of_potentials_is_no_small_part(
+    scopes, seed
+):
+    """Answers that contradict one another by 10^12 times their noise lead to such potentials."""
+    oracle, rng = JunctionTree(SIZES, scopes), np.random.default_rng(seed)
+    layout, theta = oracle.layout, rng.normal(size=oracle.layout.n_cells)
+    for (i, one), (j, other) in combinations(enumerate(layout.scopes), 2):
+        for a in set(one) & set(other):
+            # What one table adds the other takes away.
+            large = 1e13 * rng.normal(size=SIZES[a])
+            for k, scope, sign in ((i, one, 1.0), (j, other, -1.0)):
+                wide = tuple(SIZES[a] if b == a else 1 for b in scope)
+                layout.table(theta, k)[...] += sign * large.reshape(wide)
+    tables = oracle.run(theta).tables
+    assert_allclose(layout.totals(tables), 1.0, rtol=0, atol=1e-12)
+    for (i, one), (j, other) in combinations(enumerate(layout.scopes), 2):
+        shared = set(one) & set(other)
+        sums = [
+            layout.table(tables, k).sum(axis=tuple(n for n, a in enumerate(s) if a not in shared))
+            for k, s in ((i, one), (j, other))
+        ]
+        assert_allclose(*sums, rtol=0, atol=1e-12)
+
+
 def test_cliques_of_the_tree_hold_every_scope_and_run_along_it():
     """The running intersection property: what two cliques share lies in all between them."""
     scopes = [tuple(sorted(s)) for s in combinations(range(7), 2) if sum(s) % 3]

@@ -20,6 +20,9 @@ from qserver.models.marginals.copies import Copies, Polytope, without_negatives
 from qserver.models.marginals.layout import FloatArray, Layout, Scope
 from qserver.models.marginals.observations import Observations
 
+MAX_WORK = 200_000_000
+"""Most rounds times cells, copies included: rows that overlap are many copies of a table."""
+
 _RELAXATION = 1.6
 _CHECK_EVERY = 10
 _IMBALANCE = 5.0
@@ -95,11 +98,13 @@ def agree(
         gap: stop once the loss is proven to be this near its least value.
         agreement: what tables must agree on.
         polytope: what they must agree on instead.
-        max_rounds: stop after so many rounds.
+        max_rounds: stop after so many rounds, or once `MAX_WORK` is done, but not before some.
         start: state of an earlier call; used if all its tables and copies are there again. The
             answers need not be the same.
     """
     rounds = _Rounds(observations, agreement, polytope, start)
+    if polytope is not None:
+        max_rounds = max(_CHECK_EVERY, min(max_rounds, MAX_WORK // len(rounds.z)))
     done = 0
     if polytope is not None and observations.likelihood != "squares":
         squares = _Rounds(observations.as_squares(), agreement, polytope, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -168,12 +168,12 @@ def estimate(
 
     Raises:
         CapacityError: the exact oracle was asked for and is too large; says how large.
-        InputError: no measurement, or none that gives the total.
+        InputError: no measurement of any attribute, or none that gives the total.
     """
     measurements = tuple(measurements)
-    if not measurements:
-        raise InputError("measurements", "be one or more")
     scopes = distinct(m.scope for m in measurements)
+    if not scopes:
+        raise InputError("measurements", "be one or more that tell of an attribute")
     found = total if total is not None else total_of(measurements)
     exact_cells = clique_tree(sizes, scopes).n_cells
     if oracle == "auto":
@@ -216,9 +216,22 @@ class _Task:
         goal = self.precision * seen.noise_loss
         rounds = min(_ROUNDS, _ROUND_CELLS[self.likelihood] // cliques.layout.n_cells)
         best = agree(seen, gap=_AGREED_PART * goal, polytope=cliques, max_rounds=rounds)
-        if best.gap > goal:
-            return self.descended(tree, best)
-        own, bound = self._seen(tree.layout), best.value - best.gap
+        if best.gap <= goal:
+            return self.fitted(tree, cliques, best)
+        found = self.descended(tree, best)
+        if found.fit.gap <= goal or found.fit.loss <= best.value:
+            return found
+        # Where nearly all records are in few cells, proximal steps can end far above a consensus
+        # that only just did not get there.
+        other = self.fitted(tree, cliques, best)
+        steps = found.fit.steps + other.fit.steps - best.rounds
+        nearer = min(found, other, key=lambda e: e.fit.loss)
+        return replace(nearer, fit=replace(nearer.fit, steps=steps))
+
+    def fitted(self, tree: JunctionTree, cliques: CliqueAgreement, best: Consensus) -> Estimate:
+        """The distribution of most entropy near what a consensus came to."""
+        seen, own = self._seen(cliques.layout), self._seen(tree.layout)
+        goal, bound = self.precision * seen.noise_loss, best.value - best.gap
         aim = Aim(
             tables=cliques.measured(best.tables),
             costs=cliques.measured(best.costs),

@@ -16,6 +16,9 @@ from qserver.models.marginals.triangulation import CliqueTree, clique_tree
 MAX_CELLS = 1 << 22
 """Cells of all cliques of a junction tree together; more than this and the oracle refuses."""
 
+# Above this what rounding does to sums of potentials is more than 10^-12 of a cell.
+_LARGE = 1e4
+
 
 class JunctionTree:
     """The exact oracle: marginals of p(x) proportional to exp(sum of theta_r(x_r)).
@@ -56,6 +59,8 @@ class JunctionTree:
         self._summation.spread(potentials, logs)
         log_partition = self._calibrate(logs)
         self.beliefs = np.exp(logs)
+        if np.abs(theta).max(initial=0.0) > _LARGE:
+            self._make_agree(self.beliefs)
         return Beliefs(self._summation.sums(self.beliefs)[self._held], 0.0, log_partition, 1)
 
     def lower_bound(self, costs: FloatArray) -> float:
@@ -95,6 +100,24 @@ class JunctionTree:
             above = self._marginal(tables[parent], parent, tree.separator(i))
             self._add(tables[i], i, tree.separator(i), above - upward[i])
         return log_partition
+
+    def _make_agree(self, beliefs: FloatArray) -> None:
+        """Clique marginals of total one that agree, in place, whatever rounding made of them."""
+        tree = self.tree
+        tables = [self.cliques.table(beliefs, i) for i in range(len(tree.cliques))]
+        for i, parent in enumerate(tree.parents):
+            kept = tree.separator(i)
+            own = tables[i].sum(axis=self._summed_axes(i, kept))
+            if parent < 0:
+                tables[i] /= own
+                continue
+            above = tables[parent].sum(axis=self._summed_axes(parent, kept))
+            # What rounds to nothing here stays nothing.
+            ratio = np.divide(above, own, out=np.zeros_like(own), where=own > 0.0)
+            wide = [
+                n if a in kept else 1 for a, n in zip(tree.cliques[i], tables[i].shape, strict=True)
+            ]
+            tables[i] *= ratio.reshape(wide)
 
     def _marginal(self, logs: FloatArray, i: int, kept: Scope) -> FloatArray:
         """Logarithm of the sum of exp over the attributes of clique i that are not kept."""

@@ -101,7 +101,9 @@ class _Search:
         start = self._theta - aim.costs / (aim.unit * max(0.5**self._n, _LEAST_SCALE))
         tables, _ = self._called(start)
         least = min(_LAST_CURVATURE * aim.unit**2, _FIRST_CURVATURE)
-        scales = 1.0 / np.sqrt(tables * (1.0 - tables) + max(least, _FIRST_CURVATURE * part))
+        # By rounding a cell that holds everything may be above one.
+        curvature = np.maximum(tables * (1.0 - tables), 0.0)
+        scales = 1.0 / np.sqrt(curvature + max(least, _FIRST_CURVATURE * part))
 
         def objective(v: FloatArray) -> tuple[float, FloatArray]:
             theta = start + scales * v

@@ -22,7 +22,7 @@ class NoisyMarginal:
         rows: Q, sparse, rows by cells of the marginal; None for the marginal itself.
 
     Raises:
-        InputError: shapes disagree, or a value is not finite or a scale not positive.
+        InputError: shapes disagree, a value is not finite, a scale not positive or a row zero.
     """
 
     scope: Scope
@@ -39,6 +39,8 @@ class NoisyMarginal:
             raise InputError("scales", "be finite and > 0")
         if self.rows is not None and self.rows.shape[0] != len(answers):
             raise InputError("answers", f"be {self.rows.shape[0]}, one per row", len(answers))
+        if self.rows is not None and not (abs(_summed_up(self.rows)).sum(axis=1) > 0).all():
+            raise InputError("rows", "each hold a number that is not zero")
         object.__setattr__(self, "answers", answers)
         object.__setattr__(self, "scales", scales)
 
@@ -47,6 +49,15 @@ class NoisyMarginal:
         found = len(self.answers) if self.rows is None else self.rows.shape[1]
         if found != n_cells:
             raise InputError("answers", f"fit a marginal of {n_cells} cells", found)
+
+
+def _summed_up(rows: sparse.csr_array) -> sparse.csr_array:
+    """The same matrix, every entry stored once."""
+    if rows.has_canonical_format:
+        return rows
+    found = rows.copy()
+    found.sum_duplicates()
+    return found
 
 
 def total_of(measurements: tuple[NoisyMarginal, ...]) -> float:
