@@ -43,6 +43,7 @@ NAMES = [
     "networks",
     "posterior",
     "ranges",
+    "ratio",
     "serve",
     "spend",
     "tracing",
