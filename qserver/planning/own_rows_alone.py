@@ -32,17 +32,11 @@ class OwnRowsAlone:
     _ledger: CellLedger | None = None
     _waiting: list[Charge] = field(default_factory=list)
     _settled_nano: int = 0
-    _apart_nano: int = 0
 
     @property
     def settled_nano(self) -> int:
         """Price of all full batches together, in nano-epsilon."""
         return self._settled_nano
-
-    @property
-    def apart_nano(self) -> int:
-        """What the rows would cost had no two of them a record in common, in nano-epsilon."""
-        return self._apart_nano
 
     def add(self, bought: Bought, query: Primitive, half_width: float, confidence: float) -> None:
         """Add a question with its requirement, in records of the row."""
@@ -50,7 +44,6 @@ class OwnRowsAlone:
             before = self._alpha_nano.get(query.key, 0)
             self._alpha_nano[query.key] = before + charge.alpha_nano
             self._waiting.append(charge)
-            self._apart_nano += _ledger_like(bought).spent_after([charge])
         if len(self._waiting) >= _BATCH:
             ledger = self._of(bought)
             ledger.extend(self._waiting)

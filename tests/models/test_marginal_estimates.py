@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.wide_records import adult_records
 from models.local_polytope import least_absolute, local_polytope, nearest
+from models.released_marginals import SCOPES, SIZES, TOTAL, dense_targets, released
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import nnls
@@ -21,34 +22,6 @@ from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.layout import layout_of
 from qserver.models.marginals.measurement import NoisyMarginal
 from qserver.models.marginals.observations import Observations
-
-SIZES = (2, 3, 2, 3)
-TOTAL = 200.0
-SCOPES = [(0, 1, 2), (1, 2, 3), (0, 3), (2, 3)]
-SCALES = {(0, 1, 2): 8.0, (1, 2, 3): 10.0, (0, 3): 4.0, (2, 3): 20.0}
-
-
-def released(scopes, *, seed=3, scales=SCALES):
-    """Noisy marginals of a skewed table of all cells, a scale per marginal."""
-    rng = np.random.default_rng(seed)
-    cells = rng.multinomial(int(TOTAL), rng.dirichlet(np.full(int(np.prod(SIZES)), 0.3)))
-    full = cells.reshape(SIZES).astype(float)
-    found = []
-    for scope in scopes:
-        truth = full.sum(axis=tuple(a for a in range(len(SIZES)) if a not in scope)).ravel()
-        noise = rng.laplace(scale=scales[scope], size=truth.shape)
-        found.append(NoisyMarginal(scope, truth + noise, np.array(scales[scope])))
-    return found
-
-
-def dense_targets(layout, measurements):
-    """Answers over the total and squared relative precisions, by the layout's cells."""
-    least = min(m.scales.min() for m in measurements)
-    target, weight = np.zeros(layout.n_cells), np.zeros(layout.n_cells)
-    for m in measurements:
-        cells = slice(*layout.offsets[layout.index[m.scope] :][:2])
-        target[cells], weight[cells] = m.answers / TOTAL, (least / m.scales) ** 2
-    return target, weight
 
 
 @pytest.mark.parametrize(("oracle", "on"), [("saturated", "shared"), ("factor", "singles")])

@@ -12,7 +12,6 @@ from qserver.charge import AnyCharge
 from qserver.planning.bought import Bought
 from qserver.planning.candidates import MAX_PRICED, Question
 from qserver.planning.ledger import CellLedger
-from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.primitive import Primitive, primitive
 from qserver.query import linear_query
@@ -27,17 +26,6 @@ def part(low: int, high: int) -> Primitive:
     return primitive(linear_query((SIZE,), [(1, {0: interval(SIZE, low, high)})]))
 
 
-def planned(snapshot: Snapshot, query: Primitive, requirement: Requirement) -> Plan:
-    """The plan by rows alone."""
-    return plan_answer(
-        query,
-        requirement,
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
-    )
-
-
 @pytest.mark.parametrize("phi", [0.7, float("inf")])
 def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) -> None:
     """Against pricing them all; phi brings tables, or none."""
@@ -47,7 +35,7 @@ def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) ->
         low, high = sorted(generator.sample(range(0, SIZE + 1, 4), 2))
         query = part(low, high)
         requirement = Requirement(generator.choice((20.0, 60.0, 200.0)), 0.95)
-        plan = planned(snapshot, query, requirement)
+        plan = snapshot.plan_by_rows(query, requirement)
         if plan.kind != "free":
             bought = Bought(snapshot.engine, snapshot.ledger, snapshot.limit_nano)
             question = Question(query, requirement, bought, plan.estimate)
@@ -85,11 +73,11 @@ def test_where_the_own_row_costs_nothing_no_raise_of_many_rows_is_priced(
 
     monkeypatch.setattr(CellLedger, "spent_after", counted)
     question, requirement = part(0, N_CELLS), Requirement(200.0, 0.95)
-    plan = planned(snapshot, question, requirement)
+    plan = snapshot.plan_by_rows(question, requirement)
     assert (plan.price_nano, len(plan.rows)) == (0, 1)
     assert N_CELLS > MAX_PRICED
     assert sizes == [1]
     # Of few rows history is asked, but what charges more in all is not priced either.
     few, sizes[:] = part(0, MAX_PRICED // 2), []
-    plan = planned(snapshot, few, requirement)
+    plan = snapshot.plan_by_rows(few, requirement)
     assert (plan.price_nano, max(sizes)) == (0, 1)

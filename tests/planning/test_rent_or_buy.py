@@ -48,17 +48,6 @@ def small_question(generator: random.Random) -> Asked:
     return part(low, high), Requirement(generator.choice((100.0, 60.0, 40.0)), 0.95)
 
 
-def rents(snapshot: Snapshot, query: Primitive, requirement: Requirement) -> Plan:
-    """The plan by rows alone."""
-    return plan_answer(
-        query,
-        requirement,
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
-    )
-
-
 @pytest.mark.parametrize(
     ("relation", "is_total"), [("add-remove", False), ("replace-one", False), ("replace-one", True)]
 )
@@ -71,7 +60,7 @@ def test_every_answer_meets_its_requirement_at_the_price_that_was_quoted(
     for _ in range(30):
         query, requirement = random_question(generator)
         before = snapshot.ledger.spent_nano
-        direct = rents(snapshot, query, requirement)
+        direct = snapshot.plan_by_rows(query, requirement)
         plan = snapshot.ask(query, requirement)
         kinds.add("direct" if plan.kind in ("fresh", "combined", "refined") else plan.kind)
         assert snapshot.ledger.spent_nano == plan.spent_after_nano == before + plan.price_nano
@@ -148,7 +137,7 @@ def test_blocks_beyond_what_is_left_are_not_proposed_where_rows_are_within() -> 
             break
         snapshot.carry_out(plan, query)
     assert plan.kind == "blocks"
-    direct = rents(snapshot, query, requirement)
+    direct = snapshot.plan_by_rows(query, requirement)
     assert direct.spent_after_nano < plan.spent_after_nano
     tight = plan_answer(
         query,
@@ -192,7 +181,7 @@ def test_a_first_question_costs_no_more_than_the_ratio_times_its_own_row(
         generator = random.Random(seed)
         snapshot = Snapshot(SIZES, relation)
         query, requirement = random_question(generator)
-        direct = rents(snapshot, query, requirement)
+        direct = snapshot.plan_by_rows(query, requirement)
         plan = snapshot.plan(query, requirement)
         assert plan.price_nano <= DEFAULT_RATIO * direct.price_nano
         # Nor where it takes much of a limit: nothing was rented that a base could have saved.
@@ -206,7 +195,7 @@ def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
     n_blocks = 0
     for high in range(32, 44):
         query, requirement = part(30, high, (60,)), Requirement(60.0, 0.95)
-        alone += rents(Snapshot((60,)), query, requirement).price_nano
+        alone += Snapshot((60,)).plan_by_rows(query, requirement).price_nano
         plan = snapshot.ask(query, requirement)
         n_blocks += plan.kind == "blocks"
         if plan.kind == "blocks" and n_blocks == 1:
@@ -238,7 +227,7 @@ def test_rows_of_what_blocks_leave_are_rented_and_their_answers_stay_free() -> N
     for _ in range(25):
         low, high = sorted(generator.sample(range(61), 2))
         query, requirement = part(low, high, (60,)), Requirement(100.0, 0.95)
-        direct = rents(snapshot, query, requirement)
+        direct = snapshot.plan_by_rows(query, requirement)
         plan = snapshot.ask(query, requirement)
         if plan.tables_give_rest:
             assert plan.kind in ("combined", "refined", "blocks")
