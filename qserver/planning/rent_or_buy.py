@@ -13,8 +13,12 @@ Every cell pays for a table, whereas own rows about different records share what
 blocks leave room for one more row like this one, about records where own rows alone would cost
 nothing more. Beside the whole base it is room for what that still lacks and for what it grew by
 with this question, if that is less: one that has stopped growing answers most of what comes. While
-nothing of a base is there, the whole of it is bought even so where one more row would be the
-greater evil: a larger spend in the end, over the base's price, than now over own rows alone.
+nothing of a base is there, or where there are no coarser blocks to begin with, the whole of it is
+bought even so where one more row would be the greater evil: a larger spend in the end, over the
+base's price, than now over own rows alone.
+
+A base that was fitted to few questions may be of little use for the next ones. So where a single
+block that is as fine as all others costs little more than the best base, that block is the base.
 
 Once anything is spent, a base that would take much of what may be spent at all counts for a quarter
 of that: else rent would use up the limit before blocks seemed worth their price.
@@ -52,6 +56,8 @@ _LIMIT_PART = 0.25
 _NEXT_RATIO = 1.85
 # A base that is bought in parts ends so much dearer than one that is bought whole.
 _IN_PARTS = 0.05
+# So much more than the best base the finest block alone may cost.
+_SPARE = 0.15
 _NEAR = 0.5
 _REFIT = 1.03
 
@@ -207,12 +213,18 @@ class _Proposal:
         if self._is_due(alone):
             return True
         early, with_next = self._rule.ratio, _NEXT_RATIO
-        if depth == self._depth and not self._bought.engine.tables.alpha_nano:
+        # With coarser blocks to begin with, it is not one more row or the whole.
+        if depth == self._depth and (depth == 1 or not self._is_begun):
             later = self._later_ratio(row)
             early, with_next = max(early, later), max(with_next, later)
         spent = blocks.spent_after_nano
         within = spent <= early * alone
         return within and spent + self._next_nano(blocks, depth) <= with_next * alone
+
+    @property
+    def _is_begun(self) -> bool:
+        """Whether any block is bought."""
+        return bool(self._bought.engine.tables.alpha_nano)
 
     @cached_property
     def _alone_nano(self) -> int:
@@ -236,10 +248,17 @@ class _Proposal:
         return min(own, max(0.0, lacks) + max(0.0, grown))
 
     def _later_ratio(self, row: Priced) -> float:
-        """The spend over the base's price once that is bought in parts, after this row."""
+        """The spend over the base's price once that is bought in parts, after this row.
+
+        At most; 0 where it is too early to tell.
+        """
         star = self._star(self._need.want.octave, self._depth)
-        spent = self._everything(star, row).spent_after_nano / (star.price * NANO)
-        return spent + _IN_PARTS
+        price = star.price
+        if self._is_begun:
+            if self._alone_nano < _NEAR * price * NANO:
+                return 0.0
+            price = min(price, self._anew.price)
+        return self._everything(star, row).spent_after_nano / (price * NANO) + _IN_PARTS
 
     def _everything(self, star: Star, row: Priced | None = None) -> Priced:
         """All that the star has more than there is, after this row."""
@@ -253,22 +272,35 @@ class _Proposal:
         The base that is bought from counts what other questions may need, and blocks that it would
         do without had they not been bought. What the spend is held against has neither.
         """
-        wanted, octave = self._rule.demand.octave, self._need.want.octave
-        if wanted is not None:
-            octave = max(wanted, octave)
         # More requirements never make a base cheaper.
-        old = self._stars.get((octave, self._depth))
+        old = self._stars.get((self._tightest, self._depth))
         if old is not None and alone_nano < _NEAR * self._worth_nano(old):
             return False
-        star = self._star(octave, self._depth)
+        star = self._star(self._tightest, self._depth)
         if alone_nano >= self._worth_nano(star):
             return True
         if alone_nano < _NEAR * self._worth_nano(star):
             return False
-        asked = fitting(self._bought, [*self._rule.demand.asked.up_to(octave), self._need.want])
-        out_of_time = self._need.out_of_time
-        anew = fit_star(self._bought, asked, old=star, anew=True, out_of_time=out_of_time)
-        return alone_nano >= self._worth_nano(anew)
+        return alone_nano >= self._worth_nano(self._anew)
+
+    @property
+    def _tightest(self) -> int:
+        """The tightest class asked for."""
+        wanted, octave = self._rule.demand.octave, self._need.want.octave
+        return octave if wanted is None else max(wanted, octave)
+
+    @cached_property
+    def _anew(self) -> Star:
+        """The best base for the questions alone, had nothing been bought before."""
+        star = self._star(self._tightest, self._depth)
+        asked = [*self._rule.demand.asked.up_to(self._tightest), self._need.want]
+        return fit_star(
+            self._bought,
+            fitting(self._bought, asked),
+            old=star,
+            anew=True,
+            out_of_time=self._need.out_of_time,
+        )
 
     def _worth_nano(self, star: Star) -> float:
         price = star.price * NANO
@@ -310,7 +342,8 @@ class _Proposal:
         old = self._stars.get((octave, depth))
         if old is not None and float(uses(self._bought, old, wants).max()) <= _REFIT:
             return old
-        star = fit_star(self._bought, wants, old=old, out_of_time=self._need.out_of_time)
+        spare, out_of_time = _SPARE if depth == self._depth else 0.0, self._need.out_of_time
+        star = fit_star(self._bought, wants, old=old, spare=spare, out_of_time=out_of_time)
         self._stars[octave, depth] = star
         self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._bought))
         return star

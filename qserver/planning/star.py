@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import inf
 
 import numpy as np
 
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.lattice.pattern import BlockKey, finest_of, join
 from qserver.paid import Base
 from qserver.planning.base import STEPS, BaseProblem, best_base
 from qserver.planning.bought import Bought
@@ -72,6 +73,7 @@ def fit_star(
     *,
     old: Star | None = None,
     anew: bool = False,
+    spare: float = 0.0,
     out_of_time: Callable[[], bool] = never,
 ) -> Star:
     """The best base found for these requirements, from several starts, calibrated by exact tails.
@@ -96,6 +98,12 @@ def fit_star(
         problem = _problem(bought, wants, blocks, anew=anew)
         alphas = problem.solve(problem.revived(alphas))
         count(out_of_time, problem.work + _CALIBRATED * EVALUATION)
+    most = (1.0 + spare) * problem.price(alphas)
+    if spare and problem.price(alone := _finest_alone(problem)) <= most:
+        _calibrate(bought, wants, problem, alone)
+        problem = _problem(bought, wants, blocks, anew=anew)
+        alone = _finest_alone(problem)
+        alphas = alone if problem.price(alone) <= most else problem.scaled(alphas)
     found = {b: float(a) for b, a in zip(blocks, alphas, strict=True) if a > 0.0}
     return Star(found, problem.price(alphas))
 
@@ -150,11 +158,25 @@ def fitting(bought: Bought, wants: Sequence[Want]) -> list[Want]:
 
 
 def _candidates(bought: Bought, wants: Sequence[Want]) -> list[BlockKey]:
-    """What is bought, and a block for every component of a query: those that reach it least."""
+    """What is bought, a block for every component of a query, and one as fine as all.
+
+    The block of a component reaches it with the fewest cells, but in place of several blocks that
+    reach different ones a single finer one may cost less.
+    """
     found: dict[BlockKey, None] = dict.fromkeys(bought.alphas)
     for want in wants:
         found.update(dict.fromkeys(want.energies))
+    finest = finest_of(b for b in found if bought.is_candidate(b))
+    found[reduce(join, finest, ())] = None
     return [b for b in found if bought.is_candidate(b)]
+
+
+def _finest_alone(problem: BaseProblem) -> FloatArray:
+    """Alphas of the finest block, and the floors; infinite where none is finer than all others."""
+    finest = finest_of(problem.blocks)
+    if len(finest) != 1:
+        return np.full(len(problem.blocks), inf)
+    return problem.scaled(np.array([b == finest[0] for b in problem.blocks], dtype=float))
 
 
 def _problem(

@@ -20,7 +20,7 @@ from benchmarks.play import hindsight_price
 from benchmarks.streams import COVID_SIZES, Asked, covid
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.charge import NANO
+from qserver.charge import NANO, Relation
 from qserver.plan import PlannedTable
 from qserver.planning.demand import want_of
 from qserver.planning.purchase import Purchase
@@ -46,9 +46,12 @@ def own_alpha(asked: Asked) -> float:
     return -math.log(1.0 - asked.requirement.confidence) / asked.requirement.half_width
 
 
-def own_rows(asked: Sequence[Asked], sizes: tuple[int, ...]) -> float:
-    """Epsilon that own rows alone cost under add-remove: the greatest of the cells' sums."""
+def own_rows(
+    asked: Sequence[Asked], sizes: tuple[int, ...], *, relation: Relation = "add-remove"
+) -> float:
+    """Epsilon that own rows alone cost: the greatest of the cells' sums, or of the pairs'."""
     loss = np.zeros(sizes)
+    pairs = np.zeros((loss.size, loss.size))
     for question in {a.query.key: a for a in asked}.values():
         (term,) = question.query.row.terms
         cells = np.ones(sizes)
@@ -56,20 +59,43 @@ def own_rows(asked: Sequence[Asked], sizes: tuple[int, ...]) -> float:
             shape = [-1 if a == axis else 1 for a in range(len(sizes))]
             cells = cells * weights.dense.reshape(shape)
         loss += own_alpha(question) * cells
-    return float(loss.max())
+        pairs += own_alpha(question) * np.abs(np.subtract.outer(cells.ravel(), cells.ravel()))
+    return float(loss.max() if relation == "add-remove" else pairs.max())
 
 
-@pytest.mark.parametrize(("zipf", "seed"), [(0.0, 982), (0.0, 983), (1.0, 983)])
-def test_streams_that_once_passed_the_ratio_aimed_at_stay_within(zipf: float, seed: int) -> None:
-    """They reached 2.35, 2.17 and 2.45: after two questions, or with the base bought late."""
-    asked = list(covid(seed, zipf=zipf, n_draws=40))
-    snapshot = Snapshot(COVID_SIZES)
-    for n, question in enumerate(asked, start=1):
+@pytest.mark.parametrize(
+    ("zipf", "seed", "relation"),
+    [
+        (0.0, 982, "add-remove"),
+        (0.0, 983, "add-remove"),
+        (1.0, 983, "add-remove"),
+        (1.0, 982, "add-remove"),
+        (1.0, 989, "add-remove"),
+        (1.0, 992, "add-remove"),
+        (1.0, 992, "replace-one"),
+        (1.0, 996, "replace-one"),
+    ],
+)
+def test_streams_that_once_passed_the_ratio_aimed_at_stay_within(
+    zipf: float, seed: int, relation: Relation
+) -> None:
+    """They reached 2.1 to 2.55.
+
+    After two questions; with the base bought late; or with a base of several blocks fitted to few
+    questions, where a single finer one answers the next ones too.
+    """
+    asked = list(covid(seed, zipf=zipf, n_draws=60))
+    snapshot = Snapshot(COVID_SIZES, relation, is_total=relation == "replace-one")
+    spent = []
+    for question in asked:
         snapshot.ask(question.query, question.requirement)
-        if n in (1, 2, 3, 5, 8, 15, 25, 40):
-            best = hindsight_price(COVID_SIZES, asked[:n], relation="add-remove")
-            least = min(own_rows(asked[:n], COVID_SIZES), best)
-            assert snapshot.ledger.spent_nano / NANO <= AIM * least
+        spent.append(snapshot.ledger.spent_nano / NANO)
+    best = math.inf
+    for n in (60, 41, 31, 25, 18, 13, 8, 5, 3, 2, 1):
+        # A base for more questions answers these, too, and a fit may have missed it.
+        best = min(best, hindsight_price(COVID_SIZES, asked[:n], relation=relation))
+        alone = own_rows(asked[:n], COVID_SIZES, relation=relation)
+        assert spent[n - 1] <= AIM * min(alone, best)
 
 
 def test_two_questions_about_other_records_cost_no_more_than_twice_one_of_them() -> None:

@@ -101,9 +101,7 @@ class Pattern:
     def finest(self) -> tuple[BlockKey, ...]:
         """The components, of those that are not zero, that lie within no other."""
         support = list(self.energies) if self.exact is None else sorted(self.exact)
-        return tuple(
-            j for j in support if not any(j != other and is_within(j, other) for other in support)
-        )
+        return tuple(finest_of(support))
 
     def minus(self, rows: Iterable[tuple[float, Pattern]]) -> Pattern:
         """The query less a combination of others, weight and row each."""
@@ -223,6 +221,20 @@ def is_within(component: BlockKey, block: BlockKey) -> bool:
     """Whether the block is at least as fine as the component on every attribute."""
     levels = dict(block)
     return all(levels.get(axis, 0) >= level for axis, level in component)
+
+
+def join(one: BlockKey, other: BlockKey) -> BlockKey:
+    """The coarsest block that is at least as fine as both on every attribute."""
+    levels = dict(one)
+    for axis, level in other:
+        levels[axis] = max(levels.get(axis, 0), level)
+    return tuple(sorted(levels.items()))
+
+
+def finest_of(blocks: Iterable[BlockKey]) -> list[BlockKey]:
+    """Those, in their order, that lie within no other."""
+    every = list(blocks)
+    return [b for b in every if not any(b != other and is_within(b, other) for other in every)]
 
 
 def _term_inner(one: PatternTerm, other: PatternTerm) -> Iterable[tuple[BlockKey, float]]:

@@ -1,0 +1,82 @@
+"""The best base found: which blocks it may consist of, and when one block alone is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, product
+
+import numpy as np
+from benchmarks.hindsight import Blocks, Chain, Target, best_price
+from benchmarks.synthetic_noise import Snapshot
+
+from qserver.planning.bought import Bought
+from qserver.planning.demand import want_of
+from qserver.planning.star import fit_star
+from qserver.planning.wanted import Want
+from qserver.query import LinearQuery, linear_query
+from qserver.weights import indicator
+
+SIZES = (3, 4, 5)
+ALL = ((0, 1), (1, 1), (2, 1))
+HALF_WIDTH, CONFIDENCE = 30.0, 0.95
+SETS = {0: (0, 1), 1: (0, 3), 2: (1, 2, 4)}
+
+
+def rows_on(scopes: Sequence[tuple[int, ...]]) -> list[LinearQuery]:
+    return [
+        linear_query(SIZES, [(1, {a: indicator(SIZES[a], SETS[a]) for a in scope})])
+        for scope in scopes
+    ]
+
+
+def wants_of(bought: Bought, rows: Sequence[LinearQuery]) -> list[Want]:
+    found = [want_of(bought, r, half_width=HALF_WIDTH, confidence=CONFIDENCE) for r in rows]
+    wants = [w for w in found if w is not None]
+    assert len(wants) == len(rows)
+    return wants
+
+
+def dense_of(row: LinearQuery) -> tuple[np.ndarray, ...]:
+    (term,) = row.terms
+    return tuple(
+        np.asarray(term.by_axis[a].dense if a in term.by_axis else np.ones(n), dtype=float)
+        for a, n in enumerate(SIZES)
+    )
+
+
+def test_one_block_as_fine_as_all_is_found_where_it_costs_least() -> None:
+    """No question has a component on it, yet it is cheaper than the blocks that they have."""
+    rows = rows_on([(0, 1), (1, 2), (0, 2)])
+    bought = Snapshot(SIZES).bought
+    star = fit_star(bought, wants_of(bought, rows))
+    assert ALL in star.alphas
+    blocks = Blocks(tuple(Chain((1, n)) for n in SIZES))
+    solved = best_price(blocks, [Target(dense_of(r), HALF_WIDTH) for r in rows], confidence=0.95)
+    assert star.price <= solved * 1.02
+
+
+def test_a_join_of_too_many_cells_is_no_candidate() -> None:
+    sizes = (400, 400)
+    bought = Snapshot(sizes).bought
+    rows = [linear_query(sizes, [(1, {a: indicator(400, [1, 5, 9])})]) for a in (0, 1)]
+    star = fit_star(bought, wants_of(bought, rows), spare=10.0)
+    assert star.alphas
+    assert all(len(block) <= 1 for block in star.alphas)
+
+
+def test_the_finest_block_alone_is_taken_within_what_may_be_spared_for_it_and_not_beyond() -> None:
+    scopes = [s for n in (1, 2, 3) for s in combinations(range(3), n)]
+    n_taken = n_left = 0
+    bought = Snapshot(SIZES).bought
+    for one, other in product(scopes, scopes):
+        wants = wants_of(bought, rows_on([one, other]))
+        cheapest = fit_star(bought, wants)
+        spared = fit_star(bought, wants, spare=0.15)
+        assert spared.price <= 1.15 * cheapest.price * (1.0 + 1e-9)
+        if len(spared.alphas) == 1 and len(cheapest.alphas) > 1:
+            n_taken += 1
+        n_left += len(spared.alphas) > 1
+        if len(spared.alphas) > 1:
+            assert spared.alphas == cheapest.alphas
+    assert n_taken
+    assert n_left
