@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import gcd
+from math import gcd, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,11 +85,15 @@ class Sightings:
 
     @property
     def novelty(self) -> float:
-        """Estimated chance that what is seen next is new; near 1 where little was seen."""
+        """Chance that what is seen next is new, at most about; near 1 where little was seen.
+
+        The estimate and its standard deviation, that of a count of what was seen once.
+        """
         if self.is_all:
             return 0.0
         seen = [*self.cuts.values(), *self.sets.values()]
-        return (sum(n == 1 for n in seen) + DOUBT) / (sum(seen) + DOUBT)
+        once = sum(n == 1 for n in seen)
+        return (once + sqrt(once) + DOUBT) / (sum(seen) + DOUBT)
 
     @cached_property
     def is_repeated(self) -> bool:

@@ -13,12 +13,13 @@ Every cell pays for a table, whereas own rows about different records share what
 blocks leave room for one more row like this one, about records where own rows alone would cost
 nothing more. Beside the whole base it is room for what that still lacks and for what it grew by
 with this question, if that is less: one that has stopped growing answers most of what comes. While
-nothing of a base is there, or where there are no coarser blocks to begin with, the whole of it is
-bought even so where one more row would be the greater evil: a larger spend in the end, over the
-base's price, than now over own rows alone.
+nothing of a base is there, or where attributes have no coarser levels, the whole of it is bought
+even so where one more row would be the greater evil: a larger spend in the end, over the base's
+price, than now over own rows alone.
 
-A base that was fitted to few questions may be of little use for the next ones. So where a single
-block that is as fine as all others costs little more than the best base, that block is the base.
+A base that was fitted to few questions may be of little use for the next ones. Where attributes
+have no coarser levels and a single block that is as fine as all others costs little more than the
+best base, that block is the base.
 
 Once anything is spent, a base that would take much of what may be spent at all counts for a quarter
 of that: else rent would use up the limit before blocks seemed worth their price.
@@ -213,13 +214,18 @@ class _Proposal:
         if self._is_due(alone):
             return True
         early, with_next = self._rule.ratio, _NEXT_RATIO
-        # With coarser blocks to begin with, it is not one more row or the whole.
-        if depth == self._depth and (depth == 1 or not self._is_begun):
+        # With coarser blocks to go on with, it is not one more row or the whole.
+        if depth == self._depth and (self._is_flat or not self._is_begun):
             later = self._later_ratio(row)
             early, with_next = max(early, later), max(with_next, later)
         spent = blocks.spent_after_nano
         within = spent <= early * alone
         return within and spent + self._next_nano(blocks, depth) <= with_next * alone
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether no attribute has levels between all its values and single ones."""
+        return self._depth == 1
 
     @property
     def _is_begun(self) -> bool:
@@ -342,7 +348,8 @@ class _Proposal:
         old = self._stars.get((octave, depth))
         if old is not None and float(uses(self._bought, old, wants).max()) <= _REFIT:
             return old
-        spare, out_of_time = _SPARE if depth == self._depth else 0.0, self._need.out_of_time
+        # Where there are coarser levels, what may come is about parts of these as well.
+        spare, out_of_time = _SPARE if self._is_flat else 0.0, self._need.out_of_time
         star = fit_star(self._bought, wants, old=old, spare=spare, out_of_time=out_of_time)
         self._stars[octave, depth] = star
         self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._bought))

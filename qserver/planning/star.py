@@ -98,12 +98,13 @@ def fit_star(
         problem = _problem(bought, wants, blocks, anew=anew)
         alphas = problem.solve(problem.revived(alphas))
         count(out_of_time, problem.work + _CALIBRATED * EVALUATION)
-    most = (1.0 + spare) * problem.price(alphas)
-    if spare and problem.price(alone := _finest_alone(problem)) <= most:
+    there = problem.price(problem.floors)
+    most = there + (1.0 + spare) * (problem.price(alphas) - there)
+    if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
         _calibrate(bought, wants, problem, alone)
-        problem = _problem(bought, wants, blocks, anew=anew)
-        alone = _finest_alone(problem)
-        alphas = alone if problem.price(alone) <= most else problem.scaled(alphas)
+        exact = _problem(bought, wants, blocks, anew=anew)
+        if exact.price(alone := _finest_alone(exact)) <= most:
+            problem, alphas = exact, alone
     found = {b: float(a) for b, a in zip(blocks, alphas, strict=True) if a > 0.0}
     return Star(found, problem.price(alphas))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import pairwise
 
@@ -152,11 +153,11 @@ def test_ranges_that_tell_nearly_all_values_apart_leave_regular_levels() -> None
     assert learnt_chain(0, found, []) is None
 
 
-def test_novelty_is_the_share_of_bounds_seen_once_among_all_sightings() -> None:
+def test_novelty_is_the_share_of_bounds_seen_once_with_room_for_chance() -> None:
     """Bounds 2 (five times), 6 (three times), 8 and 9 (once each); four new ones are counted in."""
     found = Sightings(12, {interval(12, 2, 6): 3, interval(12, 2, 8): 1, interval(12, 2, 9): 1})
     assert found.cuts == {2: 5, 6: 3, 8: 1, 9: 1}
-    assert found.novelty == (2 + 4) / (10 + 4)
+    assert found.novelty == (2 + math.sqrt(2) + 4) / (10 + 4)
 
 
 def test_sightings_count_every_attribute_of_every_paid_question() -> None:

@@ -11,9 +11,12 @@ from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.bought import Bought
 from qserver.planning.demand import want_of
+from qserver.planning.purchase import Purchase
 from qserver.planning.star import fit_star
 from qserver.planning.wanted import Want
+from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query
+from qserver.requirement import Requirement
 from qserver.weights import indicator
 
 SIZES = (3, 4, 5)
@@ -80,3 +83,23 @@ def test_the_finest_block_alone_is_taken_within_what_may_be_spared_for_it_and_no
             assert spared.alphas == cheapest.alphas
     assert n_taken
     assert n_left
+
+
+def test_what_is_bought_already_makes_room_for_no_dearer_raise() -> None:
+    """The part that may be spared is one of what is still to be paid."""
+    scopes = [s for n in (1, 2, 3) for s in combinations(range(3), n)]
+    n_with_less_room = 0
+    for one, other in product(scopes, scopes):
+        snapshot = Snapshot(SIZES)
+        (first,) = rows_on([one])
+        snapshot.ask(primitive(first), Requirement(2.0 * HALF_WIDTH, CONFIDENCE))
+        start = fit_star(snapshot.bought, wants_of(snapshot.bought, [first]))
+        tables = snapshot.bought.tables(snapshot.bought.raises(start.alphas))
+        snapshot.buy(Purchase(tables=tables))
+        bought = snapshot.bought
+        there = sum(bought.cost_of(b) * a for b, a in bought.alphas.items())
+        wants = wants_of(bought, rows_on([one, other]))
+        cheapest, spared = fit_star(bought, wants), fit_star(bought, wants, spare=0.15)
+        assert spared.price - there <= 1.15 * (cheapest.price - there) + 1e-9
+        n_with_less_room += spared.price > cheapest.price
+    assert n_with_less_room
