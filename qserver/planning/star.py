@@ -88,8 +88,9 @@ def fit_star(
     blocks = _candidates(bought, wants)
     problem = _problem(bought, wants, blocks, anew=anew)
     starts: list[FloatArray] = []
-    if old is not None:
-        warm = np.array([old.alphas.get(b, 0.0) for b in blocks])
+    warm = np.array([0.0 if old is None else old.alphas.get(b, 0.0) for b in blocks])
+    # Of a block as fine as all wanted before there may be nothing among the candidates now.
+    if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
     alphas = best_base(problem, starts, out_of_time=out_of_time)
     for _ in range(_CALIBRATIONS):

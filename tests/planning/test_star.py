@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import combinations, product
 
@@ -12,7 +13,7 @@ from benchmarks.synthetic_noise import Snapshot
 from qserver.planning.bought import Bought
 from qserver.planning.demand import want_of
 from qserver.planning.purchase import Purchase
-from qserver.planning.star import fit_star
+from qserver.planning.star import Star, fit_star
 from qserver.planning.wanted import Want
 from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query
@@ -56,6 +57,16 @@ def test_one_block_as_fine_as_all_is_found_where_it_costs_least() -> None:
     blocks = Blocks(tuple(Chain((1, n)) for n in SIZES))
     solved = best_price(blocks, [Target(dense_of(r), HALF_WIDTH) for r in rows], confidence=0.95)
     assert star.price <= solved * 1.02
+
+
+def test_an_old_base_of_other_blocks_is_no_start() -> None:
+    bought = Snapshot(SIZES).bought
+    wants = wants_of(bought, rows_on([(0, 1), (1, 2)]))
+    old = Star({((0, 1), (2, 1)): 0.3}, 0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit_star(bought, wants, old=old)
+    assert found.alphas == fit_star(bought, wants).alphas
 
 
 def test_a_join_of_too_many_cells_is_no_candidate() -> None:
