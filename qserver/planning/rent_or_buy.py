@@ -57,7 +57,7 @@ _LIMIT_PART = 0.25
 _NEXT_RATIO = 1.85
 # A base that is bought in parts ends so much dearer than one that is bought whole.
 _IN_PARTS = 0.05
-# So much more than the best base the finest block alone may cost.
+# So much more the finest block alone may cost, of what is still to be paid.
 _SPARE = 0.15
 _NEAR = 0.5
 _REFIT = 1.03

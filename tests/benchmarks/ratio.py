@@ -18,7 +18,7 @@ AIM_ON_RANGES = 1.85
 AIM_ON_COVID = 2.1
 _N_RANGES = 6
 _STREAMS = STREAMS[:10]
-N = 150
+_N = 150
 _NUMBERS = (*range(1, 61), 75, 100, 150)
 
 
@@ -41,7 +41,7 @@ class Course:
 def run(*, quick: bool) -> Report:
     """The worst ratio per stream, over all seeds and after every number of questions."""
     seeds, streams = (SEEDS[:2], _STREAMS[:1]) if quick else (SEEDS, _STREAMS)
-    rows = [row_of(s, [course(s, seed, 20 if quick else N) for seed in seeds]) for s in streams]
+    rows = [_row(s, [course(s, seed, 20 if quick else _N) for seed in seeds]) for s in streams]
     return Report(
         name="ratio",
         title=f"Spend over the lesser of own rows and best base in hindsight, {len(seeds)} seeds",
@@ -69,8 +69,7 @@ def _falling(prices: Sequence[float]) -> list[float]:
     return list(accumulate(reversed(prices), min))[::-1]
 
 
-def row_of(stream: Stream, courses: Sequence[Course]) -> dict[str, Value]:
-    """The table's row of a stream."""
+def _row(stream: Stream, courses: Sequence[Course]) -> dict[str, Value]:
     aim = AIM_ON_RANGES if stream in STREAMS[:_N_RANGES] else AIM_ON_COVID
     worst = max(courses, key=lambda c: c.worst)
     return {
