@@ -8,10 +8,7 @@ from itertools import product
 from math import prod
 from typing import Literal
 
-from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot import Dialect, ParseError, TokenType, exp
 
 from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError, SqlError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import Token
+from sqlglot import Token, exp
 
 from qserver.errors import SqlError
 from qserver.shown import printable

@@ -170,7 +170,7 @@ def test_a_promoted_replica_that_is_behind_is_refused(pair: Pair) -> None:
     alone = replace(pair.town, settings=replace(pair.town.settings, replicas=0))
     with paused(pair.replica.pid):
         # The link is cut first: what waits in its buffers would still arrive.
-        pair.at_primary.client_kill_filter(_type="replica")
+        pair.at_primary.execute_command("CLIENT", "KILL", "TYPE", "replica")
         alone.ask({"sex": "Male"})
         os.kill(pair.primary.pid, signal.SIGKILL)
     after = pair.promoted()
@@ -193,7 +193,7 @@ def test_what_was_shown_is_shown_again_by_a_promoted_replica_bit_for_bit(
 
     def showing(*args: Any) -> None:
         os.kill(pair.replica.pid, signal.SIGSTOP)
-        pair.at_primary.client_kill_filter(_type="replica")
+        pair.at_primary.execute_command("CLIENT", "KILL", "TYPE", "replica")
         show(*args)
 
     monkeypatch.setattr(spender._writer.endings, "show", showing)
