@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from benchmarks.__main__ import DOCUMENT, RESULTS, main
 from benchmarks.adult_questions import mixed_predicates
-from benchmarks.budget_methods import Asked, Counts, Planned
+from benchmarks.budget_methods import Asked, Counts, RowsAlone, Served
 from benchmarks.hindsight import Blocks, Chain, Target, best_price
 from benchmarks.lifetime import METHODS as LIFETIME_METHODS
 from benchmarks.load import ROOT
@@ -207,19 +207,31 @@ def test_coverage_is_counted_for_every_design_and_confidence(tmp_path: Path) -> 
     assert min(row["difference_in_standard_errors"] for row in fixed) > -5.0
 
 
-def test_the_planner_spends_no_more_than_the_exact_cache_and_that_no_more_than_naive(
+def test_rows_alone_spend_no_more_than_the_exact_cache_and_that_no_more_than_naive(
     ranges_rows: list[Mapping[str, Any]],
 ) -> None:
     by_queries: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in ranges_rows:
         by_queries.setdefault(row["queries"], {})[row["method"]] = row
     assert len(by_queries) == 5
-    assert all(len(methods) == 4 for methods in by_queries.values())
+    assert all(len(methods) == 5 for methods in by_queries.values())
     for methods in by_queries.values():
-        naive, cache, planner = (methods[m] for m in ("naive", "exact cache", "planner"))
-        assert planner["end"] <= cache["end"] * (1 + 1e-6)
+        naive, cache, rows = (methods[m] for m in ("naive", "exact cache", "rows alone"))
+        assert rows["end"] <= cache["end"] * (1 + 1e-6)
         assert cache["end"] <= naive["end"] * (1 + 1e-6)
-        assert planner["measured"] <= cache["measured"] <= naive["measured"]
+        assert rows["measured"] <= cache["measured"] <= naive["measured"]
+
+
+def test_the_server_of_the_ranges_benchmark_buys_blocks_by_its_rule(
+    ranges_rows: list[Mapping[str, Any]],
+) -> None:
+    """After 24 ranges its spend lies between the best blocks and 1.85 times the lesser price."""
+    for queries in ("24 1-D ranges", "24 prefixes"):
+        methods = {row["method"]: row for row in ranges_rows if row["queries"] == queries}
+        server, rows = methods["server"], methods["rows alone"]
+        best = methods["best blocks in hindsight"]["end"]
+        assert server["measured"] < rows["measured"]
+        assert best < server["end"] < 1.85 * min(best, rows["end"])
 
 
 def test_a_naive_answer_costs_one_unit_and_halving_the_length_doubles_it(
@@ -235,7 +247,7 @@ def test_no_interval_is_longer_than_asked_and_few_miss_the_truth(
 ) -> None:
     """Of 24 intervals at 95 percent more than 6 miss with probability 3e-4; the seed is fixed."""
     played = [row for row in ranges_rows if row["measured"] is not None]
-    assert len(played) == 15
+    assert len(played) == 20
     assert {row["too_long"] for row in played} == {0}
     assert max(row["violated_percent"] for row in played) <= 25.0
 
@@ -251,8 +263,11 @@ def test_a_violated_interval_is_counted() -> None:
     assert not holds(counts, question, Asked(measured=True, low=truth - 2, high=truth - 1))
 
 
-def test_the_planner_answers_the_same_question_again_for_nothing() -> None:
-    method = Planned(Counts.seeded((50,), 2), 2)
+@pytest.mark.parametrize("kind", [RowsAlone, Served])
+def test_a_planner_answers_the_same_question_again_for_nothing(
+    kind: type[RowsAlone | Served],
+) -> None:
+    method = kind(Counts.seeded((50,), 2), 2)
     row = primitive(QuerySource.seeded((50,), 2).box())
     requirement = Requirement(100.0, 0.95)
     first, spent = method.ask(row, requirement), method.spent_nano

@@ -1,6 +1,7 @@
 """Ways to answer a stream of queries, and what each has spent: what a budget benchmark compares.
 
-All three draw real noise on the same counts and are charged under the same neighbour relation.
+All are charged under the same neighbour relation. All but `Served` draw the worker's own noise on
+the same counts; `Served` draws synthetic noise of the same law.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ import numpy.typing as npt
 from qserver.charge import Charge
 from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
+from qserver.paid import DEFAULT_PHI
 from qserver.plan import PlannedRow
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import plan_answer, row_step
+from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.primitive import Primitive
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
 from worker.mechanism import release, release_refined
+
+from .synthetic_noise import Snapshot
 
 LIMIT_NANO = 1000 * 10**9
 """The population's limit: it only fixes the lattice here, and nothing reaches it."""
@@ -168,8 +173,40 @@ class ExactCache:
 
 
 @dataclass
-class Planned:
-    """The planner of this project: history, else the cheapest of its plans."""
+class Served:
+    """What the server does: history, rows or blocks, by its default rule."""
+
+    counts: Counts
+    seed: int
+    snapshot: Snapshot = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.snapshot = Snapshot(
+            self.counts.cells.shape,
+            rule=RentOrBuy(DEFAULT_PHI),
+            is_total=True,
+            generator=np.random.default_rng(self.seed),
+        )
+
+    @property
+    def spent_nano(self) -> int:
+        """The greatest loss of a cell."""
+        return self.snapshot.ledger.spent_nano
+
+    def ask(self, query: Primitive, requirement: Requirement) -> Asked:
+        """The interval of the asked length around the answer that the plan leads to."""
+        plan = self.snapshot.plan(query, requirement)
+        self.snapshot.carry_out(plan, query)
+        error = self.snapshot.error(query, plan, requirement)
+        centre = (float(self.counts.truth(query.row)) + error) * float(query.multiplier)
+        half = requirement.half_width
+        is_measured = bool(plan.rows or plan.tables)
+        return Asked(measured=is_measured, low=centre - half, high=centre + half)
+
+
+@dataclass
+class RowsAlone:
+    """The server's planner with its rule for blocks turned off: the cheapest plan by rows."""
 
     counts: Counts
     seed: int

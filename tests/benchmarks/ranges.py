@@ -1,4 +1,4 @@
-"""Budget spent on streams of range queries: naive, exact cache and this project's planner.
+"""Budget spent on streams of range queries: naive, exact cache, rows alone and the server.
 
 The unit is alpha0 = 2 ln(1/delta) / L, what one query costs on its own. Every interval that was
 given is compared with the synthetic truth. Beside them stands the best choice of blocks in
@@ -17,7 +17,7 @@ import numpy as np
 from qserver.primitive import Primitive, primitive
 from qserver.requirement import Requirement
 
-from .budget_methods import Asked, Counts, ExactCache, Method, Naive, Planned
+from .budget_methods import Asked, Counts, ExactCache, Method, Naive, RowsAlone, Served
 from .hindsight import Blocks, Chain, Target, best_price
 from .tables import Report, Value
 from .workloads import QuerySource, Segments
@@ -48,7 +48,7 @@ class Workload:
         is_cut: whether they are partitions of the segments between the few cuts that the
             queries use, not of single values.
         prototype: what an earlier prototype spent at the end on seeds of its own, by method, in
-            units of alpha0; for `planner` the rule of the paper.
+            units of alpha0; for `rows alone` the rule of the paper.
     """
 
     name: str
@@ -249,7 +249,7 @@ def _tightened(source: QuerySource, n: int) -> list[Question]:
 
 
 def _prototype(cache: float, rule: float, blocks: float) -> dict[str, float]:
-    return {"exact cache": cache, "planner": rule, HINDSIGHT: blocks}
+    return {"exact cache": cache, "rows alone": rule, HINDSIGHT: blocks}
 
 
 _LINE = ((1, 10, 100, 1000),)
@@ -272,5 +272,6 @@ WORKLOADS = (
 METHODS: dict[str, Callable[[Counts, int], Method]] = {
     "naive": lambda counts, _seed: Naive(counts),
     "exact cache": lambda counts, _seed: ExactCache(counts),
-    "planner": Planned,
+    "rows alone": RowsAlone,
+    "server": Served,
 }
