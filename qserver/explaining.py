@@ -20,7 +20,9 @@ from qserver.asked import ModelAsked, Question, Workload
 from qserver.charge import AnyCharge
 from qserver.errors import CapacityError
 from qserver.model_prices import ModelExplanation
+from qserver.modelling.model_work import ModelWork, WeighedKind
 from qserver.modelling.purchase import learnt, plan_model
+from qserver.modelling.registry import kind_of
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
@@ -130,6 +132,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
             affordable=True,
             tables=(),
             version=present.n_shown,
+            work=_model_work(replica, asked, ()),
         )
         return Explained(free, [])
     explanation = ModelExplanation(
@@ -140,8 +143,20 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         affordable=refusal(plan, replica=replica) is None,
         tables=tuple(map(_plan_table, plan.tables)),
         version=present.n_shown,
+        work=_model_work(replica, asked, plan.tables),
     )
     return Explained(explanation, _charges(plan))
+
+
+def _model_work(
+    replica: Replica, asked: ModelAsked, tables: Sequence[PlannedTable]
+) -> ModelWork | None:
+    kind = kind_of(asked.kind)
+    if not isinstance(kind, WeighedKind):
+        return None
+    bought = [tuple(p.axis for p in t.partition.axes) for t in tables]
+    domain, history = replica.meta.domain, replica.measurements
+    return kind.work(asked.specification, domain, history, bought=bought)
 
 
 def _charges(plan: Plan) -> list[AnyCharge]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qserver.answer import OwnPrice, PlanKind, PlanTable
+from qserver.modelling.model_work import ModelWork
 
 Verdict = Literal["confirmed", "contradicted"]
 Would = Literal["tell", "confirm", "contradict", "check"]
@@ -24,6 +25,7 @@ class ModelExplanation:
         affordable: whether the price fits into what is left.
         tables: what would be measured or refined.
         version: of the history.
+        work: what measuring and making the model takes; None for a kind that does not say.
         own: the same for the asker's own ledger; None where only the budget bounds it.
     """
 
@@ -34,6 +36,7 @@ class ModelExplanation:
     affordable: bool
     tables: tuple[PlanTable, ...]
     version: int
+    work: ModelWork | None = None
     own: OwnPrice | None = None
 
 

@@ -151,7 +151,7 @@ def test_a_check_is_waited_for_and_asked_for_again(
     assert "the check confirms it" in capsys.readouterr().out
 
 
-PRICE = {"price": 0.06, "remaining": 1.5, "affordable": True, "own": None}
+PRICE = {"price": 0.06, "remaining": 1.5, "affordable": True, "own": None, "work": None}
 
 
 def test_what_learning_would_cost_is_shown(
@@ -170,6 +170,11 @@ def test_what_learning_would_cost_is_shown(
         ["4,096", "new", "0.04"],
         ["2", "raises", "3", "0.02"],
     ]
+    work = {"n_tables": 1771, "n_cells": 139_108, "memory_bytes": 50 << 20, "seconds": 8.1}
+    server.reply({**PRICE, "sample": None, "plan": [table], "work": work})
+    call(server, "learn", "adult", "--marginals", "sex,income", "--epsilon", "1", "--explain")
+    out = capsys.readouterr().out
+    assert "takes about 8 s and 50 MiB: 1,771 tables of 139,108 cells" in out
     server.reply({**PRICE, "sample": 0.006, "plan": [table]})
     call(server, "learn", "adult", *options, "--allocation", "arxiv")
     out = capsys.readouterr().out

@@ -11,6 +11,26 @@ from qserver.api.plan_schemas import ExplanationBody, OwnPriceBody, PlanTableBod
 from qserver.api.schemas import Epsilon
 from qserver.api.wire import epsilon
 from qserver.model_prices import ModelExplanation, Would
+from qserver.modelling.model_work import ModelWork
+
+
+class ModelWorkBody(BaseModel):
+    """What measuring tables and making a model of them takes: from sizes alone, never measured."""
+
+    n_tables: int = Field(description="tables that the model is made from, of history too")
+    n_cells: int = Field(description="cells of these")
+    memory_bytes: int = Field(description="memory of the process that makes the model, roughly")
+    seconds: float = Field(description="time of one core, roughly, measuring included")
+
+    @classmethod
+    def of(cls, found: ModelWork) -> Self:
+        """The work as JSON has it."""
+        return cls(
+            n_tables=found.n_tables,
+            n_cells=found.n_cells,
+            memory_bytes=found.memory_bytes,
+            seconds=round(found.seconds, 3),
+        )
 
 
 class ModelExplanationBody(BaseModel):
@@ -26,6 +46,9 @@ class ModelExplanationBody(BaseModel):
     affordable: bool
     plan: list[PlanTableBody]
     version: int
+    work: ModelWorkBody | None = Field(
+        description="what the model takes in time and memory; null for a network"
+    )
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
     )
@@ -41,6 +64,7 @@ class ModelExplanationBody(BaseModel):
             affordable=found.affordable,
             plan=[PlanTableBody.of(table) for table in found.tables],
             version=found.version,
+            work=None if found.work is None else ModelWorkBody.of(found.work),
             own=None if found.own is None else OwnPriceBody.of(found.own),
         )
 

@@ -267,6 +267,8 @@ class LearningPrice:
     Args:
         price, remaining: in epsilon.
         sample: what of the price is for a secret sample, or None.
+        seconds, memory_bytes: what measuring and making a model of marginals takes, roughly, from
+            sizes alone; None for a network.
     """
 
     kind: str
@@ -276,12 +278,17 @@ class LearningPrice:
     affordable: bool
     n_tables: int
     version: int
+    seconds: float | None
+    memory_bytes: int | None
     document: Mapping[str, Any] = field(compare=False)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """The price that the server's JSON holds."""
+        work = document["work"] or {}
         return cls(
+            seconds=work.get("seconds"),
+            memory_bytes=work.get("memory_bytes"),
             kind=document["kind"],
             price=document["price"],
             sample=document["sample"],

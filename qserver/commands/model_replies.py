@@ -51,6 +51,13 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
     console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
     if explanation["own"] is not None:
         console.line(own_text(explanation["own"]))
+    work = explanation["work"]
+    if work is not None:
+        mib = work["memory_bytes"] / (1 << 20)
+        console.line(
+            f"takes about {work['seconds']:,.0f} s and {mib:,.0f} MiB: "
+            f"{work['n_tables']:,} tables of {work['n_cells']:,} cells"
+        )
     rows = [
         (
             f"{table['n_cells']:,}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 from math import prod
 from typing import Any, get_args
 
@@ -14,20 +13,19 @@ from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError
 from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.modelling.kind import Answered, Document, Model, WantedTable
+from qserver.modelling.model_work import ModelWork, marginals_work
 from qserver.modelling.reduced_history import ReducedHistory, reduced_history
+from qserver.modelling.wanted_marginals import axes_of, candidates, measured, read_scopes
 from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
 from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.model import Distribution
 from qserver.models.marginals.observations import Likelihood
 from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import tractable
-from qserver.product_partition import MAX_TABLE_CELLS
+from qserver.models.marginals.triangulation import clique_tree
 from qserver.query import LinearQuery
 
-MAX_MARGINALS = 256
 MAX_ANSWER_CELLS = 100_000
-_JOINED_CELLS = 1 << 12
-_MOST_JOINED = 300
 _ROWS_AT_ONCE = 10_000
 _PRECISION = 1e-3
 # A request waits for the model: some two seconds at most.
@@ -51,10 +49,9 @@ class MarginalsKind:
         unknown = sorted(set(document) - _FIELDS)
         if unknown:
             raise InputError(unknown[0], "be left out: it is not of this kind of model")
+        scopes = read_scopes(document.get("marginals", []), domain)
         plain = {
-            "marginals": [
-                [domain.names[a] for a in s] for s in _scopes(document.get("marginals", []), domain)
-            ],
+            "marginals": [[domain.names[a] for a in s] for s in scopes],
             "selection": _choice(document, "selection", _SELECTIONS),
             "oracle": _choice(document, "oracle", get_args(Oracle)),
             "likelihood": _choice(document, "likelihood", get_args(Likelihood)),
@@ -71,18 +68,38 @@ class MarginalsKind:
     ) -> tuple[WantedTable, ...]:
         """Tables that serve the wanted marginals best beside those that history has."""
         plain = json.loads(specification)
-        scopes = _scopes(plain["marginals"], domain)
+        scopes = read_scopes(plain["marginals"], domain)
         if not scopes:
             raise InputError("marginals", "name what to buy where `epsilon` is above 0")
         if plain["selection"] == "listed":
             return tuple(WantedTable(s, epsilon / len(scopes), is_more=True) for s in scopes)
-        known = {s: a / epsilon for s, a in _measured(domain.sizes, measurements).items()}
-        offered = _candidates(domain.sizes, scopes)
+        known = {s: a / epsilon for s, a in measured(domain.sizes, measurements).items()}
+        offered = candidates(domain.sizes, scopes)
         choice = best_choice(domain.sizes, scopes, candidates=offered, known=known)
         return tuple(
             WantedTable(s, epsilon * float(share), is_more=True)
             for s, share in zip(choice.scopes, choice.shares, strict=True)
         )
+
+    def work(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        bought: Sequence[Scope],
+    ) -> ModelWork:
+        """What measuring and making the model takes; see WeighedKind."""
+        plain = json.loads(specification)
+        tables = [m for m in measurements if isinstance(m, TableMeasurement)]
+        held = [tuple(p.axis for p in m.partition.axes) for m in tables]
+        scopes = [s for s in dict.fromkeys([*held, *bought]) if s]
+        n_tree_cells = 0
+        if plain["oracle"] in ("auto", "exact"):
+            n_tree_cells = clique_tree(domain.sizes, scopes).n_cells
+            if n_tree_cells > _most_cells(plain["oracle"]):
+                n_tree_cells = 0
+        return marginals_work(domain.sizes, scopes=scopes, bought=bought, n_tree_cells=n_tree_cells)
 
     def used(
         self,
@@ -136,7 +153,7 @@ class MarginalsKind:
             likelihood=plain["likelihood"],
             total=reduced.total,
             precision=_PRECISION,
-            max_cells=_AUTO_CELLS if plain["oracle"] == "auto" else AUTO_CELLS,
+            max_cells=_most_cells(plain["oracle"]),
             warm=None if earlier is None else _carried(earlier, reduced),
         )
         return LearntMarginals(domain, reduced, found)
@@ -159,7 +176,7 @@ class LearntMarginals:
         """`{"marginal": [names], "given": {name: label}}`: probabilities, all in one table."""
         if question.get("marginal") is None:
             raise InputError("marginal", "be given, or else `count`")
-        axes = _axes(question["marginal"], self._domain, "marginal")
+        axes = axes_of(question["marginal"], self._domain, "marginal")
         given = _values(question.get("given", {}), self._domain)
         if set(axes) & set(given):
             raise InputError("given", "be about other attributes than `marginal`")
@@ -277,33 +294,16 @@ class LearntMarginals:
         return self._place[axis]
 
 
+def _most_cells(oracle: str) -> int:
+    """Cells that an exact model may hold."""
+    return _AUTO_CELLS if oracle == "auto" else AUTO_CELLS
+
+
 def _choice(document: Document, field: str, choices: Sequence[str]) -> str:
     value = document.get(field, choices[0])
     if value not in choices:
         raise InputError(field, "be one of " + ", ".join(f"`{c}`" for c in choices), value)
     return str(value)
-
-
-def _scopes(found: object, domain: Domain) -> list[Scope]:
-    if not isinstance(found, list) or len(found) > MAX_MARGINALS:
-        raise InputError("marginals", f"be a list of at most {MAX_MARGINALS} lists of attributes")
-    scopes = [tuple(sorted(_axes(names, domain, "marginals"))) for names in found]
-    for scope in scopes:
-        cells = prod(domain.sizes[a] for a in scope)
-        if cells > MAX_TABLE_CELLS:
-            raise InputError("marginals", f"have at most {MAX_TABLE_CELLS:,} cells each", cells)
-    return list(dict.fromkeys(scopes))
-
-
-def _axes(names: object, domain: Domain, field: str) -> list[int]:
-    """Positions of distinct attributes, in the order named."""
-    if not isinstance(names, list) or not names:
-        raise InputError(field, "be lists of one or more attributes")
-    axes = [domain.axis(name) if isinstance(name, str) else None for name in names]
-    found = [a for a in axes if a is not None]
-    if len(found) < len(names) or len(set(found)) < len(names):
-        raise InputError(field, "name attributes of the dataset, each once")
-    return found
 
 
 def _values(given: object, domain: Domain) -> dict[int, int]:
@@ -318,29 +318,6 @@ def _values(given: object, domain: Domain) -> dict[int, int]:
             raise InputError("given", "name attributes of the dataset and their labels", name)
         found[axis] = value
     return found
-
-
-def _measured(
-    sizes: Sequence[int], measurements: Sequence[AnyMeasurement]
-) -> Mapping[Scope, float]:
-    """1 / b of the whole marginals that history has."""
-    found: dict[Scope, float] = {}
-    for m in measurements:
-        if isinstance(m, TableMeasurement):
-            parts = m.partition.axes
-            if parts and all(p.n == sizes[p.axis] for p in parts):
-                found[tuple(p.axis for p in parts)] = 1.0 / m.scale
-    return found
-
-
-def _candidates(sizes: Sequence[int], scopes: Sequence[Scope]) -> list[Scope]:
-    """The wanted marginals, and small unions of two that overlap: one table may serve both."""
-    joined = {tuple(sorted({*a, *b})) for a, b in combinations(scopes, 2) if set(a) & set(b)} - set(
-        scopes
-    )
-    small = [s for s in joined if prod(sizes[a] for a in s) <= _JOINED_CELLS]
-    ranked = sorted(small, key=lambda s: (prod(sizes[a] for a in s), s))
-    return [*scopes, *ranked[:_MOST_JOINED]]
 
 
 def _carried(earlier: LearntMarginals, reduced: ReducedHistory) -> Warm | None:

@@ -77,23 +77,39 @@ def reduced_history(measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
 
 
 class _Taken:
-    """Which measurements take part, and what their attributes' values fall into."""
+    """Which measurements take part, and what their attributes' values fall into.
+
+    Attributes:
+        scopes: cells of each table of the model.
+    """
 
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.rows: dict[int, Scope] = {}
-        self.scopes: set[Scope] = set()
+        self.scopes: dict[Scope, int] = {}
         self.labels: dict[int, IndexArray] = {}
+        self._sizes: dict[int, int] = {}
+        self._n_cells = 0
 
     def add(self, number: int, labels: Labels) -> bool:
         """Take a measurement of these classes in, if the tables stay small enough."""
         scope = tuple(sorted(labels))
         finer = {a: _refined(self.labels.get(a), found) for a, found in labels.items()}
-        scopes = self.scopes | ({scope} if scope else set())
-        if len(scope) > MAX_SCOPE or not self._is_small(scopes, {**self.labels, **finer}):
+        sizes = {a: int(c.max()) + 1 for a, c in finer.items()}
+        # Only tables of attributes that fall into more classes grow: looking at all of them for
+        # each that comes would be slow where they are thousands.
+        grown = {a for a, n in sizes.items() if n != self._sizes.get(a)}
+        changed = {s for s in self.scopes if not grown.isdisjoint(s)} if grown else set[Scope]()
+        changed |= {scope} if scope else set()
+        cells = {s: prod(sizes.get(a) or self._sizes[a] for a in s) for s in changed}
+        n_cells = self._n_cells + sum(n - self.scopes.get(s, 0) for s, n in cells.items())
+        is_small = max(cells.values(), default=0) <= MAX_CLIQUE_CELLS and n_cells <= MAX_CELLS
+        if len(scope) > MAX_SCOPE or not is_small:
             return False
         self.labels.update(finer)
-        self.scopes = scopes
+        self._sizes.update(sizes)
+        self.scopes.update(cells)
+        self._n_cells = n_cells
         self.ids.append(number)
         return True
 
@@ -110,18 +126,14 @@ class _Taken:
         if self.add(row.id, labels):
             self.rows[row.id] = scope
 
-    @staticmethod
-    def _is_small(scopes: set[Scope], labels: Labels) -> bool:
-        cells = [prod(int(labels[a].max()) + 1 for a in s) for s in scopes]
-        return max(cells, default=0) <= MAX_CLIQUE_CELLS and sum(cells) <= MAX_CELLS
-
 
 def _reduced(
     taken: _Taken, tables: Sequence[TableMeasurement], rows: Sequence[Measurement]
 ) -> ReducedHistory:
     axes = tuple(sorted(taken.labels))
     place = {a: i for i, a in enumerate(axes)}
-    found = [_table(t, taken.labels, place) for t in tables if t.id in taken.ids]
+    ids = set(taken.ids)
+    found = [_table(t, taken.labels, place) for t in tables if t.id in ids]
     found += [_row(r, taken.labels, place) for r in rows if r.id in taken.rows]
     public = [r for r in rows if r.is_public and not _scope_of(r.row) and r.row.terms]
     totals = [r.value_float / float(r.row.terms[0].coefficient) for r in public]

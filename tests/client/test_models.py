@@ -129,8 +129,11 @@ def test_learning_costs_what_was_told_before(make: Callable[[Served], Ask], serv
     assert told.remaining - told.price == pytest.approx(learnt.cost.remaining, abs=1e-12)
     free = tell("network", "people", EDGES, epsilon=0)
     assert (free.kind, free.price, free.n_tables) == ("free", 0, 0)
+    assert (free.seconds, free.memory_bytes) == (None, None)
     more = tell("marginals", "people", [["sex"]], epsilon=5000)
     assert (more.affordable, more.price > more.remaining) == (False, True)
+    assert 0 < more.seconds < 60
+    assert 1 << 20 < more.memory_bytes < 1 << 28
     assert repr(free) == "<LearningPrice 0 of 999.5 epsilon left; 0 tables>"
 
 

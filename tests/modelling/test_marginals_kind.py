@@ -248,7 +248,7 @@ def test_what_history_has_already_is_bought_less():
     ("document", "message"),
     [
         ({"oracle": "best"}, "`oracle` must be one of `auto`, `exact`, `saturated`, `factor`"),
-        ({"marginals": "age"}, "`marginals` must be a list of at most 256 lists"),
+        ({"marginals": "age"}, "`marginals` must be a list of at most 4,096 lists"),
         ({"marginals": [["age", "age"]]}, "`marginals` must name attributes of the dataset"),
         ({"marginals": [["wage"]]}, "`marginals` must name attributes of the dataset"),
         ({"selection": 3}, "`selection` must be one of `best`, `listed`"),

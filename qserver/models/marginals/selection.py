@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import minimize
 
 from qserver.errors import InputError
@@ -25,6 +27,9 @@ from qserver.models.marginals.regions import distinct, parts
 
 _LEAST_SHARE = 1e-3
 """A table of a smaller share of the largest one's is not worth a measurement of its own."""
+
+_APART = 0.1
+_GOLDEN = 0.618033988749895
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ def best_choice(
         np.array([1.0 if s in wanted else 0.05 for s in offered]),
         np.array([task.degrees(s) for s in offered]),
     ]
-    found = min((task.search(start) for start in starts), key=task.error)
+    # Equal shares of like tables can be a saddle, which only rounding would lead away from.
+    apart = 1.0 + _APART * (np.arange(len(offered)) * _GOLDEN % 1.0)
+    found = min((task.search(start * apart) for start in starts), key=task.error)
     kept = found >= _LEAST_SHARE * found.max()
     shares = np.where(kept, found, 0.0)
     if not np.isfinite(task.error(shares)):
@@ -95,15 +102,15 @@ class _Squares:
     ) -> None:
         self._sizes, self._n_offered = sizes, n_offered
         self.known: FloatArray = np.zeros(len(offered))
-        sets = [set(s) for s in closure]
         cells = np.array([self._cells(s) for s in closure])
-        inside = np.array([[s <= set(w) for s in sets] for w in wanted])
-        over = cells / np.array([self._cells(w) for w in wanted])[:, None]
-        self._cost = (inside * over).sum(axis=0) * np.array([self.degrees(s) for s in closure])
-        held = np.array([[s <= set(t) for s in sets] for t in offered])
+        inside, held = _inside(wanted, closure), _inside(offered, closure)
+        per_wanted = 1.0 / np.array([self._cells(w) for w in wanted])
+        self._cost = (inside.T @ per_wanted) * cells
+        self._cost *= np.array([self.degrees(s) for s in closure])
         # Laplace noise of scale 1 / alpha has variance 2 / alpha^2.
-        self._gain = held * cells / (2.0 * np.array([self._cells(t) for t in offered])[:, None])
-        self.is_answered = bool(held[:n_offered].any(axis=0).all())
+        halves = 0.5 / np.array([self._cells(t) for t in offered])
+        self._gain = sparse.diags_array(halves) @ held @ sparse.diags_array(cells)
+        self.is_answered = bool((held[:n_offered].sum(axis=0) > 0).all())
 
     def degrees(self, scope: Scope) -> float:
         """Dimension of the component of a scope."""
@@ -111,7 +118,7 @@ class _Squares:
 
     def error(self, shares: FloatArray) -> float:
         """Expected squared error at these shares of what is on offer."""
-        precision = np.square(self._alphas(shares)) @ self._gain
+        precision = self._gain.T @ np.square(self._alphas(shares))
         with np.errstate(divide="ignore"):
             return float((self._cost / precision).sum())
 
@@ -122,7 +129,7 @@ class _Squares:
             shares = np.exp(logs - logs.max())
             shares /= shares.sum()
             alphas = self._alphas(shares)
-            precision = np.square(alphas) @ self._gain
+            precision = self._gain.T @ np.square(alphas)
             error = float((self._cost / precision).sum())
             slope = self._gain @ (-self._cost / np.square(precision)) * 2.0 * alphas
             slope = slope[: self._n_offered] * shares
@@ -140,6 +147,15 @@ class _Squares:
 
     def _cells(self, scope: Scope) -> float:
         return float(prod(self._sizes[a] for a in scope))
+
+
+def _inside(scopes: Sequence[Scope], closure: Sequence[Scope]) -> sparse.csr_array:
+    """Which parts of the closure each scope holds: ones, shape (scopes, closure)."""
+    place = {part: i for i, part in enumerate(closure)}
+    found = [[place[p] for p in parts(scope) if p in place] for scope in scopes]
+    starts = np.cumsum([0, *map(len, found)])
+    columns = np.fromiter(chain.from_iterable(found), np.intp, int(starts[-1]))
+    return sparse.csr_array((np.ones(len(columns)), columns, starts), (len(scopes), len(closure)))
 
 
 class Source(Protocol):
