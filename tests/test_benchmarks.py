@@ -40,6 +40,7 @@ NAMES = [
     "marginals_choices",
     "marginals_error",
     "marginals_mechanisms",
+    "marginals_records",
     "networks",
     "posterior",
     "ranges",
@@ -116,6 +117,15 @@ def test_choices_alone_tell_more_than_uniform_tables_do(tmp_path: Path) -> None:
     (row,) = quick_document("marginals_choices", tmp_path)["rows"]
     for answers in ("records", "factor", "saturated"):
         assert row[f"l1_{answers}"] < row["uniform_l1"]
+
+
+def test_records_err_by_no_more_than_their_model_by_much(tmp_path: Path) -> None:
+    rows = quick_document("marginals_records", tmp_path)["rows"]
+    assert [row["epsilon"] for row in rows] == [1, 10]
+    for row in rows:
+        # Few small tables, and of so little noise that rounding records tells.
+        assert row["records"] < row["model"] + 0.25 * row["sample"]
+        assert row["records"] < row["drawn"] + 0.25 * row["sample"]
 
 
 def test_consistent_answers_are_nearer_the_truth_in_every_trial(tmp_path: Path) -> None:

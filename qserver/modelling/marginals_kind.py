@@ -18,15 +18,20 @@ from qserver.modelling.reduced_history import ReducedHistory, reduced_history
 from qserver.modelling.wanted_marginals import axes_of, candidates, measured, read_scopes
 from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
 from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.model import Distribution
 from qserver.models.marginals.observations import Likelihood
 from qserver.models.marginals.selection import best_choice
-from qserver.models.marginals.tractable import tractable
+from qserver.models.marginals.tractable import (
+    DRAW_BYTES,
+    DRAW_CELLS,
+    RecordSource,
+    record_source,
+)
 from qserver.models.marginals.triangulation import clique_tree
 from qserver.query import LinearQuery
 
 MAX_ANSWER_CELLS = 100_000
 _ROWS_AT_ONCE = 10_000
+_MOST_CODES = 1 << 21
 _PRECISION = 1e-3
 # A request waits for the model: some two seconds at most.
 _AUTO_CELLS = 1 << 14
@@ -170,7 +175,7 @@ class LearntMarginals:
         self._domain = domain
         self._place = {axis: i for i, axis in enumerate(reduced.axes)}
         self._counts = [np.bincount(c).astype(np.float64) for c in reduced.classes]
-        self._drawn_from: Distribution | None = None
+        self._records_from: RecordSource | None = None
 
     def ask(self, question: Document) -> Answered:
         """`{"marginal": [names], "given": {name: label}}`: probabilities, all in one table."""
@@ -233,17 +238,22 @@ class LearntMarginals:
         return tuple(self._domain.names[a] for a in self.reduced.axes)
 
     def records(self, n: int, generator: np.random.Generator) -> Iterator[tuple[str, ...]]:
-        """Synthetic records, some thousands at a time."""
-        if self._drawn_from is None:
-            self._drawn_from = tractable(self.estimate)
+        """Synthetic records, drawn and moved many at a time, for then they fit together."""
+        if self._records_from is None:
+            self._records_from = record_source(self.estimate)
         names = [
             np.array(self._domain.attributes[a].value_names, dtype=object)
             for a in self.reduced.axes
         ]
-        for start in range(0, n, _ROWS_AT_ONCE):
-            drawn = self._drawn_from.draw(min(_ROWS_AT_ONCE, n - start), generator)
+        most = max(_MOST_CODES // len(self.reduced.axes), 1)
+        drawn = (
+            part
+            for start in range(0, n, most)
+            for part in _parted(self._records_from.draw(min(most, n - start), generator))
+        )
+        for part in drawn:
             columns = [
-                name[_values_of(c, drawn[:, i], generator)]
+                name[_values_of(c, part[:, i], generator)]
                 for i, (name, c) in enumerate(zip(names, self.reduced.classes, strict=True))
             ]
             yield from zip(*columns, strict=True)
@@ -285,6 +295,7 @@ class LearntMarginals:
             "gap": fit.gap,
             "inconsistency": fit.inconsistency,
             "steps": fit.steps,
+            "records": {"most_cells": DRAW_CELLS, "most_bytes": DRAW_BYTES},
         }
 
     def _placed(self, axis: int) -> int:
@@ -292,6 +303,12 @@ class LearntMarginals:
             name = self._domain.names[axis]
             raise InputError("attribute", "be one that history has a table of", name)
         return self._place[axis]
+
+
+def _parted(records: IndexArray) -> Iterator[IndexArray]:
+    """Some thousands at a time: names take more memory than codes."""
+    for start in range(0, len(records), _ROWS_AT_ONCE):
+        yield records[start : start + _ROWS_AT_ONCE]
 
 
 def _most_cells(oracle: str) -> int:

@@ -19,7 +19,7 @@ from qserver.models.marginals.observations import Observations
 from qserver.models.marginals.proximal import LossAt, proximal_descent
 from qserver.models.marginals.regions import saturated
 from qserver.models.marginals.selection import adaptive_rounds, best_choice
-from qserver.models.marginals.tractable import tractable
+from qserver.models.marginals.tractable import record_source, tractable
 
 SIZES = (2, 3, 4)
 PAIRS = list(combinations(range(3), 2))
@@ -178,6 +178,7 @@ def test_records_are_drawn_from_the_most_telling_tables_that_fit():
     assert not drawn_from.holds((0, 2))
     for pair in ((0, 1), (1, 2)):
         ours, theirs = drawn_from.marginal(pair), relaxed.distribution.marginal(pair)
-        assert_allclose(ours, theirs, atol=2e-3)
+        assert_allclose(ours, theirs, atol=5e-3)
     exact = estimate(sizes, said, oracle="exact")
-    assert tractable(exact) is exact.distribution
+    assert record_source(exact).drawn_from is exact.distribution
+    assert record_source(exact).moved_to is None

@@ -8,14 +8,20 @@ from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
 
 
 def draw_given(
-    records: IndexArray, table: FloatArray, given: Scope, new: Scope, uniforms: FloatArray
+    records: IndexArray,
+    table: FloatArray,
+    given: Scope,
+    new: Scope,
+    generator: np.random.Generator,
 ) -> None:
     """Fill the columns `new` of the records, given their columns `given`, in place.
+
+    Of n records that are alike in `given` each value gets n p of them, rounded up or down: every
+    record has it with probability p, and all together are no further off than by rounding.
 
     Args:
         records: codes, shape (n, attributes).
         table: joint weights, its axes `given` then `new`; rows without weight are uniform.
-        uniforms: one number in [0, 1) per record.
     """
     n_given = int(np.prod(table.shape[: len(given)]))
     flat = table.reshape(n_given, -1)
@@ -26,6 +32,7 @@ def draw_given(
     at = np.zeros(len(records), dtype=np.intp)
     for a, n in zip(given, table.shape, strict=False):
         at = at * n + records[:, a]
+    uniforms = stratified(at, n_given, generator)
     # Row i's steps lie in (i, i + 1], so that one search serves all rows.
     ladder = (steps + np.arange(n_given)[:, None]).ravel()
     cell = np.searchsorted(ladder, at + uniforms, side="right") - at * flat.shape[1]
@@ -33,3 +40,18 @@ def draw_given(
     codes = np.unravel_index(cell, table.shape[len(given) :])
     for a, column in zip(new, codes, strict=True):
         records[:, a] = column
+
+
+def stratified(group: IndexArray, n_groups: int, generator: np.random.Generator) -> FloatArray:
+    """A number in [0, 1) per record: uniform, and in each group evenly spaced in random order.
+
+    References:
+        Systematic sampling (Madow, 1949), within strata.
+    """
+    counts = np.bincount(group, minlength=n_groups)
+    order = generator.permutation(len(group))
+    order = order[np.argsort(group[order], kind="stable")]
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    found = np.empty(len(group))
+    found[order] = np.arange(len(group)) - first
+    return (found + generator.random(n_groups)[group]) / counts[group]

@@ -86,7 +86,7 @@ class ExactDistribution(Distribution):
             new = tuple(a for a in clique if a not in given)
             table = self.tree.cliques.table(self.beliefs, i)
             ordered = np.transpose(table, [clique.index(a) for a in (*given, *new)])
-            draw_given(records, ordered, given, new, generator.random(n))
+            draw_given(records, ordered, given, new, generator)
         return records
 
     @cached_property
@@ -164,7 +164,7 @@ class RelaxedDistribution(Distribution):
             new = tuple(a for a in scope if a in left)[:1]
             table = self._part(i, tuple(sorted(given + new)))
             order = [tuple(sorted(given + new)).index(a) for a in (*given, *new)]
-            draw_given(records, np.transpose(table, order), given, new, generator.random(n))
+            draw_given(records, np.transpose(table, order), given, new, generator)
             done |= set(new)
             left -= set(new)
         return records

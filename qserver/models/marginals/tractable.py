@@ -1,36 +1,76 @@
 """An exact distribution near a relaxed model: what synthetic records are drawn from.
 
 Tables that agree need not come from one distribution, so records are drawn from an exact one that
-is fitted to as many of them as a small junction tree holds, those that tell most first.
+is fitted to as many of them as a junction tree holds, those that tell most first. What it leaves
+out the records get afterwards, by moving.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from qserver.models.marginals.estimate import Estimate, estimate
-from qserver.models.marginals.layout import FloatArray, Layout, Scope
+from qserver.models.marginals.descent import descend
+from qserver.models.marginals.estimate import Estimate
+from qserver.models.marginals.junction_tree import JunctionTree
+from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, Scope
 from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.model import Distribution
+from qserver.models.marginals.model import Distribution, ExactDistribution
+from qserver.models.marginals.moving import move_towards
+from qserver.models.marginals.observations import Observations
 from qserver.models.marginals.triangulation import clique_tree
 
-DRAW_CELLS = 1 << 14
+DRAW_BYTES = 64 << 20
+"""Memory that the distribution may take while it is fitted."""
+_BYTES_PER_CELL = 256
+DRAW_CELLS = DRAW_BYTES // _BYTES_PER_CELL
 _MOST_TABLES = 300
 _MOST_REFUSED = 60
 _PRECISION = 1e-3
 
 
-def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> Distribution:
-    """The estimate's own distribution if exact, else one fitted to its most telling tables."""
+@dataclass(frozen=True)
+class RecordSource:
+    """Where synthetic records of an estimate come from.
+
+    Args:
+        drawn_from: the distribution that they are drawn from.
+        moved_to: the estimate whose tables they are moved to; None where they are drawn from it.
+    """
+
+    drawn_from: Distribution
+    moved_to: Estimate | None
+
+    def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
+        """Records as codes, shape (n, attributes)."""
+        records = self.drawn_from.draw(n, generator)
+        if self.moved_to is not None:
+            move_towards(records, self.moved_to.layout, self.moved_to.tables, generator)
+        return records
+
+
+def record_source(found: Estimate, *, max_cells: int = DRAW_CELLS) -> RecordSource:
+    """The estimate's own distribution if exact, else one of its most telling tables, and moves."""
     if found.fit.oracle == "exact":
-        return found.distribution
+        return RecordSource(found.distribution, None)
+    return RecordSource(tractable(found, max_cells=max_cells), found)
+
+
+def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> Distribution:
+    """A distribution fitted to the estimate's most telling tables."""
     sizes, layout = found.layout.sizes, found.layout
     chosen = _most_telling(layout, found.tables, max_cells)
     said = [
         NoisyMarginal(s, layout.table(found.tables, layout.index[s]), np.array(_PRECISION))
         for s in chosen
     ]
-    return estimate(sizes, said, oracle="exact", total=1.0, max_cells=max_cells).distribution
+    tree = JunctionTree(sizes, chosen, max_cells=max_cells)
+    seen = Observations(tree.layout, said, total=1.0)
+    # The first call is that of uniform tables, so that this is one stage: the moves bring what is
+    # missing, and more of them took minutes.
+    descend(tree, seen, gap=seen.noise_loss, max_calls=2)
+    return ExactDistribution(sizes, tree, tree.beliefs)
 
 
 def _most_telling(layout: Layout, tables: FloatArray, max_cells: int) -> list[Scope]:
