@@ -21,7 +21,7 @@ from qserver.client import (
     Table,
 )
 from qserver.errors import ConfigError
-from tests.client.conftest import Served
+from tests.client.serving import Served
 from tests.deployment import ROWS
 
 WOMEN = {"where": {"sex": "Female"}}

@@ -25,7 +25,7 @@ from qserver.client import (
 )
 from qserver.errors import ConfigError
 from qserver.models.bif import read_bif
-from tests.client.conftest import Served, serving
+from tests.client.serving import Served, serving
 from tests.deployment import ROWS, Deployment
 
 EDGES = [("sex", "age")]

@@ -10,19 +10,10 @@ import pytest
 from calls import Caller
 from fake_service import FakeAccess, FakeService
 from flask import Flask
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from quiet_server import MAX_BODY_BYTES, WAIT_S, QuietHandler
+from werkzeug.serving import BaseWSGIServer, make_server
 
 from qserver.api.app import create_app
-
-MAX_BODY_BYTES = 4096
-WAIT_S = 10.0
-
-
-class _QuietHandler(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        pass
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +32,7 @@ def api_app(api_service: FakeService) -> Flask:
 @pytest.fixture(scope="session")
 def api_server(api_app: Flask) -> Iterator[BaseWSGIServer]:
     """The app on a free port of the loopback interface."""
-    server = make_server("127.0.0.1", 0, api_app, threaded=True, request_handler=_QuietHandler)
+    server = make_server("127.0.0.1", 0, api_app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server

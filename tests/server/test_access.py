@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 from calls import ASK, QUESTION, Caller, Reply, assert_problem
-from conftest import _QuietHandler
 from fake_service import MEASURED, FakeService
 from flask import Flask
+from quiet_server import QuietHandler
 from werkzeug.serving import make_server
 
 from qserver import accounts
@@ -88,7 +88,7 @@ class Served:
 def served(site: Site) -> Iterator[Served]:
     service = FakeService()
     app = create_app(service, access=site.access(), wait_s=1, max_body_bytes=4096, n_proxies=1)
-    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_QuietHandler)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield Served(Caller("127.0.0.1", server.server_port), service, site, app)

@@ -13,7 +13,7 @@ from calls import (
     assert_problem,
     chunk,
 )
-from conftest import MAX_BODY_BYTES
+from quiet_server import MAX_BODY_BYTES
 
 D = "/v1/datasets/adult"
 

@@ -22,10 +22,10 @@ from calls import (
     Reply,
     assert_problem,
 )
-from conftest import MAX_BODY_BYTES
 from fake_service import BrokenTestError, FakeService
 from flask import Flask
 from openapi_schema_validator import OAS31Validator
+from quiet_server import MAX_BODY_BYTES
 
 from qserver import errors
 from qserver.answer import Offer
