@@ -1,4 +1,4 @@
-"""Fixtures that every storage test shares: one real, durable server, emptied before each test."""
+"""What all tests share: hypothesis without a clock, and one real, durable server, emptied."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.embedded import EmbeddedServer
+
+# How long an example takes tells of the machine. All else stays as hypothesis has it: under CI the
+# examples are the same in every run.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,7 @@ def binned(draw: st.DrawFn) -> Attribute:
     )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(binned(), ranges)
 def test_range_is_the_bins_whose_values_all_match_or_is_refused(
     attribute: Attribute, condition: dict[str, Any]
@@ -97,7 +97,6 @@ def test_range_is_the_bins_whose_values_all_match_or_is_refused(
     assert found == [touched + other] + [whole + other] * any(whole)
 
 
-@settings(deadline=None)
 @given(binned(), ranges)
 def test_not_is_the_complement_and_takes_in_other(
     attribute: Attribute, condition: dict[str, Any]
@@ -119,7 +118,6 @@ def test_offers_with_ends_that_are_no_decimals_can_be_sent_back() -> None:
     assert [dense(o, PAY) for o in offers] == [[1, 1], [0, 1]]
 
 
-@settings(deadline=None)
 @given(binned(), half_steps)
 def test_single_number_is_its_bin_only_where_the_bin_holds_nothing_else(
     attribute: Attribute, value: Fraction
@@ -205,7 +203,6 @@ boxes = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(boxes, min_size=1, max_size=5))
 def test_any_counts_a_record_once_however_many_items_match(items: list[dict[str, Any]]) -> None:
     """The expected weight is the greatest of the items' own weights."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
@@ -54,7 +54,6 @@ def marginal(sizes: tuple[int, ...], axis: int) -> list[LinearQuery]:
     return [linear_query(sizes, [(1, {axis: scaled_weights(row)})]) for row in rows]
 
 
-@settings(deadline=None)
 @given(st.lists(dense_queries(SIZES), min_size=1, max_size=8), st.integers(0, 2**32 - 1))
 def test_any_linear_queries_get_what_least_squares_over_all_cells_gives(
     queries: list[DenseQuery], seed: int

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.domain import MAX_ATTRIBUTES, MAX_VALUES, Attribute, Domain, decimal_text
@@ -133,7 +133,6 @@ def test_label_index_knows_labels_and_other_but_no_bin() -> None:
     assert numbers().index_of_label("0") is None
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.fractions(-9, 9, max_denominator=6), min_size=2, max_size=6, unique=True),
     st.fractions(-10, 10, max_denominator=12),
@@ -171,7 +170,6 @@ def test_domain_refuses_no_attributes_too_many_and_repeated_names() -> None:
         Domain((labels(), numbers()))
 
 
-@settings(deadline=None)
 @given(st.fractions(-(10**6), 10**6, max_denominator=10**6))
 def test_decimal_text_means_the_same_number(value: Fraction) -> None:
     """A decimal where the denominator has no prime but 2 and 5, else a ratio in lowest terms."""

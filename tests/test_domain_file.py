@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.domain import Attribute, Domain
@@ -73,14 +73,12 @@ domains = st.lists(names, min_size=1, max_size=4, unique=True).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(domains)
 def test_document_comes_back_equal_through_json(domain: Domain) -> None:
     document = json.loads(json.dumps(domain_to_document(domain)))
     assert domain_from_document(document) == domain
 
 
-@settings(deadline=None)
 @given(domains)
 def test_toml_and_json_files_of_one_document_give_equal_domains(
     tmp_path_factory: pytest.TempPathFactory, domain: Domain

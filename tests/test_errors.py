@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver import client_errors, errors
@@ -108,7 +108,6 @@ def test_message_is_short_whatever_was_sent(value: object) -> None:
     assert len(text) < 120
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.characters(), max_size=300))
 def test_name_is_one_printable_line(name: str) -> None:
     """Names may hold keys that a stranger chose: line ends, escapes, lone surrogates."""

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_queries import DenseQuery, cells, dense_queries
 
@@ -31,7 +31,6 @@ def reduced(dense: DenseQuery) -> GridValues:
     return grid.reduced(grid.values(dense.query()))
 
 
-@settings(deadline=None)
 @given(vectors)
 def test_values_share_a_class_exactly_when_every_vector_agrees(
     rows: list[list[int]],
@@ -67,7 +66,6 @@ def test_too_many_classes_are_refused_before_they_are_written_down(
         axis_classes(0, [interval(9, 1, 3), interval(9, 2, 5), interval(9, 4, 6)])
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_grid_values_are_the_cell_values(dense: DenseQuery) -> None:
     query = dense.query()
@@ -79,7 +77,6 @@ def test_grid_values_are_the_cell_values(dense: DenseQuery) -> None:
         assert Fraction(int(values[place]), query.denominator) == expected
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_reduced_grid_is_the_vector_with_no_two_equal_slices(dense: DenseQuery) -> None:
     query, small = dense.query(), reduced(dense)
@@ -93,7 +90,6 @@ def test_reduced_grid_is_the_vector_with_no_two_equal_slices(dense: DenseQuery) 
         assert all(a != b for a, b in zip(classes.ids, classes.ids[1:], strict=False))
 
 
-@settings(deadline=None)
 @given(dense_queries(), dense_queries(), st.data())
 def test_common_grid_tells_apart_what_any_query_does(
     one: DenseQuery, other: DenseQuery, data: st.DataObject
@@ -107,7 +103,6 @@ def test_common_grid_tells_apart_what_any_query_does(
             assert Fraction(int(values[place]), query.denominator) == expected
 
 
-@settings(deadline=None)
 @given(dense_queries(), st.integers(1, 70))
 def test_bounded_extremes_hold_every_cell_value(dense: DenseQuery, max_grid: int) -> None:
     """Sound at any size of the grid, and exact where the grid fits."""

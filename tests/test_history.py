@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.charge import Charge, OpaqueCharge, check_nano, epsilon_text
@@ -57,7 +57,6 @@ def test_measurement_out_of_range_is_refused(changes: dict[str, Any]) -> None:
 events = st.lists(st.sampled_from(["row", "estimator a", "estimator b"]), max_size=12)
 
 
-@settings(deadline=None)
 @given(events, st.integers(0, 12))
 def test_events_add_up_however_they_are_split(kinds: list[str], cut: int) -> None:
     """The expected contents are counted from the list of kinds."""
@@ -145,7 +144,6 @@ def test_charge_of_one_nano_is_accepted() -> None:
     assert OpaqueCharge(1, "job").epsilon_nano == 1
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**30), 10**30))
 def test_epsilon_text_is_exact(nano: int) -> None:
     text = epsilon_text(nano)

@@ -40,7 +40,6 @@ def test_number_is_read_as_the_decimal_it_shows(value: object, expected: Fractio
     assert exact_number(value, "x") == expected
 
 
-@settings(deadline=None)
 @given(nine_places)
 def test_decimals_of_nine_places_are_exact_as_text_decimal_and_ratio(value: Decimal) -> None:
     """The expected fraction is built from the digits, not from the text."""
@@ -50,7 +49,6 @@ def test_decimals_of_nine_places_are_exact_as_text_decimal_and_ratio(value: Deci
     assert exact_number(f"{expected.numerator}/{expected.denominator}", "x") == expected
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**12), 10**12), st.integers(0, 9))
 def test_float_is_read_as_its_shortest_decimal(digits: int, places: int) -> None:
     """A float of up to 13 digits means the decimal that was typed, not its binary expansion."""
@@ -168,7 +166,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(json_values)
 def test_whatever_comes_is_a_bounded_fraction_or_an_input_error(value: object) -> None:
     outcome = number_or_error(value)

@@ -57,7 +57,7 @@ def entry_of(charge: AnyCharge, *, job: int, by: str) -> ChargeEntry:
 )
 @example(seed=96, way="shifted", n_payers=1)
 @example(seed=19870, way="shifted", n_payers=1)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_own_ledger_is_the_greatest_loss_of_what_its_account_paid(
     seed: int, way: str, n_payers: int
 ) -> None:

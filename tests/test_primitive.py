@@ -24,7 +24,6 @@ def direction(vector: Mapping[Cell, Fraction]) -> dict[Cell, Fraction]:
     return {c: v / first for c, v in vector.items()}
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_sensitivity_and_extremes_are_those_of_the_cells(dense: DenseQuery) -> None:
     vector = dense.vector()
@@ -36,7 +35,6 @@ def test_sensitivity_and_extremes_are_those_of_the_cells(dense: DenseQuery) -> N
     assert {c: v * form.multiplier for c, v in row.items()} == vector
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_row_has_greatest_size_one_and_a_first_entry_above_zero(dense: DenseQuery) -> None:
     vector = dense.vector()
@@ -51,7 +49,6 @@ def test_row_has_greatest_size_one_and_a_first_entry_above_zero(dense: DenseQuer
         assert form.row.is_zero
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_unit_divides_every_cell_of_the_row(dense: DenseQuery) -> None:
     form = primitive(dense.query())
@@ -59,7 +56,6 @@ def test_unit_divides_every_cell_of_the_row(dense: DenseQuery) -> None:
     assert all((form.row.value_at(c) / form.unit).denominator == 1 for c in dense.vector())
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_primitive_form_of_a_row_is_the_row(dense: DenseQuery) -> None:
     form = primitive(dense.query())
@@ -70,7 +66,6 @@ def test_primitive_form_of_a_row_is_the_row(dense: DenseQuery) -> None:
     assert (again.low, again.high) == (form.low, form.high)
 
 
-@settings(deadline=None)
 @given(dense_queries(), st.data())
 def test_two_ways_of_writing_a_function_share_the_key(
     dense: DenseQuery, data: st.DataObject
@@ -82,7 +77,6 @@ def test_two_ways_of_writing_a_function_share_the_key(
     assert one.multiplier == two.multiplier
 
 
-@settings(deadline=None)
 @given(dense_queries(), small_fractions.filter(bool))
 def test_multiples_share_row_and_key(dense: DenseQuery, by: Fraction) -> None:
     one, two = primitive(dense.query()), primitive(dense.query().scaled(by))
@@ -90,7 +84,7 @@ def test_multiples_share_row_and_key(dense: DenseQuery, by: Fraction) -> None:
     assert two.multiplier == one.multiplier * by
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.sampled_from([(2, 2), (3,), (2, 1, 2)]), st.data())
 def test_functions_share_a_key_only_when_they_are_multiples(
     sizes: tuple[int, ...], data: st.DataObject
@@ -116,7 +110,6 @@ def test_keys_of_all_small_vectors_are_one_per_direction(sizes: tuple[int, ...])
     assert len(found) == (3 ** len(places) - 1) // 2 + 1
 
 
-@settings(deadline=None)
 @given(dense_queries(), st.integers(0, 10**6))
 def test_changing_one_cell_changes_the_key(dense: DenseQuery, pick: int) -> None:
     vector = dense.vector()
@@ -156,7 +149,6 @@ def test_query_over_a_trillion_cells_is_exact_while_its_grid_is_small() -> None:
     assert (form.low, form.high) == (-1, Fraction(2, 3))
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_bounds_in_place_of_the_grid_are_on_the_safe_side(dense: DenseQuery) -> None:
     """The sensitivity is charged for: it may be too large, never too small."""

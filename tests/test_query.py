@@ -6,7 +6,7 @@ import json
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_queries import DenseQuery, cells, dense_queries, small_fractions
 
@@ -30,13 +30,11 @@ def vector(query: LinearQuery) -> dict[tuple[int, ...], Fraction]:
     return {cell: query.value_at(cell) for cell in cells(query.sizes)}
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_value_at_every_cell_is_the_sum_of_products(dense: DenseQuery) -> None:
     assert vector(dense.query()) == dense.vector()
 
 
-@settings(deadline=None)
 @given(pairs, small_fractions)
 def test_sums_differences_and_multiples_act_cell_by_cell(
     pair: tuple[DenseQuery, DenseQuery], by: Fraction
@@ -48,7 +46,6 @@ def test_sums_differences_and_multiples_act_cell_by_cell(
     assert vector(one.scaled(by)) == {c: a[c] * by for c in a}
 
 
-@settings(deadline=None)
 @given(pairs)
 def test_arithmetic_keeps_the_canonical_form(pair: tuple[DenseQuery, DenseQuery]) -> None:
     one, other = pair[0].query(), pair[1].query()
@@ -59,7 +56,6 @@ def test_arithmetic_keeps_the_canonical_form(pair: tuple[DenseQuery, DenseQuery]
     assert one.scaled(Fraction(2, 7)).scaled(Fraction(7, 2)) == one
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_terms_are_canonical(dense: DenseQuery) -> None:
     query = dense.query()
@@ -71,7 +67,6 @@ def test_terms_are_canonical(dense: DenseQuery) -> None:
         assert not any(f.weights.is_constant for f in term.factors)
 
 
-@settings(deadline=None)
 @given(dense_queries(), st.randoms(use_true_random=False))
 def test_order_of_terms_does_not_matter(dense: DenseQuery, random: object) -> None:
     shuffled = list(dense.terms)
@@ -79,7 +74,6 @@ def test_order_of_terms_does_not_matter(dense: DenseQuery, random: object) -> No
     assert DenseQuery(dense.sizes, tuple(shuffled)).query() == dense.query()
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_document_comes_back_equal_through_json(dense: DenseQuery) -> None:
     query = dense.query()
@@ -87,7 +81,6 @@ def test_document_comes_back_equal_through_json(dense: DenseQuery) -> None:
     assert query_from_document(list(query.sizes), document) == query
 
 
-@settings(deadline=None)
 @given(dense_queries())
 def test_denominator_makes_every_cell_value_whole(dense: DenseQuery) -> None:
     query = dense.query()

@@ -159,7 +159,7 @@ documents = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(st.sampled_from(["where", "any", "terms"]), documents)
 def test_whatever_comes_is_a_query_or_an_input_error_below_its_place(
     form: str, document: object

@@ -7,7 +7,7 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
@@ -18,7 +18,6 @@ confidences = st.floats(0, 1 - MIN_DELTA, exclude_min=True)
 requirements = st.builds(Requirement, lengths, confidences)
 
 
-@settings(deadline=None)
 @given(confidences)
 def test_log_inverse_delta_is_exact_to_the_last_digits(confidence: float) -> None:
     """mpmath with 400 digits; near 0 a plain ln(1 / (1 - c)) would lose them all."""
@@ -28,13 +27,11 @@ def test_log_inverse_delta_is_exact_to_the_last_digits(confidence: float) -> Non
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
-@settings(deadline=None)
 @given(lengths)
 def test_half_width_is_half_the_length(length: float) -> None:
     assert Requirement(length, 0.5).half_width * 2 == length
 
 
-@settings(deadline=None)
 @given(requirements, requirements, requirements)
 def test_looser_is_a_partial_order(a: Requirement, b: Requirement, c: Requirement) -> None:
     assert a.is_looser_than(a)

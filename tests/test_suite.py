@@ -1,11 +1,16 @@
-"""The suite itself: a part of it runs as well as the whole, in any order."""
+"""The suite itself: a part of it runs as well as the whole, and no test has a time to keep."""
 
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parent
 FILES = sorted(p for p in TESTS.rglob("*.py") if "__pycache__" not in p.parts)
@@ -53,3 +58,37 @@ def test_a_module_imported_by_its_bare_name_is_beside_the_one_that_imports_it() 
         and not any((folder / f"{head}.py").exists() for folder in (path.parent, TESTS))
         and not (TESTS / head).is_dir()
     ] == []
+
+
+def test_no_test_has_a_deadline_of_its_own() -> None:
+    """One profile says for all that there is none; a health check of time is off with it."""
+    keywords = [
+        (path, word)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for word in node.keywords
+    ]
+    deadlines = [str(path.relative_to(TESTS)) for path, word in keywords if word.arg == "deadline"]
+    assert deadlines == ["conftest.py"]
+    checks = [ast.unparse(w.value) for _, w in keywords if w.arg == "suppress_health_check"]
+    assert len(checks) > 1
+    assert all("HealthCheck.too_slow" in text for text in checks)
+
+
+@pytest.mark.parametrize("is_ci", [False, True])
+def test_the_profile_of_all_tests_is_derandomised_under_ci_alone(is_ci: bool) -> None:
+    code = (
+        "import tests.conftest; from hypothesis import settings;"
+        "print(settings().deadline, settings().derandomize)"
+    )
+    environ = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LD_LIBRARY_PATH")}
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environ | ({"CI": "true"} if is_ci else {}),
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == f"None {is_ci}\n"

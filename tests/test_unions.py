@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_queries import Cell, cells
 
@@ -23,7 +23,6 @@ def members(boxed: Mapping[int, int], sizes: Sequence[int] = SIZES) -> set[Cell]
     return {c for c in cells(sizes) if all(mask >> c[a] & 1 for a, mask in boxed.items())}
 
 
-@settings(deadline=None)
 @given(st.lists(box, max_size=6))
 def test_union_is_disjoint_and_covers_exactly_the_boxes(boxes: list[dict[int, int]]) -> None:
     parts = [members(b) for b in disjoint_union(boxes, SIZES)]
@@ -32,7 +31,6 @@ def test_union_is_disjoint_and_covers_exactly_the_boxes(boxes: list[dict[int, in
     assert sum(map(len, parts)) == len(expected)
 
 
-@settings(deadline=None)
 @given(box, box)
 def test_difference_is_disjoint_and_exact(one: dict[int, int], other: dict[int, int]) -> None:
     parts = [members(b) for b in subtract(one, other, SIZES)]
@@ -41,7 +39,6 @@ def test_difference_is_disjoint_and_exact(one: dict[int, int], other: dict[int, 
     assert sum(map(len, parts)) == len(expected)
 
 
-@settings(deadline=None)
 @given(box, box)
 def test_arguments_are_left_as_they_were(one: dict[int, int], other: dict[int, int]) -> None:
     before = dict(one), dict(other)

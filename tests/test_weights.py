@@ -8,7 +8,7 @@ from math import gcd
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_queries import small_fractions
 
@@ -28,7 +28,6 @@ from qserver.weights import (
 vectors = st.lists(small_fractions | st.integers(-4, 4), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
 @given(vectors)
 def test_factor_times_primitive_weights_is_the_vector(vector: list[Fraction]) -> None:
     scaled = scaled_weights(vector)
@@ -36,7 +35,6 @@ def test_factor_times_primitive_weights_is_the_vector(vector: list[Fraction]) ->
     assert scaled.weights.size == len(vector)
 
 
-@settings(deadline=None)
 @given(vectors)
 def test_weights_are_primitive_with_the_first_one_positive(vector: list[Fraction]) -> None:
     dense = scaled_weights(vector).weights.dense.tolist()
@@ -49,7 +47,6 @@ def test_weights_are_primitive_with_the_first_one_positive(vector: list[Fraction
         assert scaled_weights(vector).weights.is_zero
 
 
-@settings(deadline=None)
 @given(vectors, small_fractions.filter(bool))
 def test_multiples_of_a_vector_have_equal_weights(vector: list[Fraction], by: Fraction) -> None:
     one, other = scaled_weights(vector), scaled_weights([v * by for v in vector])
@@ -58,7 +55,6 @@ def test_multiples_of_a_vector_have_equal_weights(vector: list[Fraction], by: Fr
     assert other.factor == one.factor * by
 
 
-@settings(deadline=None)
 @given(vectors, vectors)
 def test_vectors_that_are_no_multiples_have_different_weights(
     one: list[Fraction], other: list[Fraction]
@@ -73,7 +69,6 @@ def test_vectors_that_are_no_multiples_have_different_weights(
     assert same == (parallel and any(one) == any(other))
 
 
-@settings(deadline=None)
 @given(vectors)
 def test_flags_and_single_weights_agree_with_the_dense_vector(vector: list[Fraction]) -> None:
     weights = scaled_weights(vector).weights
@@ -83,7 +78,6 @@ def test_flags_and_single_weights_agree_with_the_dense_vector(vector: list[Fract
     assert weights.is_indicator == (set(dense) <= {0, 1})
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 5), small_fractions), min_size=1, max_size=6))
 def test_runs_with_equal_neighbours_are_joined(runs: list[tuple[int, Fraction]]) -> None:
     stops = np.cumsum([n for n, _ in runs]).tolist()
@@ -91,7 +85,6 @@ def test_runs_with_equal_neighbours_are_joined(runs: list[tuple[int, Fraction]])
     assert from_runs(stops, [v for _, v in runs]) == scaled_weights(written_out)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 12), st.dictionaries(st.integers(0, 11), small_fractions))
 def test_points_are_the_vector_with_zeros_elsewhere(size: int, points: dict[int, Fraction]) -> None:
     points = {i: v for i, v in points.items() if i < size}
@@ -99,7 +92,6 @@ def test_points_are_the_vector_with_zeros_elsewhere(size: int, points: dict[int,
     assert from_points(size, points) == scaled_weights(written_out)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 9))
 def test_interval_and_indicator_are_ones_on_what_was_chosen(size: int, a: int, b: int) -> None:
     start, stop = min(a, size), min(b, size)

@@ -18,7 +18,6 @@ from tests.deployment import PEOPLE
 
 _SETTINGS = settings(
     max_examples=200,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 NUMBER = st.one_of(

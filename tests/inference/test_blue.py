@@ -55,7 +55,7 @@ def _check(rows: list[Measurement], query: LinearQuery, found: Combinations | No
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_weights_are_unbiased_and_of_least_variance_in_exact_fractions(seed):
     rng = random.Random(seed)
     queries = [random_query(rng, SIZES) for _ in range(rng.randint(1, 11))]
@@ -66,7 +66,7 @@ def test_weights_are_unbiased_and_of_least_variance_in_exact_fractions(seed):
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_public_rows_are_constraints_that_cost_nothing(seed):
     rng = random.Random(seed)
     queries = [random_query(rng, SIZES) for _ in range(rng.randint(2, 9))]

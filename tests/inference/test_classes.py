@@ -32,7 +32,7 @@ def _unscaled(rows, query):
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_products_are_the_sums_over_all_cells_that_the_uniform_measure_says(seed):
     rng = random.Random(seed)
     queries = [random_query(rng, SIZES) for _ in range(6)]
@@ -44,7 +44,7 @@ def test_products_are_the_sums_over_all_cells_that_the_uniform_measure_says(seed
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_gram_matrix_of_queries_agrees_with_their_products_one_by_one(seed):
     rng = random.Random(seed)
     queries = [random_query(rng, SIZES) for _ in range(5)]

@@ -54,7 +54,7 @@ def _rows(queries: list[LinearQuery]) -> FactoredRows:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_span_test_agrees_with_elimination_in_fractions(seed):
     rng = random.Random(seed)
     sizes = (3, 2, 2)
@@ -67,7 +67,7 @@ def test_the_span_test_agrees_with_elimination_in_fractions(seed):
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_engine_decides_like_elimination_in_fractions_while_history_grows(seed):
     rng = random.Random(seed)
     sizes = (3, 4)

@@ -55,7 +55,7 @@ def test_independent_errors_multiply_exactly() -> None:
     assert found.outside >= exact
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 5), m=st.integers(1, 5))
 def test_the_product_rule_lies_between_the_truth_and_the_union_bound(
     seed: int, n: int, m: int
@@ -265,7 +265,7 @@ def test_sources_weighed_alike_may_be_drawn_as_one() -> None:
     assert least < pilot.estimate(1.0) < min(most, 2.0 * 0.02)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6))
 def test_any_bound_lies_between_the_worst_error_and_the_union_bound(seed: int) -> None:
     """Scales over 12 decades, chances from near 1 to below the least double."""

@@ -55,7 +55,7 @@ def test_probabilities_of_events_are_those_of_the_continuous_law():
 
 
 @given(st.floats(-500, 500), st.floats(0, 300))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_probabilities_of_an_interval_and_its_two_sides_add_up(low, length):
     posterior = Posterior(3.0, np.array([20.0, 5.0, 1.0]), 0.0)
     inside = posterior.probability_between(low, low + length)

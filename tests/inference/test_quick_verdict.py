@@ -14,7 +14,7 @@ from qserver.inference.bounds import Verdict
 from qserver.inference.laplace_sum import LaplaceSum
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.floats(min_value=1e-6, max_value=1.0), min_size=1, max_size=40),
     st.floats(min_value=0.0, max_value=40.0),

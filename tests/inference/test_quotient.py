@@ -85,7 +85,7 @@ def test_the_ends_are_those_of_the_numbers_that_cannot_be_ruled_out(
     assert found[1] - found[0] < high - low
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.floats(-300, 300),
     st.floats(60, 300),

@@ -60,7 +60,7 @@ STREAMED = [
 ]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 2**32),
     confidence=st.sampled_from([0.1, 0.4, 0.9, 0.999]),

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import CapacityError
@@ -30,7 +30,6 @@ def cost_by_definition(found: CheapestCells, costs: np.ndarray, cell: tuple[int,
     )
 
 
-@settings(deadline=None)
 @given(scopes, st.integers(0, 2**32 - 1))
 def test_the_first_cell_is_the_cheapest_and_costs_are_those_of_the_cells(
     chosen: list[tuple[int, ...]], seed: int

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize, nnls
@@ -74,7 +74,6 @@ def case(seed: int, *, n_questions: int = 30, signed: bool = False) -> Case:
     return Case(cheapest, sparse.csr_array(weights), dense, truth, answers, scales)
 
 
-@settings(deadline=None)
 @given(seeds, st.booleans())
 def test_the_answers_are_those_of_least_squares_over_all_cells(seed: int, signed: bool) -> None:
     """scipy's nnls on every cell of the domain; negative weights are as good."""
@@ -113,7 +112,6 @@ def test_with_a_known_total_the_answers_are_those_of_a_table_that_has_it(seed: i
     np.testing.assert_allclose(found.answers, given_case.dense @ best.x, rtol=0, atol=1e-2)
 
 
-@settings(deadline=None)
 @given(seeds, st.booleans())
 def test_the_answers_are_those_of_the_table_that_comes_with_them(
     seed: int, has_total: bool
@@ -130,7 +128,6 @@ def test_the_answers_are_those_of_the_table_that_comes_with_them(
     assert found.gap <= 1e-5 * len(given_case.answers)
 
 
-@settings(deadline=None)
 @given(seeds, st.booleans(), st.booleans())
 def test_the_error_in_scales_is_never_larger_than_that_of_what_was_given(
     seed: int, signed: bool, has_total: bool
@@ -145,7 +142,6 @@ def test_the_error_in_scales_is_never_larger_than_that_of_what_was_given(
     assert after <= before + 2 * found.gap + 1e-9
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_answers_that_are_consistent_stay(seed: int) -> None:
     given_case = case(seed)

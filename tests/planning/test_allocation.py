@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import mpmath as mp
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import CapacityError, RequirementError
@@ -31,7 +31,6 @@ def least_alpha(requirement: Requirement, multiplier: Fraction, step: Fraction) 
 
 
 @given(length=lengths, confidence=confidences, multiplier=multipliers)
-@settings(deadline=None)
 def test_alpha_is_the_least_that_meets_the_requirement(
     length: float, confidence: float, multiplier: Fraction
 ) -> None:

@@ -116,7 +116,7 @@ def test_spent_rises_by_at_most_the_price_and_never_falls(seed: int, way: str) -
 
 
 @given(seed=st.integers(0, 2**32), data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_charges_of_one_row_add_up_in_any_order(seed: int, data: st.DataObject) -> None:
     """Refinement: 1/b_old and then 1/b_new - 1/b_old cost what 1/b_new costs at once."""
     rng = random.Random(seed)

@@ -196,7 +196,7 @@ def test_a_copy_is_not_changed_with_its_origin(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_full_store_of_tables_stays_a_bound(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("qserver.planning.shifting.MAX_TABLES", 2)

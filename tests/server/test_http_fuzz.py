@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 EXAMPLES = 150
 _SETTINGS = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 KINDS = (

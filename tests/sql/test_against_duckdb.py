@@ -210,7 +210,7 @@ _conditions = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(_conditions, min_size=6, max_size=6))
 def test_any_conditions_keep_what_duckdb_keeps(people: People, conditions: list[str]) -> None:
     items = [

@@ -45,13 +45,13 @@ def refusal(text: str) -> SqlError | CapacityError | None:
     return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join))
 def test_any_words_are_answered_or_refused(text: str) -> None:
     answered(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
     st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
@@ -60,7 +60,7 @@ def test_any_words_within_a_statement_are_answered_or_refused(one: str, other: s
     answered(f"SELECT COUNT(*) {one} FROM people WHERE age > 22 {other} WITHIN 5")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=60))
 def test_any_text_is_refused(text: str) -> None:
     assert not answered(text)

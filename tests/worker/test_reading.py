@@ -135,7 +135,8 @@ def test_quotes_in_labels_columns_and_paths_are_data(tmp_path: Path) -> None:
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=20))
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_value_can_make_the_conversion_fail(tmp_path: Path, values: list[str]) -> None:
     """Every text becomes a code inside the domain, whatever it is."""

@@ -43,14 +43,14 @@ def queries(draw: st.DrawFn) -> LinearQuery:
 
 
 @given(queries(), st.sampled_from([0, 1, 40]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_answers_equal_a_loop_over_the_records(query: LinearQuery, n: int) -> None:
     table = a_table(n)
     assert table.answer(query) == by_loop(table, query)
 
 
 @given(queries())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_both_routes_of_counting_agree(query: LinearQuery) -> None:
     table = a_table(50)
     by_records = sum((table._by_records(t) for t in query.terms), Fraction(0))
@@ -115,7 +115,7 @@ def partitions(draw: st.DrawFn) -> ProductPartition:
 
 
 @given(partitions(), st.sampled_from([0, 1, 40]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_table_s_counts_equal_a_loop_over_the_records(
     partition: ProductPartition, n: int
 ) -> None:
