@@ -17,7 +17,7 @@ from typing import Any
 
 from qserver.config import LOOPBACK
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 240.0
 _SEXES = ("Female", "Male", "other")
 _SHARES = {"query": 0.7, "workload": 0.85, "models": 1.0}
 """How often each kind is asked for, summed up."""

@@ -30,7 +30,7 @@ _N_BETWEEN = 5
 _BETWEEN_S = 2.0
 # Longer than a lease, and than a client of the store waits for a reply.
 _HELD_S = {"pause": 1.6, "slow": 5.5}
-_SETTLE_S = 90.0
+_SETTLE_S = 300.0
 
 
 @dataclass
@@ -83,8 +83,13 @@ def run(
     n_kills: int,
     n_clients: int = 8,
     victims: Sequence[Victim] = VICTIMS,
+    trap_s: float = _TRAP_S,
 ) -> Report:
-    """A campaign: set each trap in turn, let it be sprung, start again what died; then check."""
+    """A campaign: set each trap in turn, let it be sprung, start again what died; then check.
+
+    Args:
+        trap_s: how long to wait for a step that has a trap before the next trap is set.
+    """
     report, begun = Report(seed), time.monotonic()
     rng = random.Random(f"victims {seed}")
     places: Counter[str] = Counter()
@@ -95,7 +100,7 @@ def run(
         with Crowd(port, datasets=names, n_clients=n_clients, seed=seed) as crowd:
             for trap in schedule(seed, n_kills, victims):
                 _let_answer(site, crowd)
-                if _spring(site, trap, rng):
+                if _spring(site, trap, rng, trap_s=trap_s):
                     places[f"{trap.when} {trap.step}"] += 1
                     fallen[trap.victim] += 1
                 else:
@@ -123,7 +128,7 @@ def _let_answer(site: Site, crowd: Crowd) -> None:
         )
 
 
-def _spring(site: Site, trap: Trap, rng: random.Random) -> bool:
+def _spring(site: Site, trap: Trap, rng: random.Random, *, trap_s: float) -> bool:
     """Whether the trap was sprung; what died is started again, what was held still goes on."""
     pid = 0
     if trap.victim in ("store", "slow"):
@@ -133,7 +138,7 @@ def _spring(site: Site, trap: Trap, rng: random.Random) -> bool:
         pid = rng.choice([*site.http_pids(), site.http.pid])
     site.traps.set(Trap(trap.step, trap.when, trap.victim, pid))
     with contextlib.suppress(TimeoutError):
-        site.wait_until(lambda: not site.traps.is_set, what="spring", timeout_s=_TRAP_S)
+        site.wait_until(lambda: not site.traps.is_set, what="spring", timeout_s=trap_s)
     if site.traps.take_away():
         return False
     if trap.victim in _HELD_S:

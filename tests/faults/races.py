@@ -42,7 +42,13 @@ RACED = tuple(
 def race_site(folder: Path, *, n_workers: int = 2, http_workers: int = 3) -> Site:
     """A site for both races, each on a population of its own."""
     return Site(
-        folder, datasets=RACED, n_workers=n_workers, http_threads=64, http_workers=http_workers
+        folder,
+        datasets=RACED,
+        n_workers=n_workers,
+        http_threads=64,
+        http_workers=http_workers,
+        # Nothing is killed here: a worker may stand still for so long and keep its job.
+        lease_ms=30_000,
     )
 
 

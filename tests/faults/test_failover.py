@@ -40,7 +40,7 @@ class Pair:
         self.at_primary.config_set("repl-diskless-sync-delay", "0")
         self.at_replica.replicaof("127.0.0.1", str(port))
         town = Deployment.make(folder, primary.url, limit="100")
-        settings = replace(town.settings, replicas=1, durable_timeout_ms=1000)
+        settings = replace(town.settings, replicas=1, durable_timeout_ms=4000)
         self.town = replace(town, settings=settings)
         self.catch_up()
 

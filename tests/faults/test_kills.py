@@ -36,7 +36,9 @@ def test_a_schedule_visits_every_step_before_and_after() -> None:
 
 
 def test_kills_under_load_lose_nothing_and_spend_nothing_twice(tmp_path: Path) -> None:
-    report = kills.run(tmp_path, seed=SEED, n_kills=N_KILLS, n_clients=4, victims=VICTIMS)
+    report = kills.run(
+        tmp_path, seed=SEED, n_kills=N_KILLS, n_clients=4, victims=VICTIMS, trap_s=60.0
+    )
     assert report.faults == []
     assert report.n_kills >= N_KILLS - 1
     assert report.released > 0

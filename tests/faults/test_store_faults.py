@@ -25,7 +25,7 @@ from worker.spend import Spender
 
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 KEYS = Keys("town")
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture
@@ -36,8 +36,9 @@ def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def town(tmp_path: Path, server: EmbeddedServer) -> Deployment:
+    """Its lease is short, so that a loop soon goes on, and outlasts a step of a spend."""
     town = Deployment.make(tmp_path, server.url, limit="100")
-    return replace(town, settings=replace(town.settings, lease_ms=1000))
+    return replace(town, settings=replace(town.settings, lease_ms=5000))
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ def test_the_exporter_answers_on_this_machine_until_it_is_asked_to_stop(
         caller = Caller("127.0.0.1", port)
         assert b"qserver_store_ready 1.0" in caller.get("/metrics").body
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_a_slot_of_a_process_never_changes() -> None:

@@ -45,7 +45,7 @@ class Whole:
     logs: Path
 
     def call(self, method: str, path: str, document: object = None, **headers: str) -> Reply:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=120)
         body = None if document is None else json.dumps(document)
         sent = {"Content-Type": "application/json"} if body else {}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -81,7 +81,7 @@ def whole(tmp_path: Path) -> Iterator[Whole]:
     with EmbeddedServer.start(tmp_path / "state") as server:
         town = Deployment.make(tmp_path / "state", server.url, limit="0.3", rows=PLANTED)
         listener = listen("127.0.0.1", 0)
-        settings = replace(town.settings, wait_s=20, slot_ms=5, lease_ms=1500)
+        settings = replace(town.settings, wait_s=60, slot_ms=5, lease_ms=5000)
         town = replace(town, settings=settings)
         logs = tmp_path / "logs"
         logs.mkdir()
@@ -174,7 +174,7 @@ def test_a_job_is_polled_to_its_answer(whole: Whole) -> None:
     accepted = whole.ask({"age": 22}, Prefer="respond-async")
     assert accepted.status == 202
     assert accepted.headers["Location"] == f"/v1/jobs/{accepted.body['id']}"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     job = whole.call("GET", accepted.headers["Location"]).body
     while job["state"] not in ("done", "failed") and time.monotonic() < deadline:
         job = whole.call("GET", accepted.headers["Location"]).body
@@ -198,7 +198,7 @@ def test_the_server_goes_on_when_a_worker_is_killed_and_says_so_when_none_is_lef
     os.kill(whole.workers[0].pid, 9)
     assert whole.ask({"age": 25}).status == 200
     os.kill(whole.workers[1].pid, 9)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while whole.call("GET", "/v1/datasets/people").body["worker_alive"]:
         assert time.monotonic() < deadline
     refused = whole.ask({"age": 26})

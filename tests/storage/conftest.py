@@ -14,7 +14,7 @@ from tests.storage.one_dataset import LIMIT, META
 
 @pytest.fixture
 def settings(store_url: str) -> Settings:
-    return Settings(redis_url=store_url, lease_ms=5000)
+    return Settings(redis_url=store_url, lease_ms=60_000)
 
 
 @pytest.fixture

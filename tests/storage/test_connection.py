@@ -228,8 +228,8 @@ def test_a_single_connection_client_counts_its_reconnections(single_client: Stor
 
 
 def test_a_server_that_hangs_is_given_up(store_server: EmbeddedServer, store_url: str) -> None:
+    # Not even a first reply is waited for: on a busy machine it could take longer.
     client = connect(store_url, role="test", timeout_s=0.05)
-    client.ping()
     os.kill(store_server.pid, signal.SIGSTOP)
     try:
         with pytest.raises(StoreUnavailableError, match="did not answer in time"):

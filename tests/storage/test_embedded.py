@@ -27,7 +27,7 @@ from qserver.storage.state_folder import StateFolder
 N_CRASHES = 4
 N_WRITERS = 4
 N_WRITES_BEFORE_CRASH = 300
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 PARENT = """
 import sys

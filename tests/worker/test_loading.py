@@ -62,7 +62,7 @@ def test_a_running_worker_measures_what_was_rotated_and_attached_meanwhile(
         await_done(town, submit_to(town, "others"), thread)
     finally:
         loop.stop()
-        thread.join(timeout=20)
+        thread.join(timeout=120)
     answer = town.service().job(second.id).result
     assert answer is not None
     assert abs(answer.estimate - len(NEW_ROWS)) < 200

@@ -39,7 +39,7 @@ def run_until_ended(loop: Loop, town: Deployment, job: str) -> str:
     while service.job(job).state not in ("done", "failed"):
         thread.join(timeout=0.01)
     loop.stop()
-    thread.join(timeout=20)
+    thread.join(timeout=120)
     assert not thread.is_alive()
     return service.job(job).state
 
@@ -148,7 +148,7 @@ def test_a_population_that_another_worker_holds_keeps_no_other_waiting(town: Dep
     while service.job(held).state != "done":
         thread.join(timeout=0.01)
     loop.stop()
-    thread.join(timeout=20)
+    thread.join(timeout=120)
 
 
 @pytest.mark.parametrize(("loud", "quiet"), [("people", "others"), ("others", "people")])
@@ -206,7 +206,7 @@ def test_a_stopped_worker_hands_its_held_jobs_back_at_once(town: Deployment) -> 
     while not loop._held:
         thread.join(timeout=0.01)
     loop.stop()
-    thread.join(timeout=20)
+    thread.join(timeout=120)
     idle_ms = town.settings.lease_ms
     assert town.writer().queue.take_over("town", consumer="next", idle_ms=idle_ms) is not None
 
