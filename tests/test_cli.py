@@ -146,7 +146,7 @@ def test_a_refusal_for_budget_shows_what_is_known_for_nothing(
 ) -> None:
     free = {"interval": [2600.0, 2800.0], "confidence": 0.95}
     server.refuse(409, "budget_exhausted", "It costs 3.", price=3, remaining=1, free=free)
-    assert call(server, "query", "adult", "--length", "1") == ExitCode.BUDGET
+    assert call(server, "query", "adult", "--length", "1") == ExitCode.REFUSED
     output = capsys.readouterr()
     assert "budget_exhausted: It costs 3." in output.err
     assert "between 2,600 and 2,800 with 95 percent confidence" in output.err

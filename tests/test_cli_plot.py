@@ -9,13 +9,17 @@ from math import exp
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from benchmarks.published_networks import FOLDER
 from fake_server import FakeServer, running_server
+from models.structures import sized
 
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
 from qserver.domain_file import domain_to_document
+from qserver.models.bif import write_bif
+from qserver.models.network import Network
 from qserver.models.tracing import TracingBound
 from tests.deployment import PEOPLE
 
@@ -117,13 +121,54 @@ def test_a_structure_is_audited_without_a_server(tmp_path: Path, capsys: Out) ->
 
 
 @pytest.mark.parametrize(
-    ("most", "code", "verdict"), [(0.2, ExitCode.OK, "pass"), (0.1, ExitCode.FAILURE, "refused")]
+    ("most", "code", "verdict"), [(0.2, ExitCode.OK, "pass"), (0.1, ExitCode.REFUSED, "refused")]
 )
 def test_the_gate_s_refusal_is_the_exit_code(
     capsys: Out, most: float, code: ExitCode, verdict: str
 ) -> None:
     assert audit(ALARM, "--records", 3000, "--epsilon", 1, "--max-power", most) == code
     assert f"gate: {verdict}. At 0.05 false positives" in capsys.readouterr().out
+
+
+def chain(n: int, size: int = 2) -> str:
+    """BIF of a chain of variables of one size."""
+    edges = [(f"x{i}", f"x{i + 1}") for i in range(n - 1)]
+    structure = sized({f"x{i}": size for i in range(n)}, edges)
+    tables = [np.full(structure.family_shape(i), 1 / size) for i in range(n)]
+    return write_bif(Network(structure, tuple(tables)))
+
+
+@pytest.mark.parametrize(("n", "size"), [(70, 17), (441, 2)])
+def test_networks_of_many_variables_are_audited_with_an_epsilon(
+    tmp_path: Path, capsys: Out, n: int, size: int
+) -> None:
+    path = tmp_path / "n.bif"
+    path.write_text(chain(n, size))
+    assert audit(path, "--records", 100, "--epsilon", 1) == ExitCode.OK
+    found = capsys.readouterr().out
+    numbers = size - 1 + (n - 1) * size * (size - 1)
+    assert f"network: {n} variables, {n - 1} edges" in found
+    assert f"independent numbers: {numbers:,} in the model, " in found
+    assert "at most" not in found
+
+
+def test_the_command_line_says_where_the_tables_numbers_are_a_bound(
+    tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qserver.models.tracing_report.MAX_CHOICE_SIZE", 0)
+    path = tmp_path / "n.bif"
+    path.write_text(chain(12))
+    assert audit(path, "--records", 100, "--epsilon", 1) == ExitCode.OK
+    assert "23 in the model, at most 4,095 in its tables" in capsys.readouterr().out
+
+
+def test_a_failure_is_no_refusal(tmp_path: Path) -> None:
+    """The gate refuses with 3; what cannot be audited ends with another code."""
+    path = tmp_path / "n.bif"
+    path.write_text("no network")
+    gate = ("--records", 3000, "--epsilon", 1, "--max-power", 0.1)
+    assert audit(ALARM, *gate) == ExitCode.REFUSED == 3
+    assert audit(path, *gate) == ExitCode.USAGE
 
 
 def test_edges_take_their_sizes_from_the_domain(tmp_path: Path, capsys: Out) -> None:

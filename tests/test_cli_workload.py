@@ -108,7 +108,7 @@ def test_a_refusal_shows_what_each_question_has_for_nothing(
 ) -> None:
     free = [None, {"interval": [1.0, 9.0], "confidence": 0.95}]
     server.refuse(409, "budget_exhausted", "It costs 3.", price=3, remaining=1, free=free)
-    assert call(server, json.dumps(QUESTIONS)) == ExitCode.BUDGET
+    assert call(server, json.dumps(QUESTIONS)) == ExitCode.REFUSED
     assert capsys.readouterr().err.splitlines() == [
         "budget_exhausted: It costs 3.",
         "question 1, known for nothing: nothing yet",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from qserver.api.request_bodies import Number, RequestBody
+from qserver.domain import MAX_ATTRIBUTES
 from qserver.errors import InputError
 from qserver.models.structure import Structure
 from qserver.models.tracing_cap import Game, PrivacyCap, Relation
@@ -28,7 +29,7 @@ NETWORK_SCHEMA: dict[str, Any] = {
                     "items": {**_NAMES, "minItems": 2, "maxItems": 2},
                     "maxItems": 4096,
                 },
-                "variables": {**_NAMES, "maxItems": 256},
+                "variables": {**_NAMES, "maxItems": MAX_ATTRIBUTES},
             },
             "additionalProperties": False,
         },
@@ -151,9 +152,12 @@ class ModelAuditBody(BaseModel):
     variables: int
     edges: int
     complexity: int = Field(description="independent parameters of the model")
-    table_complexity: int | None = Field(
-        description="independent numbers in the tables that learning would release; null where "
-        "the network is too large to choose them"
+    table_complexity: int = Field(
+        description="independent numbers in the tables that learning would release"
+    )
+    table_complexity_is_exact: bool = Field(
+        description="false where the network is too large to count them: `table_complexity` is a "
+        "bound above their number then"
     )
     release: Release
     records: float

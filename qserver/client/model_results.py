@@ -356,7 +356,8 @@ class LeakAudit:
 
     Args:
         complexity: independent parameters of the model.
-        table_complexity: independent numbers in the tables that would be released, or None.
+        table_complexity: independent numbers in the tables that would be released; at most so many
+            where `table_complexity_is_exact` is False.
         bound, limit: areas under the curves of what is released: by the structure, and by the
             lesser of that and the cap; 1/2 is guessing.
         cap: the area that epsilon allows, or None without an epsilon.
@@ -364,7 +365,8 @@ class LeakAudit:
     """
 
     complexity: int
-    table_complexity: int | None
+    table_complexity: int
+    table_complexity_is_exact: bool
     bound: float
     limit: float
     cap: float | None
@@ -379,6 +381,7 @@ class LeakAudit:
         return cls(
             complexity=document["complexity"],
             table_complexity=document["table_complexity"],
+            table_complexity_is_exact=document["table_complexity_is_exact"],
             bound=areas["bound"],
             limit=areas["limit"],
             cap=areas["cap"],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Bound how well anyone could tell whose records a network was learnt from: by its structure, the
 number of records and epsilon alone. Reads no data and asks no server. With --max-power the exit
-code is 1 where more members could be found, at --fpr false positives, than that.
+code is 3 where more members could be found, at --fpr false positives, than that.
 """
 _MAX_BYTES = 1 << 22
 _MOST_EFFECTS = 8
@@ -74,7 +74,7 @@ def register(
 
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Print the report of a structure; fail where the gate refuses."""
+    """Print the report of a structure; a code of its own where the gate refuses."""
     from qserver.models.tracing_report import structural_report
 
     if args.plot is not None:
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     else:
         _show(runtime.console, report)
     refused = report.decision is not None and not report.decision.passes
-    return ExitCode.FAILURE if refused else ExitCode.OK
+    return ExitCode.REFUSED if refused else ExitCode.OK
 
 
 def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
@@ -141,9 +141,10 @@ def _show(console: Console, report: TracingReport) -> None:
     areas, cap = report.areas, report.request.cap
     console.line(f"network: {document['variables']} variables, {document['edges']} edges")
     in_tables = document["table_complexity"]
-    tables = "too many to tell" if in_tables is None else f"{in_tables:,}"
+    most = "" if document["table_complexity_is_exact"] else "at most "
     console.line(
-        f"independent numbers: {document['complexity']:,} in the model, {tables} in its tables"
+        f"independent numbers: {document['complexity']:,} in the model, {most}{in_tables:,} in its "
+        "tables"
     )
     console.line(f"release: {report.request.release}, learnt from {report.request.n:,.0f} records")
     console.line()

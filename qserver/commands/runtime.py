@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
     OK = 0
     FAILURE = 1
     USAGE = 2
-    BUDGET = 3
+    REFUSED = 3
     UNREACHABLE = 4
     NOT_NOW = 5
     IN_USE = 6
@@ -32,18 +32,18 @@ exit codes:
   0  done
   1  failed
   2  the command line, a setting or the question is wrong
-  3  refused: the budget, what of it is yours, or the disclosure guard does not allow the answer
+  3  refused: the budget, what of it is yours, the disclosure guard, or a gate does not allow it
   4  no server answers at the URL
   5  not now: no worker, no store, too many requests, or the job is not done yet
   6  the port or the state folder is in use
 """
 
 _CODES = {
-    "budget_exhausted": ExitCode.BUDGET,
-    "allowance_exhausted": ExitCode.BUDGET,
-    "pace_exceeded": ExitCode.BUDGET,
+    "budget_exhausted": ExitCode.REFUSED,
+    "allowance_exhausted": ExitCode.REFUSED,
+    "pace_exceeded": ExitCode.REFUSED,
     "rate_limited": ExitCode.NOT_NOW,
-    "disclosure_guard": ExitCode.BUDGET,
+    "disclosure_guard": ExitCode.REFUSED,
     "unreachable": ExitCode.UNREACHABLE,
     "no_worker": ExitCode.NOT_NOW,
     "snapshot_replaced": ExitCode.NOT_NOW,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qserver.domain import Domain
+from qserver.domain import MAX_ATTRIBUTES, Domain
 from qserver.errors import CapacityError, NetworkError
 from qserver.models.bif import read_bif
-from qserver.models.structure import MAX_VARIABLES, Structure, structure_of_edges
+from qserver.models.structure import Structure, structure_of_edges
 
 MAX_EDGES = 4096
 # Labels are copied into the structure; a table of an attribute of more values is out of reach.
@@ -36,7 +36,7 @@ def structure_of_document(document: object, domain: Domain) -> Structure:
     if not isinstance(document, Mapping) or not set(document) <= {"edges", "variables"}:
         raise NetworkError("network", "be BIF text, or an object with `edges`")
     edges = [_edge(edge) for edge in _list(document, "edges", most=MAX_EDGES)]
-    listed = [_text(name) for name in _list(document, "variables", most=MAX_VARIABLES)]
+    listed = [_text(name) for name in _list(document, "variables", most=MAX_ATTRIBUTES)]
     named = {*listed, *(end for edge in edges for end in edge)}
     for name in named:
         _size(name, domain)

@@ -14,7 +14,7 @@ from math import prod
 
 from qserver.errors import NetworkError
 
-MAX_VARIABLES = 256
+MAX_VARIABLES = 2048
 MAX_FAMILY_CELLS = 1 << 20
 MAX_CELLS_IN_ALL = 1 << 22
 MAX_NAME = 64

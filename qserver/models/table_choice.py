@@ -23,6 +23,8 @@ from qserver.models.structure import Structure
 Floats = NDArray[np.float64]
 
 MAX_MERGED_CELLS = 4096
+MAX_CHOICE_SIZE = 1 << 23
+"""Most entries of the matrices that the choice works on; what a server learns stays far below."""
 # More tables than this are merged with their neighbours in order only: the search is quadratic.
 _MANY_TABLES = 64
 _LEAST_GAIN = 1e-3
@@ -54,6 +56,29 @@ def choose_tables(
     """
     search = _Search(structure, epsilon, tuple(known))
     return search.best()
+
+
+def choice_size(structure: Structure) -> int:
+    """Entries of each matrix that `choose_tables` works on, at most: families times their parts."""
+    n = len(structure.variables)
+    return n * sum(1 << len(structure.family(i)) for i in range(n))
+
+
+def most_numbers_chosen(structure: Structure) -> int:
+    """A bound on the independent numbers in the tables that `choose_tables` would choose.
+
+    A chosen table is a maximal family, or several that were merged, and no family is in two. Of a
+    family of c cells that stays alone c - 1 numbers are independent, besides the total. A merged
+    table has no fewer cells than any of its families and at most 4,096, so at most 4,095 numbers:
+    half of that, at the most, for each of its two families or more. So a family of more than 4,096
+    cells counts c - 1, any other the greater of c - 1 and 2,048; all variables together tell no
+    more numbers than they have joint values, less one.
+    """
+    sizes = structure.sizes
+    cells = [n_cells(family, sizes) for family in maximal_families(structure)]
+    half = MAX_MERGED_CELLS // 2
+    bound = sum(c - 1 if c > MAX_MERGED_CELLS else max(c - 1, half) for c in cells)
+    return min(bound, n_cells(range(len(sizes)), sizes) - 1)
 
 
 def family_weights(structure: Structure) -> dict[Scope, float]:

@@ -8,10 +8,16 @@ from functools import cached_property
 from math import isinf
 from typing import Any, Literal
 
-from qserver.errors import CapacityError, InputError
-from qserver.models.complexity import complexity, table_complexity
+from qserver.errors import InputError
+from qserver.models.complexity import IndependentNumbers, complexity, table_complexity
 from qserver.models.structure import Structure
-from qserver.models.table_choice import choose_tables, maximal_families
+from qserver.models.table_choice import (
+    MAX_CHOICE_SIZE,
+    choice_size,
+    choose_tables,
+    maximal_families,
+    most_numbers_chosen,
+)
 from qserver.models.tracing import TracingBound
 from qserver.models.tracing_cap import PrivacyCap, TracingLimit
 from qserver.models.tracing_effects import (
@@ -25,8 +31,6 @@ from qserver.models.tracing_roc import Estimate, Roc
 
 FORMAT = "qserver-tracing-report-1"
 Release = Literal["model", "tables"]
-# Choosing the tables of more takes seconds.
-MAX_CHOSEN_FOR = 48
 RELEASES: tuple[Release, ...] = ("model", "tables")
 # Close to 0, where an attack that errs seldom lives, and evenly to 1.
 CURVE_FPR = (*(1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3), *(i / 100 for i in range(1, 101)))
@@ -66,35 +70,24 @@ class AuditRequest:
 
     @cached_property
     def complexity(self) -> int:
-        """Independent numbers that are released."""
-        return self.table_complexity if self.release == "tables" else complexity(self.structure)
+        """Independent numbers that are released; at most so many where tables are not counted."""
+        return self.in_tables.count if self.release == "tables" else complexity(self.structure)
 
     @cached_property
-    def table_complexity(self) -> int:
+    def in_tables(self) -> IndependentNumbers:
         """Independent numbers in the tables that learning would release.
 
-        Raises:
-            CapacityError: there is a cap, and the network is too large to choose its tables here.
+        A bound where the structure has more families and parts of them than tables are chosen for
+        here, or the tables more interactions than are listed.
         """
         structure, cap = self.structure, self.cap
         scopes = maximal_families(structure)
         if cap is not None and cap.epsilon > 0:
-            if len(structure.variables) > MAX_CHOSEN_FOR:
-                raise CapacityError(
-                    f"An audit of the tables that learning buys takes {MAX_CHOSEN_FOR} variables "
-                    "at most. Audit the release of the model alone, or leave epsilon out."
-                )
+            if choice_size(structure) > MAX_CHOICE_SIZE:
+                return IndependentNumbers(most_numbers_chosen(structure), is_exact=False)
             # Without tables in hand the choice is the same for every epsilon.
             scopes = tuple(t.scope for t in choose_tables(structure, epsilon=1.0))
         return table_complexity(structure.sizes, scopes)
-
-    @property
-    def known_table_complexity(self) -> int | None:
-        """`table_complexity`, or None where the network is too large for it."""
-        try:
-            return self.table_complexity
-        except CapacityError:
-            return None
 
     @property
     def bound(self) -> TracingBound:
@@ -186,7 +179,8 @@ class TracingReport:
             "variables": len(request.structure.names),
             "edges": len(request.structure.edges),
             "complexity": complexity(request.structure),
-            "table_complexity": request.known_table_complexity,
+            "table_complexity": request.in_tables.count,
+            "table_complexity_is_exact": request.in_tables.is_exact,
             "release": request.release,
             "records": request.n,
             "reference_records": None if isinf(request.n_reference) else request.n_reference,

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
+from math import log, prod
 
 import numpy as np
 import pytest
 from models.structures import sized
 
-from qserver.models.complexity import complexity, table_complexity
+from qserver.domain import MAX_ATTRIBUTES
+from qserver.modelling.network_kind import MAX_SUBSETS
+from qserver.models.complexity import IndependentNumbers, complexity, table_complexity
+from qserver.models.noisy_table import Scope
 from qserver.models.structure import Structure
+from qserver.models.table_choice import (
+    MAX_CHOICE_SIZE,
+    choose_tables,
+    maximal_families,
+    most_numbers_chosen,
+)
 
 
 def collider() -> Structure:
@@ -29,7 +40,9 @@ def random_structure(rng: np.random.Generator, n: int) -> Structure:
 
 def family_tables(structure: Structure) -> int:
     scopes = [structure.family(i) for i in range(len(structure.variables))]
-    return table_complexity(structure.sizes, scopes)
+    found = table_complexity(structure.sizes, scopes)
+    assert found.is_exact
+    return found.count
 
 
 def span_of_tables(structure: Structure) -> int:
@@ -71,15 +84,72 @@ def test_values_of_one_label_tell_nothing() -> None:
     assert complexity(alone) == family_tables(alone) == 1
 
 
-def test_of_very_many_interactions_the_cells_are_counted_instead() -> None:
+def test_of_very_many_interactions_cells_are_counted_less_what_is_shared() -> None:
     """Never fewer than the interactions: 2^18 - 1 for one table of 18 binary variables."""
-    sizes = (2,) * 18
-    assert table_complexity(sizes, [range(18)]) == 2**18 - 1
-    twice = table_complexity(sizes, [range(18), range(17)])
-    assert 2**18 - 1 <= twice == 2**18 + 2**17 - 2
+    sizes = (2,) * 19
+    assert table_complexity(sizes, [range(18)]) == IndependentNumbers(2**18 - 1, is_exact=False)
+    assert table_complexity(sizes, [range(18), range(17)]).count == 2**18 - 1
+    assert table_complexity(sizes, [range(18), range(1, 19)]).count == 2**18 - 1 + 2**17
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_not_listed_is_bounded(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the rank of all cells and their number."""
+    structure = random_structure(np.random.default_rng(seed), 6)
+    scopes = [structure.family(i) for i in range(6)]
+    monkeypatch.setattr("qserver.models.complexity.MAX_INTERACTIONS", 0)
+    found = table_complexity(structure.sizes, scopes)
+    assert not found.is_exact
+    cells = sum(prod(structure.sizes[i] for i in scope) - 1 for scope in scopes)
+    assert span_of_tables(structure) <= found.count <= cells
+
+
+def groupings(families: list[Scope]) -> Iterator[list[list[Scope]]]:
+    """Every way to put each family into one group."""
+    if not families:
+        yield []
+        return
+    first, rest = families[0], families[1:]
+    for found in groupings(rest):
+        yield [[first], *found]
+        for place, group in enumerate(found):
+            yield [*found[:place], [first, *group], *found[place + 1 :]]
+
+
+@pytest.mark.parametrize("most", [4, 8, 12, 24])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_choice_of_tables_tells_more_than_its_bound(
+    seed: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All groupings of the maximal families whose merged tables have few enough cells."""
+    monkeypatch.setattr("qserver.models.table_choice.MAX_MERGED_CELLS", most)
+    structure = random_structure(np.random.default_rng(seed), 6)
+    sizes, numbers = structure.sizes, []
+    for groups in groupings(list(maximal_families(structure))):
+        tables = [tuple({i for family in group for i in family}) for group in groups]
+        pairs = zip(tables, groups, strict=True)
+        if all(len(group) == 1 or prod(sizes[i] for i in t) <= most for t, group in pairs):
+            numbers.append(table_complexity(sizes, tables).count)
+    chosen = [t.scope for t in choose_tables(structure, epsilon=1.0)]
+    assert table_complexity(sizes, chosen).count in numbers
+    assert max(numbers) <= most_numbers_chosen(structure)
+
+
+def test_the_bound_on_a_choice_is_the_families_cells_where_none_can_merge() -> None:
+    """Two families of 8,192 cells, above what a merged table may have."""
+    wide = sized({"a": 2, "b": 4096, "c": 4096}, [("a", "b"), ("a", "c")])
+    assert most_numbers_chosen(wide) == 2 * (2 * 4096 - 1)
+    assert most_numbers_chosen(sized({"a": 3}, [])) == 2
+
+
+def test_the_tables_of_every_network_that_a_server_learns_are_chosen() -> None:
+    """Each of the subsets' sums is greatest, 3^k given, where all families are of one size."""
+    n = MAX_ATTRIBUTES
+    each = (MAX_SUBSETS / n) ** (log(2) / log(3))
+    assert n * n * each < MAX_CHOICE_SIZE
 
 
 def test_a_wider_table_tells_more_than_the_two_it_holds() -> None:
     sizes = (2, 3, 4)
-    assert table_complexity(sizes, [(0, 1), (1, 2)]) == 1 + 2 + 3 + 2 + 6
-    assert table_complexity(sizes, [(0, 1, 2)]) == 2 * 3 * 4 - 1
+    assert table_complexity(sizes, [(0, 1), (1, 2)]).count == 1 + 2 + 3 + 2 + 6
+    assert table_complexity(sizes, [(0, 1, 2)]).count == 2 * 3 * 4 - 1

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from models.structures import sized
 
-from qserver.errors import CapacityError, InputError
-from qserver.models.complexity import table_complexity
+from qserver.errors import InputError
+from qserver.models.complexity import IndependentNumbers, table_complexity
 from qserver.models.table_choice import choose_tables
 from qserver.models.tracing import TracingBound
 from qserver.models.tracing_cap import PrivacyCap
@@ -20,6 +20,7 @@ from qserver.models.tracing_report import AuditRequest, TracingReport, structura
 from qserver.models.tracing_roc import Estimate, Roc
 from qserver.plots.tracing import tracing_chart
 
+GATE = ReleaseGate(0.05, 0.1)
 COLLIDER = sized({"a": 2, "b": 2, "c": 2}, [("a", "c"), ("b", "c")])
 
 
@@ -106,18 +107,24 @@ def test_with_an_epsilon_the_tables_count_that_learning_would_buy() -> None:
     bought = choose_tables(chain, epsilon=0.3)
     private = AuditRequest(chain, 100, cap=PrivacyCap(0.3))
     assert AuditRequest(chain, 100).complexity == 7
-    assert private.complexity == table_complexity(chain.sizes, [t.scope for t in bought])
+    told = table_complexity(chain.sizes, [t.scope for t in bought])
+    assert private.complexity == told.count
     assert AuditRequest(chain, 100, cap=PrivacyCap(1.0), release="model").complexity == 7
 
 
-def test_tables_are_chosen_for_so_many_variables_only() -> None:
-    many = sized({f"x{i}": 2 for i in range(49)}, [])
-    with pytest.raises(CapacityError, match="48 variables"):
-        structural_report(AuditRequest(many, 100, cap=PrivacyCap(1.0)))
-    assert structural_report(AuditRequest(many, 100)).request.complexity == 49
-    alone = AuditRequest(many, 100, cap=PrivacyCap(1.0), release="model")
-    # The document tells the tables' numbers beside the model's, where they can be told.
-    assert structural_report(alone).to_document()["table_complexity"] is None
+def test_where_no_tables_are_chosen_the_bound_counts() -> None:
+    """A child of 14 binary parents beside 286 variables of its own kind: too many parts."""
+    roots = [f"x{i}" for i in range(300)]
+    wide = sized(dict.fromkeys([*roots, "y"], 2), [(p, "y") for p in roots[:14]])
+    found = structural_report(AuditRequest(wide, 100, cap=PrivacyCap(1.0), gate=GATE))
+    # 286 roots may merge to tables of 4,096 cells, two to a table or more; y's family cannot.
+    assert found.request.in_tables == IndependentNumbers(2**15 - 1 + 286 * 2048, is_exact=False)
+    assert found.to_document()["table_complexity_is_exact"] is False
+    without = structural_report(AuditRequest(wide, 100))
+    assert found.areas.bound >= without.areas.bound
+    assert without.request.in_tables == IndependentNumbers(2**15 - 1 + 286, is_exact=True)
+    assert found.decision is not None
+    assert not found.decision.passes
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-9, 1e9, 1e300])
