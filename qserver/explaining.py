@@ -20,6 +20,7 @@ from qserver.asked import ModelAsked, Question, Workload
 from qserver.charge import AnyCharge
 from qserver.errors import CapacityError
 from qserver.model_prices import ModelExplanation
+from qserver.modelling.bounded_kind import foretold_error
 from qserver.modelling.model_work import ModelWork, WeighedKind
 from qserver.modelling.purchase import learnt, plan_model
 from qserver.modelling.registry import kind_of
@@ -133,6 +134,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
             tables=(),
             version=present.n_shown,
             work=_model_work(replica, asked, ()),
+            error=foretold_error(replica, asked, None),
         )
         return Explained(free, [])
     explanation = ModelExplanation(
@@ -144,6 +146,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         tables=tuple(map(_plan_table, plan.tables)),
         version=present.n_shown,
         work=_model_work(replica, asked, plan.tables),
+        error=foretold_error(replica, asked, plan),
     )
     return Explained(explanation, _charges(plan))
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from qserver.answer import OwnPrice, PlanKind, PlanTable
 from qserver.modelling.model_work import ModelWork
+from qserver.models.error_bounds import ErrorBounds
 
 Verdict = Literal["confirmed", "contradicted"]
 Would = Literal["tell", "confirm", "contradict", "check"]
@@ -26,6 +27,8 @@ class ModelExplanation:
         tables: what would be measured or refined.
         version: of the history.
         work: what measuring and making the model takes; None for a kind that does not say.
+        error: bounds on the errors of its answers, times the number of records; None where none
+            are foretold.
         own: the same for the asker's own ledger; None where only the budget bounds it.
     """
 
@@ -37,6 +40,7 @@ class ModelExplanation:
     tables: tuple[PlanTable, ...]
     version: int
     work: ModelWork | None = None
+    error: ErrorBounds | None = None
     own: OwnPrice | None = None
 
 

@@ -151,6 +151,15 @@ def test_a_check_is_waited_for_and_asked_for_again(
     assert "the check confirms it" in capsys.readouterr().out
 
 
+ERROR = {
+    "eta": 2,
+    "width": 1,
+    "values": 16,
+    "parameter_least": 12.345,
+    "parameter_greatest": 1234.5,
+    "term_lower": 12.345,
+    "term_upper": 79008.0,
+}
 PRICE = {"price": 0.06, "remaining": 1.5, "affordable": True, "own": None, "work": None}
 
 
@@ -159,23 +168,29 @@ def test_what_learning_would_cost_is_shown(
 ) -> None:
     table = {"n_cells": 4096, "refines": None, "charge": 0.04}
     raised = {"n_cells": 2, "refines": 3, "charge": 0.02}
-    server.reply({**PRICE, "sample": None, "affordable": False, "plan": [table, raised]})
+    known = {"sample": None, "affordable": False, "plan": [table, raised], "error": ERROR}
+    server.reply({**PRICE, **known})
     options = ("--edge", "sex>income", "--epsilon", "0.06", "--explain")
     assert call(server, "learn", "adult", *options) == ExitCode.OK
     assert server.requests[0].line == "POST /v1/datasets/adult/models/explain"
     assert server.requests[0].document["epsilon"] == 0.06
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "price: 0.06 epsilon, more than remains"
+    assert lines[2:5] == [
+        "by noise alone, were all values equally likely among N records:",
+        "  deviation of a parameter: 12.3 / N to 1.23e+03 / N",
+        "  error of a term of an answer: 12.3 / N at least, 7.9e+04 / N at most",
+    ]
     assert [line.split() for line in lines[-2:]] == [
         ["4,096", "new", "0.04"],
         ["2", "raises", "3", "0.02"],
     ]
     work = {"n_tables": 1771, "n_cells": 139_108, "memory_bytes": 50 << 20, "seconds": 8.1}
-    server.reply({**PRICE, "sample": None, "plan": [table], "work": work})
+    server.reply({**PRICE, "sample": None, "plan": [table], "work": work, "error": None})
     call(server, "learn", "adult", "--marginals", "sex,income", "--epsilon", "1", "--explain")
     out = capsys.readouterr().out
     assert "takes about 8 s and 50 MiB: 1,771 tables of 139,108 cells" in out
-    server.reply({**PRICE, "sample": 0.006, "plan": [table]})
+    server.reply({**PRICE, "sample": 0.006, "plan": [table], "error": None})
     call(server, "learn", "adult", *options, "--allocation", "arxiv")
     out = capsys.readouterr().out
     assert "of that for a sample: 0.006 epsilon" in out

@@ -12,6 +12,7 @@ from qserver.api.schemas import Epsilon
 from qserver.api.wire import epsilon
 from qserver.model_prices import ModelExplanation, Would
 from qserver.modelling.model_work import ModelWork
+from qserver.models.error_bounds import ErrorBounds
 
 
 class ModelWorkBody(BaseModel):
@@ -33,6 +34,41 @@ class ModelWorkBody(BaseModel):
         )
 
 
+class ModelErrorBody(BaseModel):
+    """How errors of a network's parameters reach its answers, before anything is bought.
+
+    By the noise of the tables alone, for a network whose values are all equally likely. Divided by
+    the number of records the errors are probabilities.
+    """
+
+    eta: int = Field(description="the most edges at an attribute, and one")
+    width: int | None = Field(
+        description="width of the order of elimination, at least the treewidth; null above 24"
+    )
+    values: int = Field(description="the most values of an attribute")
+    parameter_least: float = Field(description="least standard deviation of a parameter")
+    parameter_greatest: float = Field(description="greatest standard deviation of a parameter")
+    term_lower: float = Field(
+        description="theorem 4.1: sqrt(eta - 1) parameter_least (1 / values)^(eta - 2)"
+    )
+    term_upper: float | None = Field(
+        description="theorem 4.2: 2 eta values^width parameter_greatest; null where `width` is"
+    )
+
+    @classmethod
+    def of(cls, found: ErrorBounds) -> Self:
+        """The bounds as JSON has them."""
+        return cls(
+            eta=found.eta,
+            width=found.width,
+            values=found.values,
+            parameter_least=found.least,
+            parameter_greatest=found.greatest,
+            term_lower=found.lower,
+            term_upper=found.upper,
+        )
+
+
 class ModelExplanationBody(BaseModel):
     """What learning a model would cost and which tables it would buy; nothing was spent."""
 
@@ -48,6 +84,9 @@ class ModelExplanationBody(BaseModel):
     version: int
     work: ModelWorkBody | None = Field(
         description="what the model takes in time and memory; null for a network"
+    )
+    error: ModelErrorBody | None = Field(
+        description="of a network; null where a sample decides on the noise, and of other models"
     )
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
@@ -65,6 +104,7 @@ class ModelExplanationBody(BaseModel):
             plan=[PlanTableBody.of(table) for table in found.tables],
             version=found.version,
             work=None if found.work is None else ModelWorkBody.of(found.work),
+            error=None if found.error is None else ModelErrorBody.of(found.error),
             own=None if found.own is None else OwnPriceBody.of(found.own),
         )
 

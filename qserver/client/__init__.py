@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from qserver.client.awaiting import AsyncClient
+from qserver.client.leaks import LeakAudit
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
     CheckPrice,
     Distribution,
-    LeakAudit,
+    ErrorBounds,
     LearningPrice,
     LearntModel,
     ModelCount,
@@ -38,6 +39,7 @@ __all__ = [
     "Cost",
     "DatasetInfo",
     "Distribution",
+    "ErrorBounds",
     "Gate",
     "Interval",
     "LeakAudit",

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from qserver.client.flows import Flow, Patience, T
+from qserver.client.leaks import LeakAudit
 from qserver.client.model_requests import (
     Check,
     Gate,
@@ -21,7 +22,6 @@ from qserver.client.model_requests import (
 from qserver.client.model_results import (
     CheckPrice,
     Distribution,
-    LeakAudit,
     LearningPrice,
     LearntModel,
     ModelCount,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from qserver.client.flows import Flow, Patience, answered, read, read_text, told, written
+from qserver.client.leaks import LeakAudit
 from qserver.client.model_results import (
     CheckPrice,
     Distribution,
-    LeakAudit,
     LearningPrice,
     LearntModel,
     ModelCount,

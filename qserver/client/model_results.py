@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import product
+from math import inf
 from typing import Any, Self
 
 from qserver.client.results import Answer, Cost, Price, library
@@ -260,6 +261,36 @@ class CheckPrice:
         return f"<CheckPrice of {self.estimate:,.1f}: {told}; of {left} epsilon left>"
 
 
+@dataclass(frozen=True)
+class ErrorBounds:
+    """How errors of a network's parameters reach its answers, by the noise of its tables alone.
+
+    For a network whose values are all equally likely; probabilities once divided by the number of
+    records.
+
+    Args:
+        parameter_least, parameter_greatest: standard deviations of parameters.
+        term_lower, term_upper: of a term of elimination; the upper is infinite where the network
+            is too wide to answer about all of it.
+    """
+
+    parameter_least: float
+    parameter_greatest: float
+    term_lower: float
+    term_upper: float
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The bounds that the server's JSON holds."""
+        upper = document["term_upper"]
+        return cls(
+            parameter_least=document["parameter_least"],
+            parameter_greatest=document["parameter_greatest"],
+            term_lower=document["term_lower"],
+            term_upper=inf if upper is None else upper,
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class LearningPrice:
     """What learning a model would cost; nothing was spent. `document` is all that was told.
@@ -269,6 +300,7 @@ class LearningPrice:
         sample: what of the price is for a secret sample, or None.
         seconds, memory_bytes: what measuring and making a model of marginals takes, roughly, from
             sizes alone; None for a network.
+        error: of a network, before it is bought; None of others and where a sample decides.
     """
 
     kind: str
@@ -280,6 +312,7 @@ class LearningPrice:
     version: int
     seconds: float | None
     memory_bytes: int | None
+    error: ErrorBounds | None
     document: Mapping[str, Any] = field(compare=False)
 
     @classmethod
@@ -296,6 +329,7 @@ class LearningPrice:
             affordable=document["affordable"],
             n_tables=len(document["plan"]),
             version=document["version"],
+            error=None if document["error"] is None else ErrorBounds.of(document["error"]),
             document=document,
         )
 
@@ -348,51 +382,6 @@ class SyntheticRecords:
 
     def __repr__(self) -> str:
         return f"<SyntheticRecords {len(self):,} records of {', '.join(self.columns)}>"
-
-
-@dataclass(frozen=True, repr=False)
-class LeakAudit:
-    """How well anyone could tell whose records a network was learnt from; `document` is all of it.
-
-    Args:
-        complexity: independent parameters of the model.
-        table_complexity: independent numbers in the tables that would be released; at most so many
-            where `table_complexity_is_exact` is False.
-        bound, limit: areas under the curves of what is released: by the structure, and by the
-            lesser of that and the cap; 1/2 is guessing.
-        cap: the area that epsilon allows, or None without an epsilon.
-        passes: what the gate decided, and in `reason` why; None without a gate.
-    """
-
-    complexity: int
-    table_complexity: int
-    table_complexity_is_exact: bool
-    bound: float
-    limit: float
-    cap: float | None
-    passes: bool | None
-    reason: str
-    document: Mapping[str, Any] = field(compare=False)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The audit that the server's JSON holds."""
-        areas, decision = document["auc"], document["decision"]
-        return cls(
-            complexity=document["complexity"],
-            table_complexity=document["table_complexity"],
-            table_complexity_is_exact=document["table_complexity_is_exact"],
-            bound=areas["bound"],
-            limit=areas["limit"],
-            cap=areas["cap"],
-            passes=None if decision is None else decision["passes"],
-            reason="" if decision is None else decision["reason"],
-            document=document,
-        )
-
-    def __repr__(self) -> str:
-        verdict = {None: "", True: "; passes", False: "; refused"}[self.passes]
-        return f"<LeakAudit area {self.limit:.4f} at most, {self.bound:.4f} by structure{verdict}>"
 
 
 def _flat(nested: Any) -> Iterator[float]:

@@ -58,6 +58,8 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
             f"takes about {work['seconds']:,.0f} s and {mib:,.0f} MiB: "
             f"{work['n_tables']:,} tables of {work['n_cells']:,} cells"
         )
+    if explanation["error"] is not None:
+        _show_error(console, explanation["error"])
     rows = [
         (
             f"{table['n_cells']:,}",
@@ -70,6 +72,16 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
         console.line()
         rise = "rise of 1/b" if sample is None else "rise of 1/b, at most"
         console.table(("cells", "table", rise), rows)
+
+
+def _show_error(console: Console, error: Mapping[str, Any]) -> None:
+    """What noise does to a network on N records whose values are equally likely."""
+    least, greatest = error["parameter_least"], error["parameter_greatest"]
+    lower, upper = error["term_lower"], error["term_upper"]
+    most = "" if upper is None else f", {upper:,.3g} / N at most"
+    console.line("by noise alone, were all values equally likely among N records:")
+    console.line(f"  deviation of a parameter: {least:,.3g} / N to {greatest:,.3g} / N")
+    console.line(f"  error of a term of an answer: {lower:,.3g} / N at least{most}")
 
 
 def show_question_price(console: Console, price: Mapping[str, Any]) -> None:

@@ -15,14 +15,16 @@ from qserver.errors import CapacityError, NetworkError
 from qserver.history import AnyMeasurement
 from qserver.modelling.kind import Answered, Document, WantedTable
 from qserver.modelling.marginal_tables import Marginal, marginals
+from qserver.modelling.network_errors import foretold_bounds, own_table
 from qserver.modelling.network_stages import shares_of, two_stages
 from qserver.modelling.sampled_kind import TwoStages
 from qserver.models.bif import read_bif, write_bif
 from qserver.models.combined_tables import CombinedTables
 from qserver.models.elimination import Questions
+from qserver.models.error_bounds import ErrorBounds
 from qserver.models.learning import ALLOCATIONS, one_step_network, one_step_prices
 from qserver.models.network import Network, Table
-from qserver.models.noisy_table import NoisyTable, Scope, scope_of
+from qserver.models.noisy_table import NoisyTable, scope_of
 from qserver.models.paper_allocation import Version
 from qserver.models.sampling import draw_records
 from qserver.models.structure import Structure, structure_of_edges
@@ -103,7 +105,9 @@ class NetworkKind:
     ) -> tuple[WantedTable, ...]:
         """Tables by the allocation; `best` takes account of what history has."""
         plan = _plan(specification, domain)
-        known = [t.table for t in _tables(plan, measurements)] if plan.allocation == "best" else []
+        known: list[NoisyTable] = []
+        if plan.allocation == "best":
+            known = [t.table for t in _tables(plan, marginals(measurements))]
         prices = one_step_prices(
             plan.structure,
             epsilon=epsilon,
@@ -117,12 +121,20 @@ class NetworkKind:
         is_more = plan.allocation == "best"
         return tuple(WantedTable(axes, e, is_more) for axes, e in found.items())
 
+    def error_bounds(
+        self, specification: str, domain: Domain, released: Sequence[Marginal]
+    ) -> ErrorBounds | None:
+        """How errors of parameters reach answers, by two theorems; see `even_error_bounds`."""
+        plan = _plan(specification, domain)
+        tables = [known.table for known in _tables(plan, released)]
+        return foretold_bounds(plan.structure, plan.allocation, tables)
+
     def used(
         self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
     ) -> tuple[int, ...]:
         """Ids of the tables that say something of a family."""
         plan = _plan(specification, domain)
-        tables = _tables(plan, measurements)
+        tables = _tables(plan, marginals(measurements))
         _check_held(plan.structure, tables)
         return tuple(t.id for t in tables)
 
@@ -131,7 +143,7 @@ class NetworkKind:
     ) -> LearntNetwork:
         """The network from all marginals of its attributes."""
         plan = _plan(specification, domain)
-        found = _tables(plan, measurements)
+        found = _tables(plan, marginals(measurements))
         _check_held(plan.structure, found)
         tables = [t.table for t in found]
         if plan.allocation == "best":
@@ -264,10 +276,10 @@ def _check_size(structure: Structure) -> None:
         raise NetworkError("network", "have fewer variables with many parents")
 
 
-def _tables(plan: _Plan, measurements: Sequence[AnyMeasurement]) -> list[_Known]:
-    """Every marginal that tells of some of the network's variables, or of the total."""
+def _tables(plan: _Plan, released: Sequence[Marginal]) -> list[_Known]:
+    """What every marginal tells of some of the network's variables, or of the total."""
     place = {axis: i for i, axis in enumerate(plan.axes)}
-    return [_known(m, place) for m in marginals(measurements)]
+    return [_known(m, place) for m in released]
 
 
 def _known(marginal: Marginal, place: Mapping[int, int]) -> _Known:
@@ -298,22 +310,8 @@ def _from_own_tables(plan: _Plan, tables: Sequence[NoisyTable]) -> Network:
         by_noise = sorted(tables, key=lambda t: t.scale)
         return one_step_network(structure, by_noise, allocation="rows")
     scopes = [scope_of(structure.family(i)) for i in range(len(structure.variables))]
-    own = [_own_table(scope, tables, structure) for scope in scopes]
+    own = [own_table(scope, tables, structure) for scope in scopes]
     return one_step_network(structure, own, allocation="uniform")
-
-
-def _own_table(scope: Scope, tables: Sequence[NoisyTable], structure: Structure) -> NoisyTable:
-    """A family's own table; where history has none, the sums of one that holds it."""
-    holding = [t for t in tables if set(t.scope) >= set(scope)]
-    found = []
-    for table in holding:
-        gone = tuple(k for k, i in enumerate(table.scope) if i not in scope)
-        summed = prod(structure.sizes[table.scope[k]] for k in gone)
-        # Sums of independent noise: exact in variance, which is all that is read of it.
-        scale = table.scale * sqrt(summed)
-        found.append(NoisyTable(scope, scale, table.values.sum(axis=gone)))
-    own = [t for t, wide in zip(found, holding, strict=True) if wide.scope == scope]
-    return min(own or found, key=lambda t: t.scale)
 
 
 def _check_labels(structure: Structure, domain: Domain) -> None:

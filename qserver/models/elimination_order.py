@@ -5,9 +5,8 @@ A plan depends on which variables are asked and observed, not on their values, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import prod
 
 from qserver.errors import CapacityError
@@ -133,21 +132,27 @@ def least_fill_order(
 
     Ties go to the smaller product, then to the earlier variable.
     """
+    return tuple(variable for variable, _ in _by_least_fill(scopes, variables, sizes))
+
+
+def _by_least_fill(
+    scopes: Iterable[Scope], variables: Iterable[int], sizes: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """The order, each variable with the number of its neighbours when it goes."""
     around = _neighbours(scopes)
-    waiting, found = set(variables), []
+    waiting = set(variables)
     costs = {v: _cost(v, around, sizes) for v in waiting}
     while waiting:
         best = min(waiting, key=costs.__getitem__)
         waiting.remove(best)
-        found.append(best)
         beside = around.pop(best, set())
+        yield best, len(beside)
         for i in beside:
             around[i] |= beside
             around[i] -= {i, best}
         # Only costs within two edges of `best` can have changed.
         near = beside.union(*(around[i] for i in beside)) if beside else set()
         costs.update((v, _cost(v, around, sizes)) for v in near & waiting)
-    return tuple(found)
 
 
 def _neighbours(scopes: Iterable[Scope]) -> dict[int, set[int]]:
@@ -169,17 +174,19 @@ def _cost(
     return n_pairs - n_joined, _cells(beside, sizes), variable
 
 
-def width(structure: Structure) -> int:
-    """The width of the least-fill order of the whole graph: an upper bound on its treewidth."""
+def width(structure: Structure, *, most: int) -> int | None:
+    """The width of the least-fill order of the whole graph: an upper bound on its treewidth.
+
+    Args:
+        most: the search ends once the width is above this.
+
+    Returns:
+        None where it is above `most`.
+    """
     scopes = [structure.family(i) for i in range(len(structure.variables))]
-    around = _neighbours(scopes)
     widest = 0
-    for variable in least_fill_order(scopes, range(len(scopes)), structure.sizes):
-        beside = around.pop(variable)
-        widest = max(widest, len(beside))
-        for i, j in combinations(beside, 2):
-            around[i].add(j)
-            around[j].add(i)
-        for i in beside:
-            around[i].discard(variable)
+    for _, n_beside in _by_least_fill(scopes, range(len(scopes)), structure.sizes):
+        widest = max(widest, n_beside)
+        if widest > most:
+            return None
     return widest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterable
+from math import sqrt
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,7 +120,14 @@ def test_learning_costs_what_was_told_before(make: Callable[[Served], Ask], serv
     ask, tell = make(served), prices(served, make)
     told = tell("network", "people", EDGES, epsilon=0.5)
     assert (told.kind, told.affordable, told.n_tables, told.sample) == ("blocks", True, 1, None)
+    # One table of three sexes by eleven ages, of variance v per cell: 11 v of a sex, v of an age.
+    v = 2 / told.price**2
+    sex, age = sqrt(11 * v * (1 - 1 / 3)), sqrt(v * (1 - 1 / 11)) * 3
+    bounds = told.error
+    assert (bounds.parameter_least, bounds.parameter_greatest) == pytest.approx((sex, age))
+    assert (bounds.term_lower, bounds.term_upper) == pytest.approx((sex, 2 * 2 * 11 * age))
     sampled = tell("network", "people", EDGES, epsilon=0.5, allocation="arxiv")
+    assert sampled.error is None
     assert 0.049 < sampled.sample <= 0.05 < sampled.price <= 0.5
     with pytest.raises(QuestionProblemError, match="must be bought"):
         tell("network", "people", EDGES, epsilon=0)
@@ -130,7 +138,9 @@ def test_learning_costs_what_was_told_before(make: Callable[[Served], Ask], serv
     free = tell("network", "people", EDGES, epsilon=0)
     assert (free.kind, free.price, free.n_tables) == ("free", 0, 0)
     assert (free.seconds, free.memory_bytes) == (None, None)
+    assert free.error == told.error
     more = tell("marginals", "people", [["sex"]], epsilon=5000)
+    assert more.error is None
     assert (more.affordable, more.price > more.remaining) == (False, True)
     assert 0 < more.seconds < 60
     assert 1 << 20 < more.memory_bytes < 1 << 28

@@ -27,6 +27,7 @@ from qserver.client import (
     Cost,
     DatasetInfo,
     Distribution,
+    ErrorBounds,
     Interval,
     LeakAudit,
     LearningPrice,
@@ -169,7 +170,7 @@ def test_the_reference_has_every_field_of_every_result() -> None:
     models = (LearntModel, ModelInfo, Distribution, MostProbable, ModelCount, LeakAudit)
     for result in (
         *(Answer, Interval, Cost, Table, Cell, Price, DatasetInfo),
-        *(*models, SyntheticRecords, CheckPrice, LearningPrice),
+        *(*models, SyntheticRecords, CheckPrice, LearningPrice, ErrorBounds),
     ):
         [line] = re.findall(rf"(?m)^- `{result.__name__}`: .*$", text)
         for item in fields(result):

@@ -8,9 +8,7 @@ from benchmarks.published_networks import NAMES, counts, published, records
 from models.brute_force import joint, random_network
 from scipy import stats
 
-from qserver.errors import NetworkError
 from qserver.models.elimination import Questions
-from qserver.models.error_bounds import error_bounds, eta
 from qserver.models.network import Network, normalised
 from qserver.models.sampling import draw_records
 from qserver.models.structure import Structure, Variable
@@ -68,19 +66,3 @@ def test_the_same_seed_draws_the_same_records() -> None:
     one, two = (draw_records(published("child"), 50, np.random.default_rng(9)) for _ in range(2))
     np.testing.assert_array_equal(one, two)
     assert draw_records(published("child"), 0, np.random.default_rng(9)).shape == (0, 20)
-
-
-def test_the_bounds_are_those_of_the_theorems() -> None:
-    """A chain of two binary variables: eta = 2, treewidth 1, worked by hand."""
-    structure = Structure((Variable("a", ("0", "1")), Variable("b", ("0", "1"), ("a",))))
-    truth = Network(structure, (np.array([0.5, 0.5]), np.array([[0.2, 0.8], [0.6, 0.4]])))
-    near = Network(structure, (np.array([0.49, 0.51]), np.array([[0.23, 0.77], [0.6, 0.4]])))
-    assert eta(structure) == 2
-    bounds = error_bounds(truth, near)
-    assert bounds.lower == pytest.approx(0.0, abs=1e-15)
-    assert bounds.upper == pytest.approx(2 * 2 * 2**1 * 0.03, rel=1e-12)
-    assert bounds.scale_normalised(bounds.upper / 4) == pytest.approx(0.25, rel=1e-12)
-    off = Network(structure, (np.array([0.48, 0.52]), np.array([[0.23, 0.77], [0.64, 0.36]])))
-    assert error_bounds(truth, off).lower == pytest.approx(0.02, rel=1e-12)
-    with pytest.raises(NetworkError):
-        error_bounds(truth, truth).scale_normalised(0.1)

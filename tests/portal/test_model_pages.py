@@ -45,6 +45,9 @@ def test_the_price_is_shown_first_and_nothing_is_spent(browser: Browser) -> None
     assert "sex → age" in part
     assert "Buys 1 table<" in part
     assert "every cell of age (11 parts) by sex (3 parts), for 0.2 ε" in part
+    # sqrt(11 * 2 * 25 * 2/3) and sqrt(2 * 25 * 10/11) * 3
+    assert "19.1 / N to 20.2 / N" in part
+    assert "at most 890 / N" in part
     assert "<html" not in part
     whole = browser.post(f"{MODELS}/price", NETWORK).text
     assert "Learn: 0.2 ε" in whole

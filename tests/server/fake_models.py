@@ -11,6 +11,7 @@ from qserver.errors import NotFoundError
 from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
 from qserver.modelling.kind import Answered
+from qserver.models.error_bounds import ErrorBounds
 from qserver.query import LinearQuery
 
 OWN_PRICE = OwnPrice(
@@ -68,6 +69,7 @@ class FakeModels:
             affordable=False,
             tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
             version=7,
+            error=ErrorBounds(2, 1, 10, 12.5, 90.25, 12.5, 3610.0),
             own=OWN_PRICE,
         )
 
