@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from qserver.asking import Asking, Idempotency
 from qserver.errors import CapacityError
 from qserver.explaining import explain_model
 from qserver.model_prices import ModelExplanation
+from qserver.modelling.correlated import Correlated, correlated
 from qserver.modelling.growing_kind import GrowingKind
 from qserver.modelling.kind import Answered, Model
 from qserver.modelling.registry import kind_of
@@ -162,6 +163,22 @@ class ModelService:
         made = self._made(name, number)
         with made.lock:
             return made.model.count(query)
+
+    def correlations(self, name: str, number: str, variables: Sequence[str] | None) -> Correlated:
+        """How a model correlates its attributes, pair by pair; what follows tells nothing new.
+
+        Args:
+            variables: of which; all of the model's for None.
+
+        Raises:
+            NotFoundError, InputError, CapacityError.
+        """
+        return correlated(
+            self._meta(name).domain,
+            self.columns(name, number),
+            variables,
+            lambda question: self.ask(name, number, question),
+        )
 
     def columns(self, name: str, number: str) -> tuple[str, ...]:
         """Names of a synthetic record's attributes; NotFoundError."""

@@ -287,3 +287,48 @@ def test_a_refusal_ends_with_its_exit_code(
     server.refuse(404, "not_found", "No model is called 'm'.")
     assert call(server, "export", "adult", "m") == ExitCode.FAILURE
     assert "no cycle" in capsys.readouterr().err
+
+
+PROPOSED = {
+    "network": {"variables": ["sex", "income"], "edges": [["sex", "income"]]},
+    "score": 0.4,
+    "complexity": 3,
+    "table_complexity": 1234,
+    "table_complexity_is_exact": False,
+    "decision": {"passes": True, "power": 0.06, "decided_by": "bound", "reason": "It is so."},
+}
+
+
+def test_a_proposed_structure_is_shown_as_edges_to_learn(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply(PROPOSED)
+    options = ("--records", "3000", "--max-power", "0.1", "--epsilon", "1", "--variable", "sex")
+    assert call(server, "propose", "adult", "m", *options) == ExitCode.OK
+    [request] = server.requests
+    assert request.line == "POST /v1/datasets/adult/models/m/structure"
+    assert request.document == {
+        "records": 3000,
+        "gate": {"fpr": 0.05, "max_power": 0.1, "basis": "least"},
+        "game": "replaced",
+        "release": "tables",
+        "max_parents": 2,
+        "min_gain": 0.01,
+        "epsilon": 1,
+        "variables": ["sex"],
+    }
+    assert capsys.readouterr().out.splitlines() == [
+        "sex>income",
+        "independent numbers: 3 in the model, at most 1,234 in its tables",
+        "gate: pass. It is so.",
+    ]
+
+
+def test_a_structure_that_the_gate_refuses_has_a_code_of_its_own(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = {**PROPOSED, "decision": {"passes": False, "reason": "Too much."}}
+    server.reply(refused)
+    options = ("--records", "30", "--max-power", "0.1", "--json")
+    assert call(server, "propose", "adult", "m", *options) == ExitCode.REFUSED
+    assert '"passes": false' in capsys.readouterr().out

@@ -18,6 +18,7 @@ from qserver.api.health import HealthViews
 from qserver.api.jobs import JobViews
 from qserver.api.model_audit import ModelAuditViews
 from qserver.api.model_prices import ModelPriceViews
+from qserver.api.model_proposals import ModelProposalViews
 from qserver.api.models import ModelId, ModelViews
 from qserver.api.port import QuestionService
 from qserver.api.questions import QuestionViews
@@ -70,6 +71,7 @@ def create_app(
     app.register_blueprint(ModelPriceViews(service).blueprint())
     app.register_blueprint(JobViews(service).blueprint())
     app.register_blueprint(ModelAuditViews(service).blueprint())
+    app.register_blueprint(ModelProposalViews(service).blueprint())
     app.register_blueprint(AuditViews(service).blueprint())
     app.register_blueprint(HealthViews(service, is_open=access.is_open).blueprint())
     app.register_blueprint(docs_blueprint())

@@ -56,12 +56,11 @@ class GateFields(RequestBody):
             raise exc.under("gate") from exc
 
 
-class ModelAuditRequest(RequestBody):
-    """A structure and what is to be learnt with it; nothing of it is computed from the data."""
+class LeakRequest(RequestBody):
+    """What a leak is told by, beside the structure; nothing of it is computed from the data."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    network: NetworkDocument
     records: Number = Field(
         description="records it is learnt from, as you state them",
         json_schema_extra={"exclusiveMinimum": 0},
@@ -78,12 +77,15 @@ class ModelAuditRequest(RequestBody):
         "tables",
         description="`tables` of all families, as learning here does, or the `model` alone",
     )
-    reference_records: Number | None = Field(
-        None, description="records the attacker knows of the population; null for all", gt=0
-    )
-    gate: GateFields | None = None
 
-    def audit(self, structure: Structure, relation: Relation) -> AuditRequest:
+    def audit_of(
+        self,
+        structure: Structure,
+        relation: Relation,
+        gate: ReleaseGate | None,
+        *,
+        n_reference: float = inf,
+    ) -> AuditRequest:
         """What the audit is asked about; InputError where a value is out of range."""
         if not self.records > 0:
             raise InputError("records", "be > 0", self.records)
@@ -93,9 +95,25 @@ class ModelAuditRequest(RequestBody):
             self.records,
             release=self.release,
             cap=cap,
-            n_reference=inf if self.reference_records is None else self.reference_records,
-            gate=None if self.gate is None else self.gate.gate(),
+            n_reference=n_reference,
+            gate=gate,
         )
+
+
+class ModelAuditRequest(LeakRequest):
+    """A structure and what is to be learnt with it; nothing of it is computed from the data."""
+
+    network: NetworkDocument
+    reference_records: Number | None = Field(
+        None, description="records the attacker knows of the population; null for all", gt=0
+    )
+    gate: GateFields | None = None
+
+    def audit(self, structure: Structure, relation: Relation) -> AuditRequest:
+        """What the audit is asked about; InputError where a value is out of range."""
+        gate = None if self.gate is None else self.gate.gate()
+        known = inf if self.reference_records is None else self.reference_records
+        return self.audit_of(structure, relation, gate, n_reference=known)
 
 
 class CapBody(BaseModel):

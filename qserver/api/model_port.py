@@ -9,6 +9,7 @@ from qserver.answer import JobStatus, ModelAnswer
 from qserver.asking import Idempotency
 from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
+from qserver.modelling.correlated import Correlated
 from qserver.modelling.kind import Answered
 from qserver.query import LinearQuery
 
@@ -54,6 +55,9 @@ class ModelUseCases(Protocol):
 
     def count(self, name: str, number: str, query: LinearQuery) -> float:
         """What a model expects of a linear query."""
+
+    def correlations(self, name: str, number: str, variables: Sequence[str] | None) -> Correlated:
+        """How a model correlates its attributes; all of them for None."""
 
     def columns(self, name: str, number: str) -> tuple[str, ...]:
         """Names of a synthetic record's attributes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qserver.client.awaiting import AsyncClient
-from qserver.client.leaks import LeakAudit
+from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
     CheckPrice,
@@ -53,6 +53,7 @@ __all__ = [
     "QuestionProblemError",
     "ServerProblemError",
     "ServerUnreachableError",
+    "StructureProposal",
     "SyntheticRecords",
     "Table",
 ]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from qserver.client.flows import Flow, Patience, T
-from qserver.client.leaks import LeakAudit
+from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_requests import (
     Check,
     Gate,
@@ -232,5 +232,35 @@ class AsyncModels:
             epsilon=epsilon,
             gate=gate,
             options=audit_options(game, release, reference_records),
+        )
+        return await self._run(flow)
+
+    async def propose(
+        self,
+        dataset: str,
+        model: Model,
+        *,
+        records: float,
+        gate: Gate,
+        epsilon: float | None = None,
+        variables: Sequence[str] | None = None,
+        max_parents: int = 2,
+        min_gain: float = 0.01,
+        game: str = "replaced",
+        release: str = "tables",
+    ) -> StructureProposal:
+        """A structure for a network, as rich as `gate` lets it be, by a model's correlations."""
+        flow = self._requests.propose(
+            dataset,
+            model,
+            records=records,
+            gate=gate,
+            epsilon=epsilon,
+            variables=variables,
+            options={
+                **audit_options(game, release, None),
+                "max_parents": max_parents,
+                "min_gain": min_gain,
+            },
         )
         return await self._run(flow)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from qserver.client.flows import Flow, Patience, answered, read, read_text, told, written
-from qserver.client.leaks import LeakAudit
+from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_results import (
     CheckPrice,
     Distribution,
@@ -35,6 +35,10 @@ class Gate:
     fpr: float
     max_power: float
     basis: str = "least"
+
+    def to_document(self) -> dict[str, Any]:
+        """The rule as HTTP takes it."""
+        return {"fpr": self.fpr, "max_power": self.max_power, "basis": self.basis}
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,29 @@ class ModelRequests:
         if epsilon is not None:
             document["epsilon"] = epsilon
         if gate is not None:
-            document["gate"] = {"fpr": gate.fpr, "max_power": gate.max_power, "basis": gate.basis}
+            document["gate"] = gate.to_document()
         path = (*_path(dataset), "audit")
         return LeakAudit.of((yield from told(self.patience, *path, document=document)))
+
+    def propose(
+        self,
+        dataset: str,
+        model: Model,
+        *,
+        records: float,
+        gate: Gate,
+        epsilon: float | None,
+        variables: Sequence[str] | None,
+        options: Mapping[str, Any],
+    ) -> Flow[StructureProposal]:
+        """A structure under a cap on what it could leak."""
+        document = {"records": records, "gate": gate.to_document(), **options}
+        if epsilon is not None:
+            document["epsilon"] = epsilon
+        if variables is not None:
+            document["variables"] = list(variables)
+        path = (*_path(dataset, model), "structure")
+        return StructureProposal.of((yield from told(self.patience, *path, document=document)))
 
     def _told(
         self, dataset: str, model: Model, document: Mapping[str, Any]

@@ -84,6 +84,19 @@ def _show_error(console: Console, error: Mapping[str, Any]) -> None:
     console.line(f"  error of a term of an answer: {lower:,.3g} / N at least{most}")
 
 
+def show_proposal(console: Console, reply: Mapping[str, Any]) -> None:
+    """Edges as `model learn --edge` takes them, and what an audit says of them."""
+    for parent, child in reply["network"]["edges"]:
+        console.line(f"{parent}>{child}")
+    most = "" if reply["table_complexity_is_exact"] else "at most "
+    console.line(
+        f"independent numbers: {reply['complexity']:,} in the model, "
+        f"{most}{reply['table_complexity']:,} in its tables"
+    )
+    verdict = "pass" if reply["decision"]["passes"] else "refused"
+    console.line(f"gate: {verdict}. {reply['decision']['reason']}")
+
+
 def show_question_price(console: Console, price: Mapping[str, Any]) -> None:
     """What a question to a model would cost, and what would happen."""
     if price["estimate"] is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from qserver.commands.conditions import WHERE_HELP, question_document
 from qserver.commands.console import epsilon_text
+from qserver.commands.model_proposal import add_propose
 from qserver.commands.model_replies import (
     show_learning_price,
     show_model_answer,
@@ -47,6 +48,7 @@ def register(
     _add(below, runtime, "list", "list the models of a dataset", run_list)
     _add(below, runtime, "show", "show a model", run_show, has_model=True)
     _add_ask(below, runtime)
+    add_propose(below, runtime)
     sample = _add(below, runtime, "sample", "draw synthetic records", run_sample, has_model=True)
     sample.add_argument("-n", type=int, default=1000, help="records (default: %(default)s)")
     sample.add_argument("--seed", type=int, metavar="S", help="the same seed, the same records")

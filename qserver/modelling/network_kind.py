@@ -253,7 +253,7 @@ def _plan(specification: str, domain: Domain) -> _Plan:
             raise NetworkError("variables", "be attributes of the dataset, each once", name)
         labels[name] = domain.attributes[axis].value_names
     structure = structure_of_edges(labels, [(str(p), str(c)) for p, c in plain["edges"]])
-    _check_size(structure)
+    check_learnable(structure)
     return _Plan(structure, tuple(a for a in axes if a is not None), str(plain["allocation"]))
 
 
@@ -263,7 +263,8 @@ def _version(plan: _Plan) -> Version | None:
     return "icml" if plan.allocation == "icml" else None
 
 
-def _check_size(structure: Structure) -> None:
+def check_learnable(structure: Structure) -> None:
+    """Return if a network of this structure may be learnt; NetworkError where it is too large."""
     n_cells = [prod(structure.family_shape(i)) for i in range(len(structure.names))]
     for name, parents, cells in zip(structure.names, structure.parents, n_cells, strict=True):
         if cells > MAX_TABLE_CELLS:

@@ -68,6 +68,11 @@ class AuditRequest:
             raise InputError("network", "have a variable of two values or more")
         self.finite_bound  # noqa: B018  (checks n and n_reference)
 
+    @property
+    def model_complexity(self) -> int:
+        """Independent parameters of the model."""
+        return complexity(self.structure)
+
     @cached_property
     def complexity(self) -> int:
         """Independent numbers that are released; at most so many where tables are not counted."""

@@ -136,7 +136,7 @@ def _greedy_cases() -> Iterator[Case]:
     """Structures of equation 3, learnt from all the records, as in the paper."""
     network = published("alarm")
     labels = {v.name: v.labels for v in network.structure.variables}
-    corr = correlations(records("alarm"), network.structure.sizes)
+    corr = correlations_of(records("alarm"), network.structure)
     found = {
         most: greedy_structure(labels, corr, max_parents=most, min_gain=MIN_GAIN)
         for most in (0, 1, 2, 3)
@@ -154,6 +154,18 @@ def _greedy_cases() -> Iterator[Case]:
         population=found[3],
     )
     yield Case("alarm, 3 parents", found[3], 1000, _shuffled("alarm"), n_reference=1000)
+
+
+def correlations_of(found: Records, structure: Structure) -> NDArray[np.float64]:
+    """Cramer's V of every pair of public records' attributes."""
+
+    def table(one: str, other: str) -> NDArray[np.float64]:
+        i, j = structure.index(one), structure.index(other)
+        counts = np.zeros((structure.sizes[i], structure.sizes[j]))
+        np.add.at(counts, (found[:, i], found[:, j]), 1.0)
+        return counts
+
+    return correlations(structure.names, table)
 
 
 def _shuffled(name: str) -> Callable[[np.random.Generator], Records]:

@@ -372,3 +372,32 @@ def test_data_frames_are_made_of_distributions_and_records(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ConfigError, match="pip install pyarrow"):
         drawn.to_arrow()
+
+
+@both
+def test_a_structure_is_proposed_by_a_model_and_learnt(
+    make: Callable[[Served], Ask], served: Served
+) -> None:
+    """Age and sex depend on one another; their table has 32 numbers beside the total."""
+    ask = make(served)
+    model = ask("learn_marginals", "people", [["age", "sex"]], epsilon=200, selection="listed")
+    spent = served.spent_nano()
+    loose = ask("propose", "people", model, records=5000, gate=Gate(0.05, 0.9), epsilon=1)
+    assert {frozenset(edge) for edge in loose.edges} == {frozenset(("age", "sex"))}
+    assert (loose.passes, loose.complexity, loose.table_complexity) == (True, 32, 32)
+    assert repr(loose) == "<StructureProposal 1 edges; passes>"
+    # Ages and sexes alone have 12 numbers, of which sqrt(12/5000) is the separation.
+    tight = ask("propose", "people", model, records=5000, gate=Gate(0.05, 0.056), release="model")
+    assert (tight.edges, tight.passes, tight.complexity) == ((), True, 12)
+    none = ask("propose", "people", model.id, records=50, gate=Gate(0.05, 0.0501))
+    assert (none.edges, none.passes) == ((), False)
+    assert "exceeds" in none.reason
+    alone = ask("propose", "people", model, records=9, gate=Gate(0.05, 1), variables=["sex"])
+    assert alone.network == {"variables": ["sex"], "edges": []}
+    with pytest.raises(QuestionProblemError, match="variables"):
+        ask("propose", "people", model, records=9, gate=Gate(0.05, 1), variables=["height"])
+    with pytest.raises(ServerProblemError, match="model"):
+        ask("propose", "people", "people~none", records=9, gate=Gate(0.05, 1))
+    assert served.spent_nano() == spent
+    learnt = ask("learn_network", "people", loose.network, epsilon=0)
+    assert learnt.cost.charged == 0

@@ -36,6 +36,7 @@ from qserver.client import (
     ModelInfo,
     MostProbable,
     Price,
+    StructureProposal,
     SyntheticRecords,
     Table,
 )
@@ -170,7 +171,7 @@ def test_the_reference_has_every_field_of_every_result() -> None:
     models = (LearntModel, ModelInfo, Distribution, MostProbable, ModelCount, LeakAudit)
     for result in (
         *(Answer, Interval, Cost, Table, Cell, Price, DatasetInfo),
-        *(*models, SyntheticRecords, CheckPrice, LearningPrice, ErrorBounds),
+        *(*models, SyntheticRecords, CheckPrice, LearningPrice, ErrorBounds, StructureProposal),
     ):
         [line] = re.findall(rf"(?m)^- `{result.__name__}`: .*$", text)
         for item in fields(result):

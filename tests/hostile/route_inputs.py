@@ -32,6 +32,7 @@ def route_inputs(model: str) -> tuple[HostileInput, ...]:
         *hostile_audits(),
         *questions,
         *(replace(one, route=f"models/{model}/explain", codes=()) for one in questions),
+        *hostile_proposals(model),
     )
 
 
@@ -140,6 +141,26 @@ def hostile_audits() -> Iterator[HostileInput]:
     yield _body("audit: all pairs of sixty", body, route="models/audit", on="wide", codes=())
     tiny = {**whole, "reference_records": 1e-300, "records": 1e300}
     yield _body("audit: 1e300 records against 1e-300", tiny, route="models/audit", codes=())
+
+
+def hostile_proposals(model: str) -> Iterator[HostileInput]:
+    """For a model's `structure`: figures and attributes from which nothing can be proposed."""
+    route = f"models/{model}/structure"
+    whole = {"records": 3000, "epsilon": 1.0, "gate": {"fpr": 0.05, "max_power": 0.2}}
+    without = {name: value for name, value in whole.items() if name != "records"}
+    yield from _numbers(without, "records", route=route)
+    bodies: dict[str, Any] = {
+        "a hundred thousand attributes": {"variables": ["age"] * MANY},
+        "an attribute with a NUL": {"variables": ["age\0", "sex"]},
+        "no attributes": {"variables": []},
+        "2^70 parents": {"max_parents": 2**70},
+        "a gain of none": {"min_gain": -1},
+        "no gate": {"gate": None},
+    }
+    for name, change in bodies.items():
+        yield _body(f"proposal: {name}", {**whole, **change}, route=route)
+    free = {**whole, "gate": {"fpr": 1e-300, "max_power": 1}, "records": 1e-300}
+    yield _body("proposal: 1e-300 records", free, route=route, codes=())
 
 
 def hostile_model_questions(model: str) -> Iterator[HostileInput]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from itertools import permutations
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 import pytest
 from models.structures import labels_of, sized
 
 from qserver.errors import InputError
-from qserver.models.greedy_structure import correlations, cramers_v, greedy_structure, score
+from qserver.models.complexity import complexity
+from qserver.models.greedy_structure import (
+    correlations,
+    cramers_v,
+    greedy_structure,
+    score,
+    total_score,
+)
 from qserver.models.structure import Structure
 
 SIZES = dict.fromkeys("abcdef", 2)
@@ -71,6 +78,45 @@ def test_the_search_adds_the_best_arrow_each_time(seed: int, most: int) -> None:
     assert parents_of(found) == parents_of(expected)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_an_arrow_that_passes_a_bound_is_left_out_and_others_are_tried(seed: int) -> None:
+    """The literal search, with every structure's parameters and cells counted."""
+    corr, rng = random_correlations(seed), np.random.default_rng(seed)
+    sizes = dict(zip("abcdef", map(int, rng.integers(2, 6, 6)), strict=True))
+    names = list(sizes)
+    bare = sum(size - 1 for size in sizes.values())
+    for most, cells in ((bare + 10, 30), (bare + 40, 1000), (bare, 1000)):
+        arrows: list[tuple[str, str]] = []
+        while True:
+            gains = {}
+            for p, c in permutations(range(6), 2):
+                mine = [names.index(q) for q, d in arrows if d == names[c]]
+                try:
+                    grown = sized(sizes, [*arrows, (names[p], names[c])])
+                except InputError:
+                    continue
+                small = prod(grown.family_shape(c)) <= cells
+                if len(mine) < 3 and p not in mine and complexity(grown) <= most and small:
+                    now = literal_score(c, mine, corr)
+                    gains[p, c] = literal_score(c, [*mine, p], corr) - now
+            best = max(
+                gains,
+                key=lambda arrow: (round(gains[arrow], 12), -arrow[1], -arrow[0]),
+                default=None,
+            )
+            if best is None or gains[best] <= 0:
+                break
+            arrows.append((names[best[0]], names[best[1]]))
+        found = greedy_structure(
+            labels_of(sizes), corr, max_parents=3, max_complexity=most, max_cells=cells
+        )
+        assert parents_of(found) == parents_of(sized(sizes, arrows))
+        assert complexity(found) <= most
+        assert total_score(found, corr) == pytest.approx(
+            sum(literal_score(i, list(ps), corr) for i, ps in enumerate(found.parents))
+        )
+
+
 def test_the_score_is_equation_3_and_nothing_for_no_parents() -> None:
     corr = random_correlations(9)
     assert score(0, (), corr) == 0.0
@@ -88,7 +134,14 @@ def test_cramers_v_of_binary_attributes_is_pearson_s_r_without_its_sign() -> Non
     first = rng.integers(0, 2, 400)
     second = np.where(rng.random(400) < 0.3, 1 - first, first)
     records = np.column_stack([first, second, 1 - second])
-    found = correlations(records, (2, 2, 2))
+
+    def table(one: str, other: str) -> np.ndarray:
+        columns = records[:, int(one)], records[:, int(other)]
+        return np.array(
+            [[np.sum((columns[0] == a) & (columns[1] == b)) for b in (0, 1)] for a in (0, 1)]
+        )
+
+    found = correlations(("0", "1", "2"), table)
     pearson = np.corrcoef(records.T)
     np.testing.assert_allclose(found, np.abs(pearson), atol=1e-12)
 

@@ -29,6 +29,9 @@ AUDIT = {
 }
 
 
+PROPOSAL = {"records": 5000, "gate": {"fpr": 0.05, "max_power": 0.1}}
+
+
 @dataclass(frozen=True)
 class Reply:
     """A response as it came over the wire."""

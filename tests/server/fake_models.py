@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
 
 from qserver.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
 from qserver.errors import NotFoundError
 from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
+from qserver.modelling.correlated import Correlated
 from qserver.modelling.kind import Answered
 from qserver.models.error_bounds import ErrorBounds
 from qserver.query import LinearQuery
@@ -95,6 +98,11 @@ class FakeModels:
     def count(self, name: str, number: str, query: LinearQuery) -> float:
         self._enter("count_of_model", name, number, query=query)
         return 123.25
+
+    def correlations(self, name: str, number: str, variables: Sequence[str] | None) -> Correlated:
+        self._enter("correlations_of_model", name, number, variables=variables)
+        labels = {"sex": ("Female", "Male", "other"), "income": ("<=50K", ">50K")}
+        return Correlated(labels, np.array([[1.0, 0.4], [0.4, 1.0]]))
 
     def columns(self, name: str, number: str) -> tuple[str, ...]:
         self._enter("columns_of_model", name, number)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import AUDIT, MODEL, MODEL_QUESTION, QUERY, QUESTION, WORKLOAD, Caller, Reply
+from calls import AUDIT, MODEL, MODEL_QUESTION, PROPOSAL, QUERY, QUESTION, WORKLOAD, Caller, Reply
 from fake_models import LEARNT
 from fake_service import MANY, MEASURED, FakeService
 from flask import Flask
@@ -124,6 +124,10 @@ def _answered(caller: Caller) -> Replies:
         ("/v1/datasets/{dataset}/models/audit", "post", "200"): [
             caller.post(f"{D}/models/audit", AUDIT | {"epsilon": 1, "reference_records": 9}),
             caller.post(f"{D}/models/audit", AUDIT),
+        ],
+        ("/v1/datasets/{dataset}/models/{model}/structure", "post", "200"): [
+            caller.post(f"{D}/models/m1/structure", PROPOSAL),
+            caller.post(f"{D}/models/m1/structure", PROPOSAL | {"epsilon": 1, "records": 5}),
         ],
         ("/v1/datasets/{dataset}/sql", "post", "200"): [
             caller.post(f"{D}/sql", {"sql": text}) for text in TEXTS

@@ -25,6 +25,7 @@ KINDS = (
     "models",
     "models/m1/query",
     "models/m1/explain",
+    "models/m1/structure",
     "models/explain",
 )
 PATHS = [f"/v1/datasets/adult/{kind}" for kind in KINDS]
