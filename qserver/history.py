@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,40 +152,6 @@ class Estimator:
     weights: tuple[tuple[int, float], ...]
     float_error: float = 0.0
     at: int | None = None
-
-
-@dataclass(frozen=True)
-class History:
-    """The live measurements of one snapshot, by id, with the estimators found so far.
-
-    The version is the number of events (measurements, refinements and estimators) that made it.
-    """
-
-    snapshot: str
-    sizes: tuple[int, ...]
-    measurements: tuple[AnyMeasurement, ...] = ()
-    estimators: Mapping[str, tuple[Estimator, ...]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    version: int = 0
-
-    def with_events(self, events: Iterable[AnyMeasurement | Estimator]) -> History:
-        """This history and the events that followed it.
-
-        A measurement with the next id is new; one with an earlier id refines that one and
-        replaces it.
-
-        Raises:
-            InputError: a measurement's id is beyond the next one, or it cannot be a refinement.
-        """
-        rows, found, version = list(self.measurements), dict(self.estimators), self.version
-        for event in events:
-            version += 1
-            if isinstance(event, Estimator):
-                found[event.key] = (*found.get(event.key, ()), event)
-                continue
-            place_measurement(rows, event)
-        return History(self.snapshot, self.sizes, tuple(rows), MappingProxyType(found), version)
 
 
 def place_measurement(rows: list[AnyMeasurement], event: AnyMeasurement) -> AnyMeasurement | None:

@@ -91,19 +91,6 @@ class ScaledWeights:
     weights: Weights
 
 
-def scaled_weights(dense: Sequence[Fraction | int]) -> ScaledWeights:
-    """The rational vector `dense`, split into a factor and primitive integer weights."""
-    stops: list[int] = []
-    values: list[Fraction | int] = []
-    for i, value in enumerate(dense):
-        if values and values[-1] == value:
-            stops[-1] = i + 1
-        else:
-            values.append(value)
-            stops.append(i + 1)
-    return from_runs(stops, values)
-
-
 def from_points(size: int, points: Mapping[int, Fraction | int]) -> ScaledWeights:
     """The vector of length `size` with these values by index, 0 elsewhere, split as above."""
     stops: list[int] = []

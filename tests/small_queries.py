@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
+from dense_weights import scaled_weights
 from hypothesis import strategies as st
 
 from qserver.query import LinearQuery, linear_query
-from qserver.weights import scaled_weights
 
 Cell = tuple[int, ...]
 DenseTerm = tuple[Fraction, Mapping[int, Sequence[Fraction]]]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
@@ -26,7 +27,6 @@ from qserver.models.marginals.nearest_table import NearestTable, nearest_table
 from qserver.query import LinearQuery, linear_query, total_query
 from qserver.requirement import Requirement
 from qserver.statements import StatementAnswer, Statements, known_total
-from qserver.weights import scaled_weights
 from tests.deployment import ROWS, Deployment
 from tests.small_queries import DenseQuery, cells, dense_queries
 

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given
 from hypothesis import strategies as st
 from small_queries import DenseQuery, cells, dense_queries
@@ -21,7 +22,7 @@ from qserver.grid import (
     fits_int64,
 )
 from qserver.query import linear_query, total_query
-from qserver.weights import MAX_WEIGHT, Weights, from_runs, indicator, interval, scaled_weights
+from qserver.weights import MAX_WEIGHT, Weights, from_runs, indicator, interval
 
 vectors = st.lists(st.lists(st.integers(-2, 2), min_size=6, max_size=6), min_size=1, max_size=4)
 

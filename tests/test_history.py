@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from grown import History, grown
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.charge import Charge, OpaqueCharge, check_nano, epsilon_text
 from qserver.errors import InputError
-from qserver.history import Estimator, History, Measurement
+from qserver.history import Estimator, Measurement
 from qserver.query import linear_query, total_query
 from qserver.weights import indicator
 
@@ -65,8 +66,8 @@ def test_events_add_up_however_they_are_split(kinds: list[str], cut: int) -> Non
         rows = sum(isinstance(e, Measurement) for e in found)
         weights = ((rows, float(len(found))),)
         found.append(measured(rows) if kind == "row" else Estimator(kind[-1], weights))
-    whole = empty().with_events(found)
-    parts = empty().with_events(found[:cut]).with_events(found[cut:])
+    whole = grown(empty(), found)
+    parts = grown(grown(empty(), found[:cut]), found[cut:])
     assert parts == whole
     assert whole.version == len(kinds)
     assert [m.id for m in whole.measurements] == list(range(kinds.count("row")))
@@ -76,8 +77,8 @@ def test_events_add_up_however_they_are_split(kinds: list[str], cut: int) -> Non
 
 
 def test_earlier_history_is_left_as_it_was() -> None:
-    before = empty().with_events([measured(0), Estimator("a", ((0, 1.0),))])
-    after = before.with_events([measured(1), Estimator("a", ((1, 1.0),))])
+    before = grown(empty(), [measured(0), Estimator("a", ((0, 1.0),))])
+    after = grown(before, [measured(1), Estimator("a", ((1, 1.0),))])
     assert (len(before.measurements), len(before.estimators["a"]), before.version) == (1, 1, 2)
     assert (len(after.measurements), len(after.estimators["a"]), after.version) == (2, 2, 4)
     with pytest.raises(TypeError):
@@ -89,13 +90,13 @@ def test_earlier_history_is_left_as_it_was() -> None:
 @pytest.mark.parametrize("ids", [[1], [0, 2], [0, 1, 3]])
 def test_measurement_out_of_order_is_refused(ids: list[int]) -> None:
     with pytest.raises(InputError, match=r"^`measurement\.id` must be \d+, the next one, or less"):
-        empty().with_events(measured(i) for i in ids)
+        grown(empty(), map(measured, ids))
 
 
 def test_a_refinement_takes_the_place_of_what_it_refines_and_counts_as_an_event() -> None:
-    before = empty().with_events([measured(0), measured(1)])
+    before = grown(empty(), [measured(0), measured(1)])
     refined = measured(0, alpha_nano=2 * 10**8, index=-7)
-    after = before.with_events([refined, Estimator("a", ((0, 1.0),))])
+    after = grown(before, [refined, Estimator("a", ((0, 1.0),))])
     assert after.measurements == (refined, before.measurements[1])
     assert after.version == 4
     assert before.measurements[0].alpha_nano == 10**8
@@ -120,13 +121,13 @@ def test_a_refinement_of_another_row_or_with_no_less_noise_is_refused(
     changes: dict[str, Any],
 ) -> None:
     with pytest.raises(InputError, match=r"^`measurement"):
-        empty().with_events([measured(0), measured(0, **{"alpha_nano": 2 * 10**8, **changes})])
+        grown(empty(), [measured(0), measured(0, **{"alpha_nano": 2 * 10**8, **changes})])
 
 
 def test_a_public_row_is_never_refined() -> None:
     public = measured(0, alpha_nano=0, step=Fraction(1), index=5)
     with pytest.raises(InputError, match="noisy"):
-        empty().with_events([public, measured(0, step=Fraction(1), index=5)])
+        grown(empty(), [public, measured(0, step=Fraction(1), index=5)])
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "1", None, Fraction(1)])

@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from grown import History, grown
 
 from qserver.charge import TableCharge
 from qserver.errors import InputError
 from qserver.history import (
     AnyMeasurement,
-    History,
     Measurement,
     TableMeasurement,
     place_measurement,
@@ -53,7 +53,7 @@ def test_a_table_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
 
 def test_rows_and_tables_share_one_sequence_of_ids() -> None:
     finer = TableMeasurement(1, HALVES, 300, STEP, (2, -4))
-    history = History("s", SIZES).with_events([MEASURED, TABLE, finer])
+    history = grown(History("s", SIZES), [MEASURED, TABLE, finer])
     assert history.measurements == (MEASURED, finer)
     assert history.version == 3
 

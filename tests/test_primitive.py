@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_queries import Cell, DenseQuery, cells, dense_queries, rewritings, small_fractions
@@ -15,7 +16,7 @@ import qserver.primitive as primitive_module
 from qserver.errors import QueryError
 from qserver.primitive import primitive
 from qserver.query import linear_query, total_query
-from qserver.weights import Weights, from_runs, indicator, interval, scaled_weights
+from qserver.weights import Weights, from_runs, indicator, interval
 
 
 def direction(vector: Mapping[Cell, Fraction]) -> dict[Cell, Fraction]:

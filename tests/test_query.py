@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given
 from hypothesis import strategies as st
 from small_queries import DenseQuery, cells, dense_queries, small_fractions
@@ -18,7 +19,7 @@ from qserver.query import (
     query_from_document,
     total_query,
 )
-from qserver.weights import from_runs, indicator, scaled_weights
+from qserver.weights import from_runs, indicator
 
 pairs = st.lists(st.integers(1, 3), min_size=1, max_size=3).flatmap(
     lambda sizes: st.tuples(dense_queries(tuple(sizes)), dense_queries(tuple(sizes)))

@@ -8,6 +8,7 @@ from math import gcd
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given
 from hypothesis import strategies as st
 from small_queries import small_fractions
@@ -22,7 +23,6 @@ from qserver.weights import (
     from_runs,
     indicator,
     interval,
-    scaled_weights,
 )
 
 vectors = st.lists(small_fractions | st.integers(-4, 4), min_size=1, max_size=12)

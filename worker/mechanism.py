@@ -170,29 +170,6 @@ def geometric(gamma: Fraction | int, entropy: Entropy) -> int:
     return (fine + q * coarse) // exact.numerator
 
 
-def bernoulli_exp(gamma: Fraction | int, entropy: Entropy) -> bool:
-    """True with probability exp(-gamma), exactly.
-
-    Args:
-        gamma: any exact rational >= 0.
-        entropy: where the randomness comes from.
-
-    Raises:
-        MeasurementError: `gamma` is not an exact number >= 0.
-
-    References:
-        Canonne, Kamath and Steinke (2020), algorithm 1.
-    """
-    exact = _exact(gamma, "gamma")
-    if exact < 0:
-        raise MeasurementError from RequirementError("gamma", "be >= 0")
-    whole, rest = divmod(exact.numerator, exact.denominator)
-    for _ in range(whole):
-        if not _coin_below_one(1, 1, entropy):
-            return False
-    return _coin_below_one(rest, exact.denominator, entropy)
-
-
 def _coin_below_one(p: int, q: int, entropy: Entropy) -> bool:
     """exp(-p / q) for 0 <= p <= q: the alternating series, read as the parity of a run of coins."""
     k = 1

@@ -188,13 +188,6 @@ class InferenceEngine(LiveRows):
         ]
         return least(problem.solve() for problem in problems)
 
-    def combined_alpha(
-        self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction
-    ) -> float | None:
-        """The alpha of `combined`."""
-        found = self.combined(primitive, half_width=half_width, confidence=confidence, step=step)
-        return None if found is None else found.alpha
-
     def estimate_with(
         self,
         primitive: Primitive,

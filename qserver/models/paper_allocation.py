@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, expm1, log1p, sqrt
+from math import expm1, log1p, sqrt
 from typing import Literal
 
 import numpy as np
@@ -155,11 +155,3 @@ def final_network(
         weight = share / (price.epsilon + share)
         cpds.append(normalised(weight * early + (1 - weight) * late))
     return Network(own.structure, tuple(cpds))
-
-
-def amplified(nominal: float, rate: float) -> float:
-    """What a mechanism of `nominal` epsilon on a Poisson sample costs on all records.
-
-    Under add-remove neighbours: ln(1 + rate (e^nominal - 1)) of the total; never part by part.
-    """
-    return log1p(rate * (exp(nominal) - 1))

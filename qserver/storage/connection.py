@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from typing import Any, cast
@@ -159,35 +158,6 @@ def public_address(url: str) -> str:
         return f"unix://{parts.path}"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or "localhost"
     return f"{parts.scheme}://{host}:{parts.port or 6379}{parts.path.rstrip('/')}"
-
-
-def wait_until_ready(
-    client: redis.Redis,
-    *,
-    timeout_s: float,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """Return once the server answers and has loaded its data.
-
-    Args:
-        timeout_s: how long to try, in seconds; it is asked at least once.
-        clock: seconds, monotonic.
-        sleep: waits for so many seconds.
-
-    Raises:
-        StoreUnavailableError: the last failure, when the time is over.
-    """
-    deadline = clock() + timeout_s
-    while True:
-        try:
-            client.ping()
-        except StoreUnavailableError:
-            if clock() >= deadline:
-                raise
-            sleep(0.05)
-        else:
-            return
 
 
 def check_server(client: redis.Redis) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 
 from qserver.models.marginals.estimate import Estimate, Oracle, estimate
 from qserver.models.marginals.layout import FloatArray, Scope
-from qserver.models.marginals.local_consistency import locally_consistent
 from qserver.models.marginals.measurement import NoisyMarginal
 
+from .local_consistency import locally_consistent
 from .tables import Report, Value
 from .wide_records import Records
 

@@ -20,11 +20,12 @@ from qserver.errors import CapacityError
 from qserver.models.marginals.consistency import Consistency
 from qserver.models.marginals.estimate import Oracle, estimate
 from qserver.models.marginals.layout import FloatArray, Scope, layout_of
-from qserver.models.marginals.local_consistency import locally_consistent
 from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.selection import adaptive_rounds, best_choice
+from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.triangulation import clique_tree
 
+from .adaptive_rounds import adaptive_rounds
+from .local_consistency import locally_consistent
 from .tables import Report, Value
 from .wide_records import Records, adult_records, alarm_records
 

@@ -7,11 +7,13 @@ import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+from dense_weights import scaled_weights
+
 from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery, linear_query
-from qserver.weights import interval, scaled_weights
+from qserver.weights import interval
 
 NANO = 10**9
 STEP = Fraction(1, 1 << 20)
@@ -32,6 +34,14 @@ def engine(
     found = InferenceEngine(tuple(sizes), random.Random(seed))
     found.extend(events)
     return found
+
+
+def combined_alpha(
+    engine: InferenceEngine, row: Primitive, *, half_width: float, confidence: float, step: Fraction
+) -> float | None:
+    """The alpha of a new measurement of the row that meets a target with history."""
+    found = engine.combined(row, half_width=half_width, confidence=confidence, step=step)
+    return None if found is None else found.alpha
 
 
 def dense(query: LinearQuery) -> list[Fraction]:

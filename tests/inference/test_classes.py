@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -13,7 +14,7 @@ from numpy.testing import assert_allclose
 from qserver.inference.classes import AxisMeasure, AxisVectors
 from qserver.inference.rows import FactoredRows
 from qserver.query import linear_query, total_query
-from qserver.weights import Weights, indicator, interval, scaled_weights
+from qserver.weights import Weights, indicator, interval
 from tests.inference.histories import dense, random_query
 
 SIZES = (4, 3, 5)

@@ -7,10 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from grown import History, grown
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError, RequirementError
-from qserver.history import Estimator, History
+from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.primitive import primitive
@@ -110,7 +111,7 @@ def test_the_version_counts_events_and_agrees_with_that_of_history():
     inference = engine(SIZES, events[:2])
     assert inference.version == 2
     inference.extend(events[2:])
-    assert inference.version == History("s", SIZES).with_events(events).version == 3
+    assert inference.version == grown(History("s", SIZES), events).version == 3
 
 
 def test_an_estimate_is_kept_until_history_moves_on():

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from qserver.inference.rational import simple_rationals
 from qserver.inference.rows import FactoredRows
 from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query, total_query
-from qserver.weights import indicator, interval, scaled_weights
+from qserver.weights import indicator, interval
 from tests.inference.exact import in_span, rank
 from tests.inference.histories import combination, dense, engine, measured, random_query
 

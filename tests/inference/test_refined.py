@@ -21,7 +21,7 @@ from qserver.inference.refined import WaterFill
 from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query
 from qserver.weights import indicator
-from tests.inference.histories import NANO, STEP, engine, measured, random_range
+from tests.inference.histories import NANO, STEP, combined_alpha, engine, measured, random_range
 
 SIZES = (24,)
 SOLVER = 1e-6
@@ -167,7 +167,7 @@ def test_refining_never_costs_more_than_a_second_measurement(seed: int) -> None:
     for share in (0.95, 0.6, 0.2):
         target = share * now.half_width
         refined = found.refined_row(query, half_width=target, confidence=0.95)
-        second = found.combined_alpha(query, half_width=target, confidence=0.95, step=STEP)
+        second = combined_alpha(found, query, half_width=target, confidence=0.95, step=STEP)
         assert refined is not None
         assert second is not None
         number, alpha = refined.alphas[0]

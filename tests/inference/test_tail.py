@@ -20,7 +20,14 @@ from qserver.inference.tail import TailProblem, safe_half_width
 from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query, total_query
 from qserver.weights import indicator
-from tests.inference.histories import STEP, combination, engine, measured, random_range
+from tests.inference.histories import (
+    STEP,
+    combination,
+    combined_alpha,
+    engine,
+    measured,
+    random_range,
+)
 
 PRICE_TOLERANCE = 1e-6
 SIZE = 24
@@ -151,8 +158,8 @@ def test_the_least_alpha_is_that_of_a_nested_search(confidence, share):
     now = inference.estimate(primitive(_half()), confidence=confidence)
     assert now is not None
     target = share * now.half_width
-    alpha = inference.combined_alpha(
-        primitive(_half()), half_width=target, confidence=confidence, step=STEP
+    alpha = combined_alpha(
+        inference, primitive(_half()), half_width=target, confidence=confidence, step=STEP
     )
     assert_allclose(alpha, _two_row_alpha(10.0, target, confidence), rtol=1e-6)
 
@@ -201,7 +208,7 @@ def test_a_new_row_never_raises_a_price(seed, confidence, share):
     now = before.estimate(row, confidence=confidence)
     assert now is not None
     prices = [
-        e.combined_alpha(row, half_width=share * now.half_width, confidence=confidence, step=STEP)
+        combined_alpha(e, row, half_width=share * now.half_width, confidence=confidence, step=STEP)
         for e in (before, after)
     ]
     assert prices[0] is not None
@@ -231,8 +238,8 @@ def test_an_answered_key_stays_free_at_every_looser_requirement(seed, confidence
 def test_the_price_is_never_above_that_of_a_fresh_row():
     inference = engine((2,), [measured(0, _half(), scale=10**6)])
     target, confidence = 30.0, 0.95
-    alpha = inference.combined_alpha(
-        primitive(_half()), half_width=target, confidence=confidence, step=STEP
+    alpha = combined_alpha(
+        inference, primitive(_half()), half_width=target, confidence=confidence, step=STEP
     )
     fresh = -math.log1p(-confidence) / (target - float(STEP))
     assert alpha is not None
@@ -249,8 +256,8 @@ def test_a_target_that_history_meets_has_the_price_zero_and_an_unknown_row_none(
     assert price is not None
     assert price.alpha == 0.0
     assert price.weights == now.weights
-    other = inference.combined_alpha(
-        primitive(total_query((2,))), half_width=5.0, confidence=0.9, step=STEP
+    other = combined_alpha(
+        inference, primitive(total_query((2,))), half_width=5.0, confidence=0.9, step=STEP
     )
     assert other is None
 

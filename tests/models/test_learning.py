@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, log, log1p, sqrt
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from qserver.models.learning import ALLOCATIONS, Allocation, learn, one_step_pri
 from qserver.models.network import Network
 from qserver.models.noisy_table import NoisyTable
 from qserver.models.paper_allocation import (
-    amplified,
     importance,
     sensitivity,
     stage_one_budget,
@@ -221,8 +220,9 @@ def test_importance_of_asia_by_hand() -> None:
 def test_stage_one_costs_a_tenth_after_amplification() -> None:
     budget = stage_one_budget(1.0)
     assert budget.epsilon == pytest.approx(0.1)
-    assert amplified(budget.nominal, budget.rate) == pytest.approx(0.1, rel=1e-12)
-    assert amplified(1.0, 1.0) == pytest.approx(1.0, rel=1e-12)
+    # ln(1 + rate (e^nominal - 1)): each record is in the sample with probability `rate`.
+    amplified = log1p(budget.rate * (exp(budget.nominal) - 1))
+    assert amplified == pytest.approx(0.1, rel=1e-12)
 
 
 def test_row_weighted_prices_follow_the_root_of_the_rows() -> None:

@@ -6,6 +6,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from benchmarks.adaptive_rounds import adaptive_rounds
+from benchmarks.local_consistency import locally_consistent
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
@@ -13,12 +15,11 @@ from qserver.models.marginals.belief import BeliefPropagation
 from qserver.models.marginals.consensus import agree
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.layout import layout_of
-from qserver.models.marginals.local_consistency import locally_consistent
 from qserver.models.marginals.measurement import NoisyMarginal
 from qserver.models.marginals.observations import Observations
 from qserver.models.marginals.proximal import LossAt, proximal_descent
 from qserver.models.marginals.regions import saturated
-from qserver.models.marginals.selection import adaptive_rounds, best_choice
+from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import record_source, tractable
 
 SIZES = (2, 3, 4)

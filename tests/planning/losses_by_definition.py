@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
+from dense_weights import scaled_weights
 
 from qserver.charge import Charge
 from qserver.planning import loss, maximum, shifting
 from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query
-from qserver.weights import scaled_weights
 from tests.small_queries import Cell, cells
 
 WEIGHTS = (0, 0, 1, 1, 2, -1, Fraction(1, 2))

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from qserver.planning.loss import cell_shapes, pair_shapes
 from qserver.planning.partition import Partition, common, from_classes, meeting, parents, whole
 from qserver.planning.shifting import ShiftedSum
 from qserver.planning.table import LossTable, Table, total, zero_table
-from qserver.weights import scaled_weights
 from tests.planning.losses_by_definition import random_row
 
 SIZES = (4, 3, 5, 4)

@@ -20,6 +20,7 @@ from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery, linear_query
 from qserver.requirement import Requirement
 from qserver.weights import interval
+from tests.inference.histories import combined_alpha
 
 SIZES = (12,)
 LIMIT = 20 * NANO
@@ -150,8 +151,8 @@ def test_a_plan_never_costs_more_than_fresh_or_combined(seed: int) -> None:
             step = plan.rows[0].step
             alphas = [fresh_alpha_nano(requirement, multiplier=query.multiplier, step=step)]
             target = length / 2 / float(query.sensitivity)
-            combined = town.engine.combined_alpha(
-                query, half_width=target, confidence=0.95, step=step
+            combined = combined_alpha(
+                town.engine, query, half_width=target, confidence=0.95, step=step
             )
             if combined is not None:
                 alphas.append(alpha_nano_up(combined))

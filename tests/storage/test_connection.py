@@ -30,7 +30,6 @@ from qserver.storage.connection import (
     public_address,
     read_scripts,
     translated_errors,
-    wait_until_ready,
 )
 from qserver.storage.embedded import EmbeddedServer
 
@@ -270,39 +269,6 @@ def test_a_wrong_use_of_a_command_stays_what_it_is(redis_client: StoreClient) ->
     redis_client.set("key", "text")
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         redis_client.lpush("key", "1")
-
-
-class Clock:
-    """Time that passes by waiting only."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def read(self) -> float:
-        return self.now_s
-
-    def wait(self, time_s: float) -> None:
-        self.now_s += time_s
-
-
-def test_waiting_for_a_server_ends_when_the_time_is_over(tmp_path: Path) -> None:
-    client = connect(f"unix://{tmp_path}/no.sock", role="test")
-    clock = Clock()
-    with pytest.raises(StoreUnavailableError):
-        wait_until_ready(client, timeout_s=0.2, clock=clock.read, sleep=clock.wait)
-    assert 0.2 <= clock.now_s < 0.3
-
-
-def test_waiting_for_a_server_ends_when_it_comes_up(tmp_path: Path, store_url: str) -> None:
-    late = tmp_path / "late.sock"
-    client = connect(f"unix://{late}", role="test")
-
-    def come_up(_time_s: float) -> None:
-        late.symlink_to(store_url.removeprefix("unix://"))
-
-    wait_until_ready(client, timeout_s=60.0, clock=lambda: 0.0, sleep=come_up)
-    assert client.ping()
-    client.close()
 
 
 def test_the_embedded_server_is_supported(redis_client: StoreClient) -> None:

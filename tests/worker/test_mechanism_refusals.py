@@ -14,7 +14,6 @@ from qserver import lattice
 from qserver.errors import MeasurementError
 from worker import mechanism, randomness
 from worker.mechanism import (
-    bernoulli_exp,
     discrete_laplace,
     geometric,
     refine,
@@ -125,11 +124,6 @@ def test_samplers_refuse_a_rate_that_is_no_positive_exact_number(
     sampler: Callable[[object, Entropy], int], rate: object
 ) -> None:
     assert "must be" in refused(lambda: sampler(rate, SystemEntropy()))
-
-
-@pytest.mark.parametrize("gamma", [*BAD_EXACT, -1, Fraction(-1, 2)])
-def test_bernoulli_exp_refuses_what_is_no_exact_number_at_least_zero(gamma: object) -> None:
-    assert "`gamma` must be" in refused(lambda: bernoulli_exp(gamma, SystemEntropy()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("module", [mechanism, randomness, lattice])

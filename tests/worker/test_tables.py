@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ import worker.tables
 from qserver.errors import MeasurementError
 from qserver.product_partition import ProductPartition, product_partition
 from qserver.query import LinearQuery, linear_query
-from qserver.weights import interval, scaled_weights
+from qserver.weights import interval
 from worker.tables import Table, code_dtype, table_from_columns
 
 SIZES = (4, 3, 5)

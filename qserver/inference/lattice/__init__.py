@@ -7,6 +7,5 @@ box           a query of several terms that is a product of sets, as the one ter
 cell_weights  weights of a query on a block's cells, equal ones stated once
 blocks        noisy blocks: information, variance, estimability, weights, their rounding, scales
 beside        the query's own row, or its own cell, beside the rest of the blocks
-rows_beside   single rows measured beside the blocks (Woodbury)
 placement     where the cells of a measured table stand in its block
 """

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qserver.errors import DomainError
 from qserver.grid import AxisClasses
 from qserver.inference.classes import FloatArray, values_at
-from qserver.weights import Weights, from_points, interval
+from qserver.weights import Weights
 
 _FLAT = 12
 _ULP = 2.0**-52
@@ -156,23 +156,6 @@ class Chain:
             if bool(((parts == parts[first]) == (inside == 1)).all()):
                 return level
         return None
-
-    def weights_of_part(self, level: int, part: int) -> Weights:
-        """The indicator of one part's values."""
-        inside = self.part_of(level) == part
-        chosen: dict[int, int] = {}
-        start = 0
-        size = self.classes.stops[-1]
-        runs = []
-        for stop, c in zip(self.classes.stops, self.classes.ids, strict=True):
-            if inside[c]:
-                runs.append((start, stop))
-            start = stop
-        if len(runs) == 1:
-            return interval(size, *runs[0])
-        for low, high in runs:
-            chosen.update(dict.fromkeys(range(low, high), 1))
-        return from_points(size, chosen).weights
 
 
 def single_values(axis: int, size: int) -> AxisClasses:

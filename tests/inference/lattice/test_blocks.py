@@ -15,6 +15,7 @@ from qserver.inference.lattice.chain import default_chain, regular_chain, single
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.query import LinearQuery, linear_query
 from qserver.weights import indicator, interval
+from tests.inference.lattice.parts import weights_of_part
 
 CASES = {
     "one regular": {0: (12, (1, 3, 12))},
@@ -46,7 +47,7 @@ def dense_rows(lattice: Lattice, block: BlockKey) -> np.ndarray:
         parts = zip(lattice.chains.items(), cell, strict=True)
         if all(c.is_real[levels.get(a, 0)][p] for (a, c), p in parts):
             axes = {
-                a: c.weights_of_part(levels.get(a, 0), p)
+                a: weights_of_part(c, levels.get(a, 0), p)
                 for (a, c), p in zip(lattice.chains.items(), cell, strict=True)
             }
             rows.append(dense(linear_query(sizes, [(1, axes)])))

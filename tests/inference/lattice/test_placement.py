@@ -18,6 +18,7 @@ from qserver.inference.lattice.placement import (
 )
 from qserver.product_partition import product_partition
 from qserver.query import linear_query
+from tests.inference.lattice.parts import weights_of_part
 
 # Values 0 and 3 are one class, and the slots take the classes in another order, one phantom among
 # them: neither the chain's parts nor its slots stand in the order of first occurrence.
@@ -36,7 +37,7 @@ def test_every_cell_of_the_partition_is_the_block_s_cell_that_it_is_placed_on(bl
     for i, places in enumerate(np.ndindex(*found.partition.shape)):
         parts = [int(p[place]) for p, place in zip(found.parts, places, strict=True)]
         axes = {
-            a: LATTICE.chains[a].weights_of_part(levels[a], part)
+            a: weights_of_part(LATTICE.chains[a], levels[a], part)
             for (a, _), part in zip(block, parts, strict=True)
         }
         assert found.partition.row(i) == linear_query(SIZES, [(1, axes)])
@@ -87,7 +88,7 @@ def test_default_chains_are_those_of_single_values_and_end_with_the_domain():
 def test_a_chain_is_strict_where_no_set_of_values_is_a_part_twice(n, levels, expected):
     chain = regular_chain(single_values(0, n), levels)
     parts = [
-        chain.weights_of_part(level, int(p))
+        weights_of_part(chain, level, int(p))
         for level, real in enumerate(chain.is_real)
         for p in np.flatnonzero(real)
     ]

@@ -9,6 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from inference.lattice.test_blocks import random_query
 
 from qserver.inference.lattice.blocks import Blocks
@@ -18,7 +19,7 @@ from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.inference.lattice.support import ExactSupport
 from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator, interval, scaled_weights
+from qserver.weights import indicator, interval
 
 SIZES = (11, 6)
 LATTICE = Lattice(

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference.lattice.test_blocks import (
@@ -26,7 +27,6 @@ from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.query import LinearQuery, linear_query
-from qserver.weights import scaled_weights
 
 
 def solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
