@@ -40,28 +40,31 @@ class Live:
     def check(self, planned: Sequence[Planned]) -> None:
         """Return if all that a plan continues is in force, just as it was planned on.
 
+        Each row and table is checked against what is in force once those before it are, which is
+        what it will be drawn from: of two rows that would continue one cell, say, the second finds
+        that the first has taken the cell's noise over.
+
         Raises:
             StaleVersionError: something is not; it was raised since, say.
             MeasurementError: the plan would raise one thing twice, or split a chain in two.
         """
         raised = [p.refines for p in planned if p.refines is not None]
+        if any(number >= len(self._found) for number in raised):
+            raise StaleVersionError("The plan refines what is not in force.")
         if len(raised) != len(set(raised)):
             raise MeasurementError from InputError("plan", "refine each measurement once")
-        after = Live(self._found)
-        for row in planned:
-            if isinstance(row, PlannedRow):
-                self._check_row(row)
-                after.take_in(row, (0,))
-        for table in planned:
-            if isinstance(table, PlannedTable):
-                self._check_table(table)
-                # A row that the same plan raises is drawn before the table: either alpha will do.
-                for source in table.sources:
-                    found = [live._is_source(table, source) for live in (self, after)]
-                    if not any(found):
-                        raise StaleVersionError("A cell's row was refined since the plan was made.")
-                after._check_pairs(table)
-                after.take_in(table, (0,) * table.partition.n_cells)
+        then = Live(self._found)
+        for one in planned:
+            if isinstance(one, PlannedRow):
+                then._check_row(one)
+                then.take_in(one, (0,))
+            else:
+                then._check_table(one)
+                # Rows are drawn before tables: the alpha that a row had is sound as well.
+                if not all(any(x._is_source(one, s) for x in (self, then)) for s in one.sources):
+                    raise StaleVersionError("A cell's row was refined since the plan was made.")
+                then._check_pairs(one)
+                then.take_in(one, (0,) * one.partition.n_cells)
 
     def take_in(self, planned: Planned, indices: Sequence[int]) -> None:
         """Put a released row or table in force: under the next id, or in place of what it refines.

@@ -127,19 +127,25 @@ class Town:
             if mine and own and own.alpha_nano > old and self.chance.random() < 0.7:
                 yield CellSource(cell, own.id, own.alpha_nano)
 
-    def spend(self, planned: Planned) -> None:
+    def spend(self, *plan: Planned) -> None:
+        """Check a plan and draw it, as the worker does."""
         live = Live(self.live)
-        live.check((planned,))
-        if isinstance(planned, PlannedRow):
-            before = len(self.releases.rises)
-            origin = live.origin_of_row(planned)
-            drawn = measuring.draw_row(0, planned, origin=origin, entropy=_none())
-            self._charge(planned.row, planned.charge_nano, self.releases.rises[before:])
-            indices: tuple[int, ...] = (drawn,)
-        else:
-            indices = self._draw_cells(planned, live)
-        number = len(self.live) if planned.refines is None else planned.refines
-        place_measurement(self.live, measured(number, planned, indices))
+        live.check(plan)
+        for planned in plan:
+            if isinstance(planned, PlannedRow):
+                indices = self._draw_row(planned, live)
+            else:
+                indices = self._draw_cells(planned, live)
+            live.take_in(planned, indices)
+            number = len(self.live) if planned.refines is None else planned.refines
+            place_measurement(self.live, measured(number, planned, indices))
+
+    def _draw_row(self, row: PlannedRow, live: Live) -> tuple[int, ...]:
+        before = len(self.releases.rises)
+        origin = live.origin_of_row(row)
+        drawn = measuring.draw_row(0, row, origin=origin, entropy=_none())
+        self._charge(row.row, row.charge_nano, self.releases.rises[before:])
+        return (drawn,)
 
     def _draw_cells(self, table: PlannedTable, live: Live) -> tuple[int, ...]:
         origins, paid, indices = live.origins_of_cells(table), dict(table.paid), []
