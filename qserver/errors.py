@@ -33,15 +33,14 @@ QServerError
 │   ├── BusyError                 too many questions wait for a worker
 │   ├── JournalError              the journal is corrupt, locked or from a newer version
 │   ├── PrivateDataError          attach: the file or its columns cannot be used
-│   └── MeasurementError          constant public text; details stay in the worker's own log
+│   ├── MeasurementError          constant public text; details stay in the worker's own log
+│   └── UnanswerableError         a plan was refused before it was charged: no answer comes of it
 ├── CapacityError                 a size bound of the server was passed
 ├── PortInUseError                another program listens on the port
 └── ChildFailedError              a process of the server ended before it was of use
 
-What a client of a server meets is in `qserver.client_errors`.
-
-A class has a stable `code` (what clients match on) and keeps its facts as attributes. No message
-shows a true count, a row, or anything computed from them.
+What a client meets is in `qserver.client_errors`. A class has a stable `code` (what clients match
+on) and keeps its facts as attributes. No message shows a true count, a row, or anything of them.
 """
 
 from __future__ import annotations
@@ -181,15 +180,13 @@ class BudgetExhaustedError(QServerError):
     """The least price of the answer exceeds the budget that remains.
 
     Args:
-        price_nano: least price, in 1e-9 epsilon.
-        remaining_nano: what remains under the limit, in 1e-9 epsilon.
+        price_nano, remaining_nano: least price, and what remains under the limit, in 1e-9 epsilon.
     """
 
     code = "budget_exhausted"
 
     def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
-        self.price_nano = price_nano
-        self.remaining_nano = remaining_nano
+        self.price_nano, self.remaining_nano = price_nano, remaining_nano
         # The best interval available for nothing, or None; of a workload a tuple of these.
         self.free: Any = None
         super().__init__(
@@ -362,10 +359,7 @@ class JournalError(WorkerError):
 
 
 class PrivateDataError(WorkerError):
-    """Attach could not read the private file as the domain says.
-
-    Shown to the owner at the worker's own terminal only.
-    """
+    """Attach could not read the private file; shown at the worker's own terminal only."""
 
     code = "private_data_error"
 
@@ -377,6 +371,15 @@ class MeasurementError(WorkerError):
 
     def __init__(self) -> None:
         super().__init__("The measurement failed. Its charge, if any was reserved, is kept.")
+
+
+class UnanswerableError(WorkerError):
+    """A plan that was tried on placeholders gave no answer, so nothing was charged or measured."""
+
+    code = "unanswerable"
+
+    def __init__(self) -> None:
+        super().__init__("No answer comes of the plan. Nothing was charged or measured.")
 
 
 class CapacityError(QServerError):

@@ -40,6 +40,10 @@ class Measurement:
         if self.id < 0 or self.alpha_nano < 0 or self.step <= 0:
             raise InputError("measurement", "have id >= 0, alpha_nano >= 0 and step > 0")
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Measurement:
+        # It never changes, so copies of what holds it share it.
+        return self
+
     @property
     def value(self) -> Fraction:
         """The released answer y, exactly."""

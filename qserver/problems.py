@@ -22,6 +22,7 @@ from qserver.errors import (
     SnapshotReplacedError,
     StoreNotDurableError,
     StoreUnavailableError,
+    UnanswerableError,
 )
 from qserver.storage.jobs import Problem
 
@@ -48,7 +49,7 @@ def problem_from_error(error: QServerError) -> Problem:
         return Problem(error.code, str(error), {"name": error.name, "condition": error.condition})
     if isinstance(error, CapacityError | NotFoundError | SnapshotReplacedError):
         return Problem(error.code, str(error), {})
-    constant = MeasurementError()
+    constant = error if isinstance(error, UnanswerableError) else MeasurementError()
     return Problem(constant.code, str(constant), {})
 
 
@@ -72,7 +73,7 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     for input_kind in (DomainError, QueryError, RequirementError, InputError):
         if code == input_kind.code and "condition" in facts:
             return input_kind(facts["name"], facts["condition"])
-    return MeasurementError()
+    return UnanswerableError() if code == UnanswerableError.code else MeasurementError()
 
 
 def _plain_offer(offer: Offer | None) -> list[float] | None:

@@ -56,6 +56,10 @@ class LinearQuery:
     sizes: tuple[int, ...]
     terms: tuple[Term, ...]
 
+    def __deepcopy__(self, memo: dict[int, object]) -> LinearQuery:
+        # It never changes, so copies of what holds it share it.
+        return self
+
     @property
     def is_zero(self) -> bool:
         """Whether no term is left. (A query with terms may still vanish on every cell.)"""

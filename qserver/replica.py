@@ -6,14 +6,15 @@ and the worker share it. Not thread-safe: its owner locks.
 
 from __future__ import annotations
 
+import copy
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qserver.config import Settings
 from qserver.errors import InputError, StoreError
-from qserver.history import AnyMeasurement, place_measurement
+from qserver.history import AnyMeasurement, Estimator, place_measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.bought import Bought
 from qserver.planning.effort import APART_WORK, PLANNING_WORK, WORKLOAD_WORK, Effort
@@ -28,8 +29,8 @@ from qserver.planning.workload import WorkloadPlan, free_workload, plan_workload
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 from qserver.standing import Standing
-from qserver.storage.records import DatasetMeta, charge_from_json
-from qserver.storage.store import Changes, Cursor, Stamp, Store
+from qserver.storage.records import DatasetMeta, charge_from_json, measurements_from_json
+from qserver.storage.store import Cursor, Stamp, Store
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Replica:
         """
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only)
         self._singles.clear()
-        self._take_in(changes)
+        self._take_in(changes.measurements, changes.estimators)
         for text in changes.charges:
             charge = charge_from_json(
                 text, snapshot=self.meta.snapshot, sizes=self.meta.domain.sizes
@@ -105,14 +106,35 @@ class Replica:
         self.worker_alive = changes.worker_alive
         return changes.stamp
 
-    def _take_in(self, changes: Changes) -> None:
+    def _take_in(
+        self, measurements: Sequence[AnyMeasurement], estimators: Sequence[Estimator]
+    ) -> None:
         try:
-            for measurement in changes.measurements:
+            for measurement in measurements:
                 place_measurement(self.measurements, measurement)
-            if changes.measurements or changes.estimators:
-                self.engine.extend([*changes.measurements, *changes.estimators])
+            if measurements or estimators:
+                self.engine.extend([*measurements, *estimators])
         except InputError as exc:
             raise StoreError("The store's history contradicts itself.") from exc
+
+    def tried(self, events: Sequence[str]) -> Replica:
+        """What inference would be once these were released; this replica stays as it is.
+
+        For answers alone: ledger and paid questions are those of now. It is of use until this
+        replica reads more.
+
+        Args:
+            events: JSON texts of releases, as they would be published.
+
+        Raises:
+            StoreError: they contradict the history.
+        """
+        found, cursor, sizes = copy.copy(self), self._cursor, self.meta.domain.sizes
+        found.engine, found.measurements = self.engine.tried(), list(self.measurements)
+        new = measurements_from_json(events, next_id=cursor.n_measurements, sizes=sizes)
+        found._take_in(new, ())
+        found._cursor = replace(cursor, n_events=cursor.n_events + len(events))
+        return found
 
     @property
     def n_events(self) -> int:

@@ -19,6 +19,7 @@ from qserver.errors import (
     NotFoundError,
     QServerError,
     QueryError,
+    UnanswerableError,
 )
 
 MODULES = (errors.__name__, client_errors.__name__)
@@ -132,6 +133,7 @@ def test_budget_error_keeps_both_amounts_and_shows_them_in_epsilon() -> None:
 
 def test_constant_messages_are_constant() -> None:
     assert str(MeasurementError()).endswith("Its charge, if any was reserved, is kept.")
+    assert str(UnanswerableError()).endswith("Nothing was charged or measured.")
     assert "no unbiased estimate" in str(NotEstimableError())
     assert str(NotEstimableError("Another reason.")) == "Another reason."
 

@@ -17,6 +17,7 @@ from qserver.errors import (
     QServerError,
     QueryError,
     RequirementError,
+    UnanswerableError,
 )
 from qserver.problems import error_from_problem, problem_from_error
 
@@ -32,6 +33,7 @@ def there_and_back(error: QServerError) -> QServerError:
         QueryError("query.where", "be an object", [1]),
         RequirementError("length", "be > 0", -1),
         MeasurementError(),
+        UnanswerableError(),
     ],
 )
 def test_an_error_comes_back_with_its_code(error: QServerError) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from qserver.errors import MeasurementError
 from qserver.plan import Planned, PlannedRow, PlannedTable
@@ -19,12 +21,22 @@ _REFINED_AS_NEW = 3
 _SAMPLE_SLOTS = 4
 
 
+class Source(Protocol):
+    """Where lattice indices of released answers come from."""
+
+    def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
+        """That of a row, given what it continues from."""
+        ...
+
+    def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
+        """Those of a table, one per cell, given what cells continue from."""
+        ...
+
+
 def draw_all(
     planned: Sequence[Planned], *, private: Tables, live: Live, entropy: Entropy
 ) -> list[tuple[int, ...]]:
     """Lattice indices of the released answers: per planned thing, one per row or cell.
-
-    They are drawn in turn, each from what is in force once those before it are.
 
     Args:
         planned: rows, then tables, checked against `live`.
@@ -34,18 +46,42 @@ def draw_all(
     Raises:
         MeasurementError: a value is out of range or no exact number.
     """
-    drawn = []
+    return in_turn(planned, source=_Drawing(private, entropy), live=live)
+
+
+def in_turn(planned: Sequence[Planned], *, source: Source, live: Live) -> list[tuple[int, ...]]:
+    """Indices of every planned thing, each given what is in force once those before it are.
+
+    Args:
+        live: what is in force; it takes in what comes from the source.
+
+    Raises:
+        MeasurementError: something is not in force with as little noise as is paid for.
+    """
+    found = []
     for one in planned:
         if isinstance(one, PlannedRow):
-            truth = private.answer(one.row)
-            origin = live.origin_of_row(one)
-            indices: tuple[int, ...] = (draw_row(truth, one, origin=origin, entropy=entropy),)
+            indices: tuple[int, ...] = (source.of_row(one, live.origin_of_row(one)),)
         else:
-            counts = private.counts(one.partition)
-            indices = draw_table(counts, one, live.origins_of_cells(one), entropy=entropy)
+            indices = source.of_table(one, live.origins_of_cells(one))
         live.take_in(one, indices)
-        drawn.append(indices)
-    return drawn
+        found.append(indices)
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class _Drawing:
+    """Counts with noise."""
+
+    private: Tables
+    entropy: Entropy
+
+    def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
+        return draw_row(self.private.answer(row.row), row, origin=origin, entropy=self.entropy)
+
+    def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
+        counts = self.private.counts(table.partition)
+        return draw_table(counts, table, origins, entropy=self.entropy)
 
 
 def draw_row(

@@ -22,6 +22,7 @@ from qserver.errors import (
     SnapshotReplacedError,
     StoreBehindError,
     StoreError,
+    UnanswerableError,
 )
 from qserver.plan import Planned
 from qserver.planning.planner import Plan
@@ -41,6 +42,7 @@ from worker.journal import Journal
 from worker.live import Live
 from worker.measuring import draw_all, slot_of, slot_wait_s
 from worker.randomness import Entropy
+from worker.rehearsal import rehearse
 from worker.replay import replay_text
 from worker.tables import Tables
 from worker.trail import Payment, Trails
@@ -188,10 +190,12 @@ class Spender:
             raise MeasurementError
         live = Live(replica.measurements)
         live.check((*plan.rows, *plan.tables))
+        reservation = reservation_of(plan, job=taken.job, request=request, replica=replica)
+        self._rehearse(reservation, replica)
         if self._settings.replicas:
             # Without its replicas the charge could not be kept, and would be burnt for nothing.
             self._writer.await_durable(own_writes=False)
-        reservation = self._reserve(lease, taken, request, replica, plan)
+        self._reserve(lease, reservation, replica)
         try:
             drawn = self._measure(table, reservation, live)
         except Exception:  # noqa: BLE001
@@ -202,11 +206,22 @@ class Spender:
             raise MeasurementError
         self._finish(lease, drawn, entry=taken.entry)
 
-    def _reserve(
-        self, lease: Lease, taken: Taken, request: Request, replica: Replica, plan: Plan
-    ) -> Reservation:
-        reservation = reservation_of(plan, job=taken.job, request=request, replica=replica)
-        at = int(self._wall_clock())
+    def _rehearse(self, reservation: Reservation, replica: Replica) -> None:
+        """Return if an answer comes of the plan; before it is charged, and by public facts alone.
+
+        Raises:
+            UnanswerableError: none does.
+        """
+        try:
+            rehearse(reservation, replica)
+        except MemoryError:
+            raise
+        except Exception as exc:
+            self._log.exception("the plan of job %s gives no answer", reservation.job)
+            raise UnanswerableError from exc
+
+    def _reserve(self, lease: Lease, reservation: Reservation, replica: Replica) -> None:
+        at, request = int(self._wall_clock()), reservation.request
         payment = Payment(request.by, request.snapshot, charges_of(reservation), at)
         entries = self._trails.entries(lease.population, payment)
         version = self._writer.reserve(
@@ -225,7 +240,6 @@ class Spender:
             charges_digest=entries.digest,
             replay=replay_text(reservation, entries.texts, changes=entries.changes),
         )
-        return reservation
 
     def _measure(self, table: Tables, reservation: Reservation, live: Live) -> Drawn:
         """The released answers; truth, noise and samples live in this call only.

@@ -7,10 +7,12 @@ are decided: they must not add up to more than the plan says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qserver.asked import ModelAsked
 from qserver.domain import Domain
@@ -63,9 +65,6 @@ def draw_in_two_stages(
         MeasurementError: the plan has one stage, a sample cannot be drawn, or what was decided
             passes what is reserved.
     """
-    sampled, asked = reservation.sampled, reservation.request.asked
-    if sampled is None or not isinstance(asked, ModelAsked):
-        raise MeasurementError
     if not isinstance(private, SampledTables):
         raise MeasurementError
     sample = private.sample(entropy)
@@ -75,16 +74,34 @@ def draw_in_two_stages(
         for table in first_tables(reservation, domain)
     ]
     # From here on everything follows from noisy counts.
+    final = decided(reservation, domain, noisy)
+    return Drawn(final, draw_all(final.planned, private=private, live=live, entropy=entropy))
+
+
+def decided(
+    reservation: Reservation, domain: Domain, noisy: Sequence[NDArray[np.float64]]
+) -> Reservation:
+    """The reservation with the alphas that a sample's noisy tables decide.
+
+    Raises:
+        MeasurementError: the plan has one stage, or what was decided passes what is reserved, or
+            has parts that its charges do not tell of.
+    """
+    sampled, asked = reservation.sampled, reservation.request.asked
+    if sampled is None or not isinstance(asked, ModelAsked):
+        raise MeasurementError
     shares = _kind(asked).shares(asked.specification, domain, noisy)
     rises = divided_nano(sampled.alpha_nano, shares)
     if len(rises) != len(reservation.tables) or sum(rises) > sampled.alpha_nano:
+        raise MeasurementError
+    if reservation.rows or any(table.sources for table in reservation.tables):
+        # The charge is for tables as wholes.
         raise MeasurementError
     tables = tuple(
         replace(table, alpha_nano=table.old_alpha_nano + rise)
         for table, rise in zip(reservation.tables, rises, strict=True)
     )
-    decided = replace(reservation, tables=tables)
-    return Drawn(decided, draw_all(decided.planned, private=private, live=live, entropy=entropy))
+    return replace(reservation, tables=tables)
 
 
 def _kind(asked: ModelAsked) -> SampledKind:

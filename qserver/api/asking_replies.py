@@ -26,6 +26,7 @@ ASKING_CODES = (
     "snapshot_replaced",
     "idempotency_mismatch",
     "measurement_failed",
+    "unanswerable",
     "no_worker",
     "busy",
 )

@@ -63,6 +63,12 @@ _ALL = (
         "The measurement failed. Its charge, if any was reserved, is kept.",
     ),
     ProblemKind(
+        "unanswerable",
+        502,
+        "The plan gives no answer",
+        "No answer comes of the plan. Nothing was charged or measured.",
+    ),
+    ProblemKind(
         "no_worker",
         503,
         "No worker can measure now",

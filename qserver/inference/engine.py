@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +16,6 @@ from qserver.history import AnyMeasurement, Estimator, Measurement, place_measur
 from qserver.inference.blue import (
     MAX_ROWS,
     Combinations,
-    RowSpace,
     noise_of,
     only_combination,
 )
@@ -25,6 +25,7 @@ from qserver.inference.estimate import RowEstimate
 from qserver.inference.live_rows import LiveRows
 from qserver.inference.modular import Entropy
 from qserver.inference.refined import Refined, RefinedRow, Weights
+from qserver.inference.rows_in_play import RowsInPlay
 from qserver.inference.table_answer import WeightedRow
 from qserver.inference.tables import MeasuredTables
 from qserver.inference.tail import TailProblem
@@ -34,8 +35,6 @@ from qserver.requirement import check_confidence
 __all__ = ["InferenceEngine", "RowEstimate"]
 
 _CACHE_SIZE = 4096
-_KEPT = 0.8
-"""Part of the cap that is kept when it is passed, so that this happens rarely."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -60,10 +59,9 @@ class InferenceEngine(LiveRows):
         self, sizes: tuple[int, ...], entropy: Entropy, *, max_rows: int = MAX_ROWS
     ) -> None:
         super().__init__()
-        self._sizes, self._entropy, self._max_rows = tuple(sizes), entropy, max_rows
+        self._sizes = tuple(sizes)
         self.tables = MeasuredTables(self._sizes, entropy)
-        self._space = RowSpace(self._sizes, entropy, max_rows=max_rows)
-        self._pending: list[Measurement] = []
+        self._in_play = RowsInPlay(self._sizes, entropy, max_rows=max_rows)
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
@@ -92,6 +90,19 @@ class InferenceEngine(LiveRows):
             self._version += 1
         self._combinations.clear()
         self._estimates.clear()
+
+    def tried(self) -> InferenceEngine:
+        """The same history, to try releases on: what it takes in changes nothing here.
+
+        It is of use until this one takes something in.
+        """
+        found = copy.copy(self)
+        found._measurements = list(self._measurements)
+        found._direct = _copied(self._direct)
+        found._stored, found._stored_beside = _copied(self._stored), _copied(self._stored_beside)
+        found.tables, found._in_play = self.tables.tried(), self._in_play.tried()
+        found._combinations, found._estimates = OrderedDict(), OrderedDict()
+        return found
 
     def keep(self, estimator: Estimator) -> None:
         """Try these weights whenever their row is asked, before the history says so too."""
@@ -275,13 +286,7 @@ class InferenceEngine(LiveRows):
 
     def catch_up(self) -> None:
         """Bring new measurements into play; where that passes the cap, the most useful rows."""
-        if not self._pending:
-            return
-        if self._space.n_rows + len(self._pending) > self._max_rows:
-            self._space = RowSpace(self._sizes, self._entropy, max_rows=self._max_rows)
-            self._pending = _most_useful(self._rows(), int(_KEPT * self._max_rows))
-        self._space.extend(self._pending)
-        self._pending = []
+        self._in_play.catch_up(self._rows)
 
     def _add(self, measurement: AnyMeasurement) -> None:
         old = place_measurement(self._measurements, measurement)
@@ -289,14 +294,10 @@ class InferenceEngine(LiveRows):
         if not isinstance(measurement, Measurement):
             return
         if old is None:
-            self._pending.append(measurement)
+            self._in_play.add(measurement)
             self._direct.setdefault(measurement.key, []).append(measurement.id)
-            return
-        waiting = [i for i, m in enumerate(self._pending) if m.id == measurement.id]
-        if waiting:
-            self._pending[waiting[0]] = measurement
         else:
-            self._space.refine(measurement)
+            self._in_play.refine(measurement)
 
     def _keep(self, estimator: Estimator) -> None:
         if self.has_kept(estimator):
@@ -364,7 +365,7 @@ class InferenceEngine(LiveRows):
         key = primitive.key
         if key not in self._combinations:
             _trim(self._combinations)
-            self._combinations[key] = self._space.combinations(primitive.row)
+            self._combinations[key] = self._in_play.combinations(primitive.row)
         return self._combinations[key]
 
 
@@ -381,10 +382,8 @@ class _Sought:
         return is_met or enough <= self.enough
 
 
-def _most_useful(measurements: list[Measurement], n: int) -> list[Measurement]:
-    """The n rows of least noise, public ones first, newer before older; in history order."""
-    chosen = sorted(measurements, key=lambda m: (m.scale, -m.id))[:n]
-    return sorted(chosen, key=lambda m: m.id)
+def _copied(store: dict[str, list[V]]) -> dict[str, list[V]]:
+    return {key: list(found) for key, found in store.items()}
 
 
 def _trim(cache: OrderedDict[K, V]) -> None:

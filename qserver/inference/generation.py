@@ -6,6 +6,7 @@ weights of some state; they still give the query, and its error has only become 
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from qserver.charge import NANO
 from qserver.errors import InputError
 from qserver.history import Measurement, TableMeasurement
 from qserver.inference.classes import FloatArray
+from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.box import as_box
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.lattice.placement import (
@@ -84,6 +86,13 @@ class Generation:
         self.placement = lru_cache(maxsize=_CACHED)(self._placement)
         self.placement_of = lru_cache(maxsize=_CACHED)(self._placement_of)
 
+    def tried(self) -> Generation:
+        """The same tables, to try releases on; what follows from the lattice alone is shared."""
+        found = copy.copy(self)
+        found.states, found._tables = list(self.states), dict(self._tables)
+        found._placed = dict(self._placed)
+        return found
+
     def add(self, table: TableMeasurement, *, n_events: int) -> None:
         """Take in a table, new or raised; one that is no block of the lattice changes nothing."""
         placement = self.placement_of(table.partition)
@@ -148,6 +157,13 @@ class Generation:
         """
         axes = {a for block in self.states[-1].alphas for a, _ in block}
         return bool(self.states[-1].alphas) and axes.issuperset(self._canonical(query).scope)
+
+    def reaches(self, query: Primitive) -> bool:
+        """Whether the blocks alone give the row."""
+        if not self.may_reach(query):
+            return False
+        pattern = self.pattern(query)
+        return pattern is not None and Blocks(self.lattice, self.alphas).is_estimable(pattern)
 
     def _note(self, block: BlockKey, alpha: float, n_events: int) -> None:
         alphas = {**self.states[-1].alphas, block: alpha}

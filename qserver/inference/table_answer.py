@@ -24,8 +24,10 @@ _SUMMED = 40.0
 class OwnSource:
     """A measurement of the very row that is asked: by itself, or as a cell of a block.
 
+    A public total is the cell of the block (), which has no table: its row stands for it.
+
     Args:
-        alpha: 1 / b now, in epsilon per record.
+        alpha: 1 / b now, in epsilon per record; infinite for a public total.
         step: lattice step, in records.
         row: the measurement, or None for a cell.
         cell: the block and the part per axis, or None for a row.
@@ -35,6 +37,11 @@ class OwnSource:
     step: float
     row: Measurement | None = None
     cell: tuple[BlockKey, tuple[int, ...]] | None = None
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it is the cell of a block."""
+        return self.row is None or self.row.is_public
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from qserver.charge import NANO
 from qserver.history import Measurement
-from qserver.inference.generation import Generation, State
+from qserver.inference.generation import TOTAL, Generation, State
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.lattice.beside import FLOAT_ROOM, Known, beside_of, rest_of, whole_of
 from qserver.inference.lattice.blocks import Blocks
@@ -35,8 +36,10 @@ def sources_of(
     found = []
     if own is not None:
         found.append(OwnSource(own.alpha_nano / NANO, own.lattice_allowance, row=own))
-    block = pattern.cell_of
-    if block is not None and block in generation.tables:
+    block, public = pattern.cell_of, generation.public
+    if block == TOTAL and public is not None:
+        found.append(OwnSource(inf, public.lattice_allowance, row=public))
+    elif block is not None and block in generation.tables:
         table, parts = generation.tables[block], pattern.cell_parts
         cell = (block, tuple(parts[axis] for axis, _ in block))
         found.append(OwnSource(table.alpha_nano / NANO, float(table.step), cell=cell))
@@ -96,7 +99,7 @@ def choice_after(
     if weight is None:
         return None
     sources = sources_of(generation, pattern, own if moment.row_alpha else None)
-    source = next((s for s in sources if weight and (s.cell is not None) == found.own_cell), None)
+    source = next((s for s in sources if weight and s.is_cell == found.own_cell), None)
     scales = None if found.rest is None else found.rest.scales(generation.alphas)
     alpha, step = (0.0, 0.0) if source is None else (source.alpha, source.step)
     known = Known(scales, alpha, found.known.block_allowance, FLOAT_ROOM * step)

@@ -12,13 +12,14 @@ present weights miss what is enough, those of that state are tried.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
 from qserver.charge import NANO
 from qserver.history import Measurement, TableMeasurement
+from qserver.inference.alpha_record import AlphaRecord
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.generation import TOTAL, Generation
 from qserver.inference.lattice.beside import Beside, Known, beside_of
@@ -64,7 +65,7 @@ class MeasuredTables:
         self._regular = first.chains if lattice is None else None
         self._generations = [Generation(self._sizes, first, entropy)]
         self._live: dict[int, TableMeasurement] = {}
-        self._row_alphas: dict[int, list[tuple[int, int]]] = {}
+        self._row_alphas = AlphaRecord()
         self._kept: dict[str, list[int]] = {}
         self._n_events = 0
         self._blocks: Blocks | None = None
@@ -85,8 +86,16 @@ class MeasuredTables:
             elif event.is_public:
                 self._add_public(event)
             else:
-                known = self._row_alphas.setdefault(event.id, [])
-                known.append((self._n_events, event.alpha_nano))
+                self._row_alphas.note(event, n_events=self._n_events)
+
+    def tried(self) -> MeasuredTables:
+        """The same tables, to try releases on: what it takes in changes nothing here."""
+        found = copy.copy(self)
+        found._generations = [generation.tried() for generation in self._generations]
+        found._live, found._views = dict(self._live), []
+        found._row_alphas = self._row_alphas.tried()
+        found._kept = {key: list(at) for key, at in self._kept.items()}
+        return found
 
     def rebase(self, lattice: Lattice) -> None:
         """Work on another lattice, such as a finer one with the same blocks.
@@ -198,7 +207,7 @@ class MeasuredTables:
 
     def is_estimable(self, query: Primitive) -> bool:
         """Whether tables alone give the row."""
-        return any(self._reaches(g, query) for g in self._generations)
+        return any(g.reaches(query) for g in self._generations)
 
     def known(
         self,
@@ -328,11 +337,7 @@ class MeasuredTables:
 
     def alpha_nano_at(self, own: Measurement | None, at: int) -> int:
         """Alpha that a row had after so many events; 0 where it was not measured yet."""
-        if own is None:
-            return 0
-        known = self._row_alphas.get(own.id, [(0, own.alpha_nano)])
-        place = bisect_right(known, at, key=lambda k: k[0])
-        return known[place - 1][1] if place else 0
+        return 0 if own is None else self._row_alphas.at(own, at)
 
     @property
     def _present(self) -> Generation:
@@ -355,13 +360,6 @@ class MeasuredTables:
             self._present.add_public_total(row, n_events=self._n_events)
             self._blocks = None
 
-    def _reaches(self, generation: Generation, query: Primitive) -> bool:
-        if not generation.may_reach(query):
-            return False
-        pattern = generation.pattern(query)
-        blocks = Blocks(generation.lattice, generation.alphas)
-        return pattern is not None and blocks.is_estimable(pattern)
-
     def keep(self, key: str, at: int) -> None:
         """Try the weights of the state after `at` events whenever this row is asked again."""
         kept = self._kept.setdefault(key, [])
@@ -374,7 +372,7 @@ class MeasuredTables:
         ends = [*(g.since - 1 for g in self._generations[1:]), self._n_events]
         for generation, end in reversed(list(zip(self._generations, ends, strict=True))):
             moments = [end, *(at for at in reversed(kept) if at != end)]
-            if not self._reaches(generation, query):
+            if not generation.reaches(query):
                 continue
             pattern = generation.pattern(query)
             if pattern is None:

@@ -16,7 +16,13 @@ from qserver.accounts import Allowance
 from qserver.answer import JobStatus, ModelAnswer
 from qserver.asked import ModelAsked
 from qserver.charge import NANO, OpaqueCharge, Relation
-from qserver.errors import BudgetExhaustedError, InputError, JournalError, MeasurementError
+from qserver.errors import (
+    BudgetExhaustedError,
+    InputError,
+    JournalError,
+    MeasurementError,
+    UnanswerableError,
+)
 from qserver.history import TableMeasurement
 from qserver.modelling.sampled_kind import SAMPLING_RATE
 from qserver.models.amplification import amplified_nano
@@ -314,9 +320,26 @@ def test_data_that_cannot_be_sampled_are_refused_before_anything_is_charged(
     assert charges_of(at) == []
 
 
-def test_a_decision_that_passes_what_is_reserved_is_burnt(at: Deployment) -> None:
+def test_a_decision_that_passes_what_is_reserved_whatever_is_drawn_is_never_charged(
+    at: Deployment,
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_stages, "divided_nano", lambda total, shares: (total,) * len(shares))
+        with pytest.raises(UnanswerableError):
+            learnt(at, "arxiv", 0.5)
+    assert charges_of(at) == []
+
+
+def test_a_decision_that_passes_what_is_reserved_is_burnt(at: Deployment) -> None:
+    """One that the rehearsal could not foresee."""
+    calls = []
+
+    def divided(total: int, shares: Sequence[float]) -> tuple[int, ...]:
+        calls.append(shares)
+        return (total if len(calls) > 1 else 1,) * len(shares)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_stages, "divided_nano", divided)
         with pytest.raises(MeasurementError):
             learnt(at, "arxiv", 0.5)
     assert len(charges_of(at)) == 2

@@ -1,0 +1,117 @@
+"""A spend on placeholders: the whole answer is formed once before anything is charged.
+
+What a plan measures is published and answered from by the same code that does it afterwards, with
+made-up answers in place of drawn ones, on a copy of the state. So a plan that no answer comes of is
+never charged. All of it is public: the plan, the released history, and placeholders that follow
+from these. No private data are read and no noise is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from qserver.charge import NANO
+from qserver.domain import Domain
+from qserver.errors import InputError
+from qserver.plan import PlannedRow, PlannedTable
+from qserver.replica import Replica
+from qserver.storage.endings import Outcome
+from qserver.storage.jobs import answer_from_json, answer_json
+from qserver.storage.records import charge_from_json, charge_json, measurement_json
+from qserver.storage.requests import Reservation
+from worker.answers import answer_spent
+from worker.charging import charges_of
+from worker.drawn import Drawn
+from worker.live import Live, Origin
+from worker.measuring import in_turn
+from worker.two_stages import decided, first_tables
+
+
+def rehearse(reservation: Reservation, replica: Replica) -> Outcome:
+    """How a job would end if placeholders were drawn; nothing is changed by it.
+
+    Args:
+        reservation: not made yet, of a plan on the replica's present state.
+
+    Raises:
+        Exception: whatever would go wrong once it is charged.
+    """
+    # A worker that takes over reads all of it back.
+    reservation = Reservation.from_json(reservation.to_json())
+    _check_charges(reservation, replica)
+    drawn = _made_up(reservation, replica)
+    drawn = Drawn.of_journal(drawn.reservation, drawn.to_journal())
+    events = [
+        measurement_json(planned, found, reservation.job)
+        for planned, found in zip(drawn.reservation.planned, drawn.indices, strict=True)
+    ]
+    found = answer_spent(replica.tried(events), drawn.reservation)
+    text = answer_json(found.answer)
+    answer_from_json(text)
+    shown = replica.n_events + len(events)
+    outcome = Outcome("done", text, replica.meta.snapshot, shown, 0, found.estimators)
+    return Outcome.from_json(outcome.to_json())
+
+
+def _check_charges(reservation: Reservation, replica: Replica) -> None:
+    """Read the ledger's lines back, as every reader will."""
+    snapshot, sizes = replica.meta.snapshot, replica.meta.domain.sizes
+    for charge in charges_of(reservation):
+        text = charge_json(charge, snapshot=snapshot, at=0)
+        if charge_from_json(text, snapshot=snapshot, sizes=sizes) != charge:
+            raise InputError("charge", "be read back as it was written")
+
+
+def _made_up(reservation: Reservation, replica: Replica) -> Drawn:
+    """What would be drawn, of placeholders; of two stages the first one's as well."""
+    source, live = Placeholders(), Live(replica.measurements)
+    if reservation.sampled is not None:
+        reservation = _decided(reservation, replica.meta.domain)
+    return Drawn(reservation, in_turn(reservation.planned, source=source, live=live))
+
+
+def _decided(reservation: Reservation, domain: Domain) -> Reservation:
+    noisy = [
+        np.array(Placeholders().of_table(table, {}), float) * float(table.step)
+        for table in first_tables(reservation, domain)
+    ]
+    return decided(reservation, domain, noisy)
+
+
+@dataclass(frozen=True)
+class Placeholders:
+    """Answers one scale of noise away from none, or from what they continue from."""
+
+    def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
+        """A row's placeholder.
+
+        Raises:
+            InputError: no noise could be drawn for it whatever the data are.
+        """
+        if row.row.is_zero or (Fraction(1, row.row.denominator) / row.step).denominator != 1:
+            raise InputError("step", "divide the row's unit", row.step)
+        return _placeholder(row, origin)
+
+    def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
+        """The placeholders of a table's cells."""
+        if (1 / table.step).denominator != 1:
+            raise InputError("step", "divide 1", table.step)
+        alone = _placeholder(table, None)
+        found = [alone] * table.partition.n_cells
+        for cell, origin in origins.items():
+            found[cell] = _placeholder(table, origin)
+        return tuple(found)
+
+
+def _placeholder(planned: PlannedRow | PlannedTable, origin: Origin | None) -> int:
+    if planned.alpha_nano <= 0:
+        raise InputError("alpha_nano", "be > 0", planned.alpha_nano)
+    if origin is not None and origin.alpha_nano >= planned.alpha_nano:
+        return origin.index
+    scale = ceil(Fraction(NANO, planned.alpha_nano) / planned.step)
+    return scale + (0 if origin is None else origin.index)
