@@ -107,7 +107,8 @@ def listen(host: str, port: int) -> socket.socket:
         sock.close()
         if exc.errno == errno.EADDRINUSE:
             raise PortInUseError(
-                f"Port {port} of {host} is taken by another program. Choose another with --port."
+                f"Port {port} of {host} is taken by another program, or by a server that is still "
+                "stopping. Choose another with --port, or wait for it."
             ) from exc
         field, value = ("port", port) if exc.errno == errno.EACCES else ("host", host)
         raise ConfigError(field, f"be open to us ({exc.strerror})", value) from exc

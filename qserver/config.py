@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from qserver.errors import ConfigError
 
@@ -20,7 +21,8 @@ class Settings:
     """How a process of qserver runs; each field is read from QSERVER_<NAME>.
 
     Args:
-        redis_url: unix://, redis:// or rediss:// address of the store.
+        redis_url: unix://, redis:// or rediss:// address of the store; '' is the embedded store
+            of `state_dir`.
         state_dir: folder of the embedded store and of the worker's private files.
         host, port: where HTTP listens. `::` is every address of IPv6 and, where the system does
             not keep the two apart, of IPv4; brackets around an address of IPv6 may be there.
@@ -49,7 +51,7 @@ class Settings:
         max_rows: measurements that take part in one inference.
     """
 
-    redis_url: str = "unix:///tmp/qserver.sock"
+    redis_url: str = ""
     state_dir: Path = Path("qserver-state")
     host: str = "127.0.0.1"
     port: int = 8000
@@ -107,6 +109,11 @@ class Settings:
                 values[item.name] = _read(item.name, text, str(item.type))
         values.update({k: v for k, v in overrides.items() if v is not None})
         return cls(**values)
+
+    @property
+    def store_url(self) -> str:
+        """`redis_url`, or the address of whatever embedded store runs on `state_dir`."""
+        return self.redis_url or f"state://{quote(str(self.state_dir.absolute()))}"
 
     def to_environment(self) -> dict[str, str]:
         """The variables that make another process read the same settings."""

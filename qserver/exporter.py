@@ -43,7 +43,7 @@ class StoreCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The metrics of now."""
         try:
-            client = connect(self._settings.redis_url, role="metrics")
+            client = connect(self._settings.store_url, role="metrics")
             try:
                 check_durable(client, allow_volatile=self._settings.allow_volatile)
                 found, is_ready = read_gauges(client), 1

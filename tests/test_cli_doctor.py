@@ -11,6 +11,7 @@ import pytest
 from qserver.charge import epsilon_text
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
+from qserver.storage.embedded import EmbeddedServer
 from tests.deployment import Deployment
 
 
@@ -73,3 +74,19 @@ def test_doctor_finds_nothing_wrong_before_the_first_start(
     assert main(["doctor"], environ={"XDG_STATE_HOME": str(tmp_path)}) == ExitCode.OK
     output = capsys.readouterr().out
     assert f"{tmp_path}/qserver/demo is not there yet" in output
+    start = f"`qserver serve --state {tmp_path}/qserver/demo` or `qserver demo` starts one"
+    assert f"note   store: none runs on the state folder; {start}" in output
+
+
+def test_doctor_finds_the_store_of_a_folder_and_says_when_it_is_stopping(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with EmbeddedServer.start(tmp_path) as server:
+        Deployment.make(tmp_path, server.url).writer().queue.leave(["town"], worker="test")
+        assert main(["doctor", "--state", str(tmp_path)], environ={}) == ExitCode.FAILURE
+        output = capsys.readouterr().out
+        assert f"ok     store: the store of {tmp_path} answers" in output
+        assert f"Run: qserver-worker run --state {tmp_path}\n" in output
+        server.mark_stopping()
+        main(["doctor", "--state", str(tmp_path)], environ={})
+        assert "note   store: the server on the state folder is stopping" in capsys.readouterr().out

@@ -11,7 +11,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 import json
 import logging
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,17 +27,20 @@ from qserver.structured_log import formatter_of
 from worker.attach import AttachRequest, attach, parse_limit
 from worker.detach import detach
 from worker.doctor import examine
-from worker.loading import Attached
-from worker.loop import Loop
 from worker.reading import infer_domain_document
 from worker.registry import Registry
 from worker.restore import restore
 from worker.rotate import RotateRequest, rotate
+from worker.running import run
 from worker.top_up import top_up
 
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
 value of every column becomes public, with no noise and outside the ledger. Use it for data whose
 values are public anyway."""
+_REDIS_HELP = """address of the store (default: QSERVER_REDIS_URL, or else whatever
+`qserver serve --state` or the demo runs on the state folder)"""
+_STATE_HELP = """folder of the worker's private files, and of the embedded store where that is used
+(QSERVER_STATE_DIR)"""
 _RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
 _PHI_HELP = """\
@@ -118,22 +120,7 @@ def _domain(arguments: argparse.Namespace) -> Domain:
 
 def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
     registry = Registry(settings.state_dir)
-    log = _log(registry, settings)
-    if not registry.entries():
-        raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
-    attached = Attached(registry, log=log)
-    loaded = attached.load()
-    for name in loaded.refused:
-        _say(f"dataset {name} is refused: its file is missing, unreadable or was changed")
-    if len(loaded.refused) == len(registry.entries()):
-        return 1
-    loop = Loop(settings=settings, trusted=loaded.trusted, log=log, news=attached.news)
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signal_number, lambda *_: loop.stop())
-    _say(f"worker ready: {', '.join(sorted(registry.entries()))}")
-    loop.run()
-    _say("worker stopped")
-    return 0
+    return run(settings, registry=registry, log=_log(registry, settings), say=_say)
 
 
 def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -259,14 +246,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=qserver.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--redis-url", help="address of the store (default: QSERVER_REDIS_URL)")
-    common.add_argument(
-        "--state", type=Path, help="folder of the worker's private files (QSERVER_STATE_DIR)"
-    )
+    common.add_argument("--redis-url", help=_REDIS_HELP)
+    common.add_argument("--state", type=Path, help=_STATE_HELP)
     common.add_argument("--json", action="store_true", help="print JSON")
     _add_attach(commands.add_parser("attach", parents=[common], help="attach a dataset"))
-    run = commands.add_parser("run", parents=[common], help="answer questions until stopped")
-    run.set_defaults(run=_run)
+    work = commands.add_parser("run", parents=[common], help="answer questions until stopped")
+    work.set_defaults(run=_run)
     doctor = commands.add_parser("doctor", parents=[common], help="check data, journal and store")
     doctor.set_defaults(run=_doctor)
     _add_restore(commands.add_parser("restore", parents=[common], help=_RESTORE_HELP))

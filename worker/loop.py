@@ -19,10 +19,12 @@ from qserver.errors import (
     StoreNotDurableError,
     StoreUnavailableError,
 )
+from qserver.storage.connection import public_address
 from qserver.storage.queue import Taken
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.spend import Spender, Trusted
+from worker.waiting import Waiting
 
 _BLOCK_MS = 500
 _HELD_BLOCK_MS = 2
@@ -102,6 +104,8 @@ class Loop:
 
     Args:
         news: what is attached now, where that changed since it last told; else None.
+        stopping: set when the worker shall stop; one of its own by default.
+        say: takes one line for the terminal.
     """
 
     def __init__(
@@ -113,6 +117,8 @@ class Loop:
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         news: Callable[[], Trusted | None] = lambda: None,
+        stopping: threading.Event | None = None,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self._clock = clock
         self._news = news
@@ -123,7 +129,8 @@ class Loop:
         self._pause = pause
         self._populations = sorted(trusted.journals)
         self._consumer = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._stopping = threading.Event()
+        self._stopping = stopping or threading.Event()
+        self._waiting = waiting_for(settings, stopping=self._stopping, say=say)
         # A job that was taken while another worker held its population, by population.
         self._held: dict[str, Taken] = {}
         self._last = ""
@@ -273,12 +280,13 @@ class Loop:
         self.settle_all()
 
     def _reconnect(self) -> None:
-        delay = 0.1
-        while not self._stopping.is_set():
-            try:
-                self._connect()
-            except (FencedError, StaleVersionError, StoreUnavailableError, StoreNotDurableError):
-                self._stopping.wait(delay)
-                delay = min(2 * delay, 5.0)
-            else:
-                return
+        passing = (FencedError, StaleVersionError, StoreUnavailableError, StoreNotDurableError)
+        self._waiting.until_found(self._connect, passing=passing, found="found the store again")
+
+
+def waiting_for(
+    settings: Settings, *, stopping: threading.Event, say: Callable[[str], None]
+) -> Waiting:
+    """How to wait for the store of these settings."""
+    shown = public_address(settings.store_url)
+    return Waiting(f"the store at {shown}" if settings.redis_url else shown, stopping, say)

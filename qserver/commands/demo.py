@@ -18,6 +18,7 @@ from qserver.commands.serve import (
     OPEN_NOTE,
     address_of,
     await_http,
+    begin_stop,
     open_listener,
     settings_for,
     supervise,
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         if _await_all(store, address_of(listener), runtime, signals, supervisor):
             _announce(runtime, address_of(listener), store, settings.state_dir)
         supervisor.run(signals)
+        begin_stop(server, listener)
         runtime.console.note("Stopping: HTTP, then the worker, then the store.")
     return ExitCode.OK
 

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from qserver.charge import epsilon_text
@@ -60,11 +61,11 @@ def _all_findings(args: argparse.Namespace, runtime: Runtime) -> Iterator[Findin
     folder = StateFolder(args.state.absolute())
     yield from _check_folder(folder.root)
     yield from _check_space(folder.root)
-    redis_url = args.redis_url or folder.running_url()
-    if redis_url is None:
-        yield Finding("store", "note", "none runs on the state folder; `qserver demo` starts one")
+    if args.redis_url is None:
+        yield from _check_embedded(runtime, folder)
     else:
-        yield from _check_store(runtime, redis_url)
+        settings = Settings.from_environment(runtime.environ, redis_url=args.redis_url)
+        yield from _check_store(settings)
     if args.url is not None:
         yield _guarded("HTTP", lambda: _check_http(args.url))
 
@@ -123,24 +124,42 @@ def _check_space(root: Path) -> Iterator[Finding]:
         yield Finding("disk", "ok" if megabytes >= _FEW_MEGABYTES else "note", text)
 
 
-def _check_store(runtime: Runtime, redis_url: str) -> Iterator[Finding]:
-    where = public_address(redis_url)
-    settings = Settings.from_environment(runtime.environ, redis_url=redis_url)
+def _check_embedded(runtime: Runtime, folder: StateFolder) -> Iterator[Finding]:
+    """The store that runs on the folder; that none does is no fault."""
+    try:
+        is_running, is_stopping = folder.running_url() is not None, folder.is_stopping
+    except QServerError as exc:
+        yield Finding("store", "fault", str(exc))
+        return
+    start = f"`qserver serve --state {quote(str(folder.root))}` or `qserver demo` starts one"
+    if is_stopping:
+        yield Finding("store", "note", "the server on the state folder is stopping")
+    elif is_running:
+        settings = Settings.from_environment(runtime.environ, redis_url="", state_dir=folder.root)
+        yield from _check_store(settings)
+    else:
+        yield Finding("store", "note", f"none runs on the state folder; {start}")
+
+
+def _check_store(settings: Settings) -> Iterator[Finding]:
+    url = settings.store_url
     try:
         store = Store.open(settings)
     except QServerError as exc:
         yield Finding("store", "fault", str(exc))
         return
-    yield Finding("store", "ok", f"{where} answers, and its version and schema are ours")
+    yield Finding(
+        "store", "ok", f"{public_address(url)} answers, and its version and schema are ours"
+    )
     yield _guarded("durability", lambda: _check_durability(store, settings))
-    yield _check_user(store, is_embedded=redis_url.startswith("unix:"))
+    yield _check_user(store, is_embedded=url.startswith(("unix:", "state:")))
     datasets = store.datasets()
     if not datasets:
         yield Finding("datasets", "note", "none is attached; use qserver-worker attach")
     for population in sorted(set(datasets.values())):
         names = ", ".join(sorted(n for n, p in datasets.items() if p == population))
-        yield _check_worker(store, population, names)
-    yield from _check_gauges(redis_url, max_queue=settings.max_queue)
+        yield _check_worker(store, population, names, settings)
+    yield from _check_gauges(url, max_queue=settings.max_queue)
 
 
 def _check_durability(store: Store, settings: Settings) -> str:
@@ -167,19 +186,21 @@ def _check_user(store: Store, *, is_embedded: bool) -> Finding:
     )
 
 
-def _check_worker(store: Store, population: str, names: str) -> Finding:
+def _check_worker(store: Store, population: str, names: str, settings: Settings) -> Finding:
     subject = f"worker of {population}"
     if store.worker_alive(population):
         return Finding(subject, "ok", f"alive, measures {names}")
+    place = "" if settings.redis_url else f" --state {quote(str(settings.state_dir))}"
     return Finding(
         subject,
         "fault",
-        f"none is alive, so {names} can be answered from history only. Run: qserver-worker run",
+        f"none is alive, so {names} can be answered from history only. "
+        f"Run: qserver-worker run{place}",
     )
 
 
-def _check_gauges(redis_url: str, *, max_queue: int) -> Iterator[Finding]:
-    client = connect(redis_url, role="doctor")
+def _check_gauges(url: str, *, max_queue: int) -> Iterator[Finding]:
+    client = connect(url, role="doctor")
     for gauges in read_gauges(client):
         subject = f"population {gauges.population}"
         text = (

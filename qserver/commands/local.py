@@ -11,7 +11,6 @@ from pathlib import Path
 
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import Settings
-from qserver.errors import StoreUnavailableError
 
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
@@ -51,7 +50,7 @@ def register(
     _register_serve(commands)
     _register_doctor(commands, runtime)
     _register_backup(commands)
-    _register_metrics(commands)
+    _register_metrics(commands, runtime)
 
 
 def _register_demo(
@@ -120,23 +119,17 @@ def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None
     )
 
 
-def store_settings(args: argparse.Namespace, runtime: Runtime) -> Settings:
-    """The settings of the store that the options or the environment name.
+def store_settings(args: argparse.Namespace, runtime: Runtime, **more: object) -> Settings:
+    """The settings of the store that the options or the environment name, and `more` of them.
 
-    Raises:
-        StoreUnavailableError: none is named, and none runs on the folder.
+    Whether it runs is found out when it is opened.
     """
-    from qserver.storage.state_folder import StateFolder
-
     named = args.redis_url
     if named is None and args.state == runtime.default_state_dir:
         named = runtime.environ.get("QSERVER_REDIS_URL")
-    url = named or StateFolder(args.state.absolute()).running_url()
-    if url is None:
-        raise StoreUnavailableError(
-            "No store runs on the state folder. Start one, or name one with --redis-url."
-        )
-    return Settings.from_environment(runtime.environ, redis_url=url)
+    return Settings.from_environment(
+        runtime.environ, redis_url=named or "", state_dir=args.state.absolute(), **more
+    )
 
 
 def _register_backup(
@@ -157,12 +150,12 @@ def _register_backup(
 
 
 def _register_metrics(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
 ) -> None:
     parser = commands.add_parser(
         "metrics", help="answer Prometheus on this machine", description=_METRICS
     )
-    parser.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
+    add_store_options(parser, runtime)
     parser.add_argument("--port", type=int, metavar="N", help="default 9464")
     parser.set_defaults(run=_run_metrics)
 

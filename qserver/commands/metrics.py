@@ -7,17 +7,15 @@ import signal
 import threading
 from pathlib import Path
 
+from qserver.commands.local import store_settings
 from qserver.commands.runtime import ExitCode, Runtime
-from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.exporter import serve_metrics
 
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Answer scrapes until a signal asks to stop."""
-    settings = Settings.from_environment(
-        runtime.environ, redis_url=args.redis_url, metrics_port=args.port
-    )
+    settings = store_settings(args, runtime, metrics_port=args.port)
     if not settings.metrics_dir:
         raise ConfigError(
             "QSERVER_METRICS_DIR", "be set, here and where HTTP runs, to the same folder"

@@ -13,11 +13,12 @@ from qserver.children import http_spec, listen
 from qserver.client_errors import ServerProblemError, ServerUnreachableError
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import LOOPBACKS, Settings, url_of
-from qserver.errors import ChildFailedError
+from qserver.errors import ChildFailedError, PortInUseError
 from qserver.http_client import HttpClient
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import public_address
 from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.state_folder import StateFolder
 from qserver.storage.store import Store
 from qserver.supervisor import StopSignals, Supervisor
 
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         if await_http(url, runtime, signals, require=supervisor.require_all):
             _announce(runtime, url, settings, embedded=store is not None)
         supervisor.run(signals)
-        runtime.console.note("Stopping.")
+        begin_stop(store, listener)
+        runtime.console.note("Stopping: the questions at hand finish first.")
     return ExitCode.OK
 
 
@@ -59,7 +61,16 @@ def open_listener(args: argparse.Namespace, runtime: Runtime) -> socket.socket:
         runtime.environ, host=args.host, open_access=args.open or None
     )
     port = defaults.port if args.port is None else args.port
-    return listen(defaults.host, port)
+    try:
+        return listen(defaults.host, port)
+    except PortInUseError as exc:
+        if args.state is None or not StateFolder(args.state.absolute()).is_stopping:
+            raise
+        raise PortInUseError(
+            f"Port {port} of {defaults.host} is taken, and the server on the state folder "
+            f"{args.state} is stopping: it finishes the questions at hand first. Start again when "
+            "it is gone."
+        ) from exc
 
 
 def settings_for(
@@ -85,6 +96,17 @@ def settings_for(
 def supervise(store: EmbeddedServer | None, runtime: Runtime) -> Supervisor:
     """A supervisor that ends with our own store, where there is one."""
     return Supervisor(store_alive=lambda: store is None or store.alive, report=runtime.console.note)
+
+
+def begin_stop(store: EmbeddedServer | None, listener: socket.socket) -> None:
+    """Take no more connections, and let who starts the next server know that this one goes.
+
+    The port is free as soon as the HTTP processes have let go of it, too; the questions at hand
+    may take longer.
+    """
+    if store is not None:
+        store.mark_stopping()
+    listener.close()
 
 
 def address_of(listener: socket.socket) -> str:
@@ -131,16 +153,16 @@ def _answers(client: HttpClient) -> bool:
 def _announce(runtime: Runtime, url: str, settings: Settings, *, embedded: bool) -> None:
     line = runtime.console.line
     line(f"qserver answers at {url} (Ctrl-C stops it).")
-    for text in _access_lines(settings):
+    for text in _access_lines(settings, embedded=embedded):
         line(text)
     if embedded:
-        place = f"--state {quote(str(settings.state_dir))} --redis-url {settings.redis_url}"
+        place = f"--state {quote(str(settings.state_dir))}"
         line("The owner of private data, in another terminal:")
         line(f"  qserver-worker attach NAME --data FILE --domain FILE --limit E {place}")
         line(f"  qserver-worker run {place}")
 
 
-def _access_lines(settings: Settings) -> list[str]:
+def _access_lines(settings: Settings, *, embedded: bool) -> list[str]:
     """Who may ask, in lines."""
     if settings.open_access:
         return [OPEN_NOTE]
@@ -148,7 +170,10 @@ def _access_lines(settings: Settings) -> list[str]:
     if settings.host not in LOOPBACKS:
         lines.append("Tokens travel as they are: put a proxy with TLS in front.")
     if not AccountBook.open(settings, role="web").accounts():
-        where = f"--redis-url {quote(public_address(settings.redis_url))}"
+        address = quote(public_address(settings.redis_url))
+        where = (
+            f"--state {quote(str(settings.state_dir))}" if embedded else f"--redis-url {address}"
+        )
         lines.append("There is no account yet. The owner, in another terminal:")
         lines.append(f"  qserver account create NAME --role owner {where}")
     return lines

@@ -30,8 +30,8 @@ class AccountBook:
 
     @classmethod
     def open(cls, settings: Settings, *, role: str) -> AccountBook:
-        """The accounts at `settings.redis_url`; StoreError as `Store.open` raises it."""
-        client = connect(settings.redis_url, role=role)
+        """The accounts at `settings.store_url`; StoreError as `Store.open` raises it."""
+        client = connect(settings.store_url, role=role)
         check_server(client)
         check_schema(client)
         return cls(client)

@@ -11,8 +11,9 @@ import importlib.resources
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
@@ -27,6 +28,7 @@ from qserver.errors import (
     StoreUnavailableError,
     StoreUnsupportedError,
 )
+from qserver.storage.state_folder import StateFolder
 
 _OLDEST_REDIS = (7, 2)
 _OLDEST_VALKEY = (8, 0)
@@ -116,7 +118,8 @@ def connect(
     """A client of the server at `url`; text in, text out.
 
     Args:
-        url: `unix:///path`, `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS.
+        url: `unix:///path`, `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS;
+            or `state:///path` for the embedded server that runs on that state folder now.
         role: who connects, shown by CLIENT LIST: lower-case letters and dashes.
         timeout_s: limit for connecting and for each reply, in seconds. A blocking command must
             ask for less.
@@ -125,8 +128,10 @@ def connect(
 
     Raises:
         ConfigError: the URL or the role is malformed.
-        StoreUnavailableError: `single_connection`, and the server cannot be reached.
+        StoreUnavailableError: `single_connection`, and the server cannot be reached; or none runs
+            on the state folder.
     """
+    url = _resolved(url)
     _check_url(url)
     if not re.fullmatch("[a-z-]+", role):
         raise ConfigError("role", "be lower-case letters and dashes", role)
@@ -154,6 +159,8 @@ def connect(
 def public_address(url: str) -> str:
     """`url` without user, password or options, fit for messages and logs."""
     parts = urlsplit(url)
+    if parts.scheme == "state":
+        return f"the store of {unquote(parts.path)}"
     if parts.scheme == "unix":
         return f"unix://{parts.path}"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or "localhost"
@@ -263,6 +270,12 @@ def _translate_reply(text: str, where: str) -> StoreError | None:
         case "BUSY" | "MASTERDOWN" | "UNBLOCKED":
             return StoreUnavailableError(f"Redis at {where} cannot serve now.")
     return None
+
+
+def _resolved(url: str) -> str:
+    """`url`, or that of the embedded server if it names a state folder: it is new at each start."""
+    parts = urlsplit(url)
+    return StateFolder(Path(unquote(parts.path))).require_url() if parts.scheme == "state" else url
 
 
 def _check_url(url: str) -> None:

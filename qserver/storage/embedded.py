@@ -70,6 +70,7 @@ class EmbeddedServer:
         repair: AofRepair | None,
     ) -> None:
         self._process = process
+        self._folder = folder
         self._socket_folder = socket_folder
         self._owner_pid = os.getpid()
         self.url = socket_folder.url
@@ -120,6 +121,10 @@ class EmbeddedServer:
     def alive(self) -> bool:
         """Whether the server's process still runs."""
         return self._process.poll() is None
+
+    def mark_stopping(self) -> None:
+        """Let who starts another server on the folder know that this one is on its way out."""
+        self._folder.mark_stopping()
 
     def stop(self) -> None:
         """End the server and wait until it is gone. Does nothing in a forked child, or twice."""

@@ -70,12 +70,12 @@ class SpendingStore:
 
     @classmethod
     def open(cls, settings: Settings) -> SpendingStore:
-        """The store at `settings.redis_url`, refused unless it keeps what it acknowledges.
+        """The store at `settings.store_url`, refused unless it keeps what it acknowledges.
 
         Raises:
             StoreError: it cannot be reached, is too old, may lose or evict charges.
         """
-        client = connect(settings.redis_url, role="worker", single_connection=True)
+        client = connect(settings.store_url, role="worker", single_connection=True)
         check_server(client)
         check_durable(client, allow_volatile=settings.allow_volatile)
         check_schema(client)

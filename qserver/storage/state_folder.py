@@ -4,9 +4,11 @@
     STATE/redis/damaged/         copies of files made before a repair
     STATE/redis/server.log       what the server says
     STATE/redis/lock             locked while a server lives
-    STATE/redis/socket           where the socket is
+    STATE/redis/socket           where the socket is now
+    STATE/redis/stopping         there once the server was asked to stop, until the next start
 
-The socket cannot live there: its path must be shorter than 108 bytes.
+The socket cannot live there: its path must be shorter than 108 bytes, and not every disk takes
+sockets. Its folder is a new one at each start; who looks for the server reads the note.
 """
 
 from __future__ import annotations
@@ -14,16 +16,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote as shell_quoted
 from urllib.parse import quote
 
 from qserver.errors import StateInUseError, StoreUnavailableError
 
 _MAX_SOCKET_PATH_BYTES = 107
-_SOCKET_FOLDER_PREFIX = "qserver-"
+_PREFIX = "qserver-"
 _SOCKET_NAME = "redis.sock"
 _POLL_S = 0.01
 
@@ -79,6 +83,20 @@ class StateFolder:
     def _socket_note(self) -> Path:
         return self.data / "socket"
 
+    @property
+    def _stop_note(self) -> Path:
+        return self.data / "stopping"
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server that holds the folder now was asked to stop."""
+        return self._is_held() and self._stop_note.exists()
+
+    def mark_stopping(self) -> None:
+        """Let others know that the server of this folder was asked to stop."""
+        with contextlib.suppress(OSError):  # on a full disk it stops without telling
+            self._stop_note.touch(mode=0o600)
+
     def lock(self, *, timeout_s: float) -> int:
         """Descriptor of the exclusive lock. The lock lasts while any copy of it is open.
 
@@ -92,10 +110,7 @@ class StateFolder:
         while not _try_lock(fd, fcntl.LOCK_EX):
             if time.monotonic() >= deadline:
                 os.close(fd)
-                raise StateInUseError(
-                    f"Another server uses the state folder {self.root}. Stop it, connect to it, "
-                    "or choose another state folder."
-                )
+                raise StateInUseError(self._in_use_text())
             time.sleep(_POLL_S)
         return fd
 
@@ -108,31 +123,78 @@ class StateFolder:
             StoreUnavailableError: no temporary folder has a short enough path.
         """
         stale = self._noted_socket()
+        folder = SocketFolder(_make_short_folder())
+        # In one step, and first: a reader never finds half a note, nor a folder that is gone.
+        new_note = self._socket_note.with_suffix(".new")
+        new_note.write_text(str(folder.path), encoding="utf-8")
+        new_note.replace(self._socket_note)
         if stale is not None:
             stale.remove()
-        folder = SocketFolder(_make_short_folder())
-        self._socket_note.write_text(str(folder.path), encoding="utf-8")
+        self._stop_note.unlink(missing_ok=True)
         return folder
 
     def running_url(self) -> str | None:
-        """URL of the server that holds the folder now, or None."""
+        """URL of the server that holds the folder now, or None.
+
+        Raises:
+            StoreUnavailableError: the folder is closed to us.
+        """
+        noted = self._noted_socket() if self._is_held() else None
+        return noted.url if noted is not None else None
+
+    def require_url(self) -> str:
+        """URL of the server that holds the folder now.
+
+        Raises:
+            StoreUnavailableError: none does, or the folder is closed to us.
+        """
+        url = self.running_url()
+        if url is None:
+            raise StoreUnavailableError(
+                f"No store runs on the state folder {self.root}. Start one with "
+                f"`qserver serve --state {shell_quoted(str(self.root))}`, or name one with "
+                "--redis-url."
+            )
+        return url
+
+    def _is_held(self) -> bool:
         try:
             fd = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as exc:
+            raise StoreUnavailableError(
+                f"The store of the state folder {self.root} is closed to us ({exc.strerror})."
+            ) from exc
         try:
-            running = not _try_lock(fd, fcntl.LOCK_SH)
+            return not _try_lock(fd, fcntl.LOCK_SH)
         finally:
             os.close(fd)
-        noted = self._noted_socket()
-        return noted.url if running and noted is not None else None
 
     def _noted_socket(self) -> SocketFolder | None:
+        """The noted folder, if it is there and belongs to the owner of the data alone.
+
+        Others can write where it lies: what they put in the place of one that is gone is none.
+        """
         try:
             path = Path(self._socket_note.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            found, ours = path.lstat(), self.data.stat()
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        return SocketFolder(path) if path.name.startswith(_SOCKET_FOLDER_PREFIX) else None
+        is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+        is_ours = is_private and found.st_uid == ours.st_uid
+        return SocketFolder(path) if is_ours and path.name.startswith(_PREFIX) else None
+
+    def _in_use_text(self) -> str:
+        if self._stop_note.exists():
+            return (
+                f"The server on the state folder {self.root} is stopping: it finishes the "
+                "questions at hand first. Start again when it is gone."
+            )
+        return (
+            f"Another server uses the state folder {self.root}. Stop it, connect to it, or choose "
+            "another state folder."
+        )
 
 
 @dataclass(frozen=True)
@@ -169,7 +231,7 @@ def _try_lock(fd: int, kind: int) -> bool:
 def _make_short_folder() -> Path:
     for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108
         with contextlib.suppress(OSError):
-            path = Path(tempfile.mkdtemp(prefix=_SOCKET_FOLDER_PREFIX, dir=parent))
+            path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
             if len(os.fsencode(path / _SOCKET_NAME)) <= _MAX_SOCKET_PATH_BYTES:
                 return path
             path.rmdir()

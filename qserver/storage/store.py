@@ -139,12 +139,12 @@ class Store:
 
     @classmethod
     def open(cls, settings: Settings, *, role: str = "web") -> Store:
-        """The store at `settings.redis_url`, checked for version and schema.
+        """The store at `settings.store_url`, checked for version and schema.
 
         Raises:
             StoreError: it cannot be reached, is too old, or has another schema.
         """
-        client = connect(settings.redis_url, role=role)
+        client = connect(settings.store_url, role=role)
         check_server(client)
         check_schema(client)
         return cls(client)

@@ -77,21 +77,33 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "qserver.cli", *arguments]
 
 
+def worker_command(*arguments: str) -> list[str]:
+    """A call of the worker's command line."""
+    return [sys.executable, "-m", "worker", *arguments]
+
+
 @contextlib.contextmanager
-def running(state: Path, *arguments: str) -> Iterator[Program]:
+def running(state: Path, *arguments: str, **environ: str) -> Iterator[Program]:
     """The command, once it said where it answers; killed at the end if it still runs."""
+    with started(state, command(*arguments), **environ) as program:
+        program.read_until("answers at ")
+        program.read_until("\n")
+        yield program
+
+
+@contextlib.contextmanager
+def started(state: Path, call: list[str], **environ: str) -> Iterator[Program]:
+    """The process of this call; killed at the end if it still runs."""
     mark = secrets.token_hex(8)
     process = subprocess.Popen(
-        command(*arguments),
-        env={**os.environ, _MARK: mark},
+        call,
+        env={**os.environ, _MARK: mark, **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         bufsize=0,
     )
     program = Program(process, state, mark)
     try:
-        program.read_until("answers at ")
-        program.read_until("\n")
         yield program
     finally:
         process.kill()

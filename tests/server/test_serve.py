@@ -13,6 +13,7 @@ from running_program import running
 from qserver.cli import main
 from qserver.client import Client
 from qserver.commands.runtime import ExitCode
+from qserver.storage.state_folder import StateFolder
 
 
 def test_serve_runs_its_own_store_lends_it_to_another_server_and_doctor_is_content(
@@ -21,7 +22,7 @@ def test_serve_runs_its_own_store_lends_it_to_another_server_and_doctor_is_conte
     state = tmp_path / "state"
     with running(state, "serve", "--port", "0", "--state", str(state)) as owner:
         owner.read_until("qserver-worker run")
-        redis_url = owner.printed.rsplit("--redis-url ", 1)[1].split()[0]
+        redis_url = StateFolder(state).require_url()
         with running(state, "serve", "--open", "--port", "0", "--redis-url", redis_url) as guest:
             assert guest.client.get("v1", "datasets").document["datasets"] == []
             assert guest.stop(signal.SIGTERM) == ExitCode.OK

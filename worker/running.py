@@ -1,0 +1,77 @@
+"""`qserver-worker run`: load what is attached, find the store, and work until asked to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+
+from qserver.config import Settings
+from qserver.errors import ConfigError, StoreUnavailableError
+from worker.loading import Attached
+from worker.loop import Loop, waiting_for
+from worker.registry import Registry
+
+
+def run(
+    settings: Settings, *, registry: Registry, log: logging.Logger, say: Callable[[str], None]
+) -> int:
+    """The exit status after SIGTERM or SIGINT; 1 where none of the data can be served.
+
+    Raises:
+        ConfigError: nothing is attached.
+        StoreUnavailableError: the store that was named does not answer.
+        StoreBehindError: the store knows less than a journal.
+    """
+    if not registry.entries():
+        raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
+    attached = Attached(registry, log=log)
+    loaded = attached.load()
+    for name in loaded.refused:
+        say(f"dataset {name} is refused: its file is missing, unreadable or was changed")
+    if len(loaded.refused) == len(registry.entries()):
+        return 1
+    stopping = _stop_request()
+
+    def make() -> Loop:
+        return Loop(
+            settings=settings,
+            trusted=loaded.trusted,
+            log=log,
+            news=attached.news,
+            stopping=stopping,
+            say=say,
+        )
+
+    loop = _first_connected(make, settings, stopping, say)
+    if loop is not None and not stopping.is_set():
+        say(f"worker ready: {', '.join(sorted(registry.entries()))}")
+        loop.run()
+    say("worker stopped")
+    return 0
+
+
+def _stop_request() -> threading.Event:
+    """An event that SIGTERM and SIGINT set."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping
+
+
+def _first_connected(
+    make: Callable[[], Loop],
+    settings: Settings,
+    stopping: threading.Event,
+    say: Callable[[str], None],
+) -> Loop | None:
+    """The loop on its store; None when asked to stop before there is one.
+
+    The embedded store may start later. One by address fails at once: the address may be wrong.
+    """
+    if settings.redis_url:
+        return make()
+    return waiting_for(settings, stopping=stopping, say=say).until_found(
+        make, passing=(StoreUnavailableError,), found="found the store"
+    )
