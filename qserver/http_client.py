@@ -1,16 +1,27 @@
-"""A small HTTP client of a qserver, on the standard library; the command line talks through it."""
+"""A small HTTP client of a qserver; the command line and the Python clients talk through it.
+
+Connections are kept and used again. A server may close an idle one at the moment when a request is
+sent over it. What may be repeated is then sent once more: reads, and questions with an idempotency
+key, which are answered and charged once. No redirection is followed, so the token goes to the
+address that was given and nowhere else.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError, ProxyError, SSLError
+from urllib3.exceptions import TimeoutError as NoReplyError
 
 from qserver.client_errors import (
     AccessProblemError,
@@ -20,10 +31,14 @@ from qserver.client_errors import (
     ServerUnreachableError,
 )
 from qserver.errors import ConfigError
+from qserver.http_routes import checked_proxy, proxy_for, tls_context
 
 MAX_REPLY_BYTES = 64 << 20
 _CHUNK = 1 << 16
 _FIRST_ERROR_STATUS = 400
+_REDIRECTIONS = range(300, 400)
+# Kept open for threads that ask at once; more are opened, and closed after their reply.
+_KEPT_CONNECTIONS = 32
 _SECONDS = re.compile(r"[0-9]{1,6}")
 _KINDS: Mapping[str, type[ServerProblemError]] = dict.fromkeys(
     ("budget_exhausted", "allowance_exhausted", "pace_exceeded", "disclosure_guard"),
@@ -55,20 +70,26 @@ class _Response:
 
 @dataclass(frozen=True)
 class HttpClient:
-    """Calls of one server; every call opens a connection of its own.
+    """Calls of one server, over connections that are kept. Thread-safe.
 
     Args:
         url: `http://host[:port][/prefix]`, or https. No user, query or fragment.
         timeout_s: limit for connecting and for each wait on the server, in seconds.
         token: of an account, or '' for none.
+        ca: file or folder of the authorities to trust, in PEM; None for SSL_CERT_FILE and
+            SSL_CERT_DIR, or the system's.
+        proxy: URL of a proxy, '' for none; None for what HTTP_PROXY, HTTPS_PROXY and NO_PROXY say.
 
     Raises:
-        ConfigError: the URL, the time or the token is malformed.
+        ConfigError: the URL, the time, the token, the authorities or the proxy is malformed.
     """
 
     url: str
     timeout_s: float = 30.0
     token: str = field(default="", repr=False)
+    ca: str | Path | None = None
+    proxy: str | None = field(default=None, repr=False)
+    _pool: urllib3.PoolManager = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -82,6 +103,25 @@ class HttpClient:
             raise ConfigError("timeout", "be > 0 and <= 86,400 seconds", self.timeout_s)
         if not (self.token.isascii() and self.token.isprintable()) or " " in self.token:
             raise ConfigError("token", "be a token as `qserver account create` printed it")
+        object.__setattr__(self, "_pool", self._make_pool())
+
+    def _make_pool(self) -> urllib3.PoolManager:
+        proxy = self.proxy
+        if proxy is None:
+            proxy = proxy_for(self.url, os.environ)
+        elif proxy:
+            proxy = checked_proxy(proxy, "proxy")
+        secure = any(urlsplit(url).scheme == "https" for url in (self.url, proxy))
+        tls = tls_context(self.ca) if secure else None
+        if not proxy:
+            return urllib3.PoolManager(maxsize=_KEPT_CONNECTIONS, ssl_context=tls)
+        return urllib3.ProxyManager(
+            proxy,
+            maxsize=_KEPT_CONNECTIONS,
+            proxy_headers=_credentials(proxy),
+            proxy_ssl_context=tls,
+            ssl_context=tls,
+        )
 
     def get(self, *segments: str, query: Mapping[str, str] | None = None) -> Reply:
         """The answer to GET on the path made of `segments`.
@@ -97,7 +137,7 @@ class HttpClient:
         """The answer to GET where it is text and no JSON. Raises as `get` does."""
         suffix = "?" + urlencode(query) if query else ""
         found = self._exchange("GET", _path(segments) + suffix, body=None)
-        if found.status >= _FIRST_ERROR_STATUS or len(found.content) > MAX_REPLY_BYTES:
+        if found.status >= _REDIRECTIONS.start or len(found.content) > MAX_REPLY_BYTES:
             return _read_reply(found.status, found.content, retry_after=found.retry_after).text
         return found.content.decode()
 
@@ -108,8 +148,8 @@ class HttpClient:
         """
         path = _path(segments) + "?" + urlencode(query)
         with self._sent("GET", path, body=None, more={}) as response:
-            if response.status >= _FIRST_ERROR_STATUS:
-                content = response.read(MAX_REPLY_BYTES + 1)
+            if response.status >= _REDIRECTIONS.start:
+                content = _content(response)
                 wait = response.headers.get("Retry-After", "")
                 _read_reply(response.status, content, retry_after=wait)
             while chunk := response.read(_CHUNK):
@@ -135,54 +175,128 @@ class HttpClient:
         self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str] | None = None
     ) -> _Response:
         with self._sent(method, path, body=body, more=more or {}) as response:
-            content = response.read(MAX_REPLY_BYTES + 1)
+            content = _content(response)
             return _Response(response.status, content, response.headers.get("Retry-After", ""))
 
     @contextmanager
     def _sent(
         self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str]
-    ) -> Iterator[http.client.HTTPResponse]:
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
         """The response to a request, to be read within the block."""
-        connection = self._connection()
-        headers = {"Accept": "application/json, application/problem+json", **more}
+        headers = {
+            "Accept": "application/json, application/problem+json",
+            "User-Agent": "qserver",
+            **more,
+        }
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            connection.request(method, self._prefix + path, body=body, headers=headers)
-            yield connection.getresponse()
-        except TimeoutError as exc:
-            raise ServerUnreachableError(
-                f"{self.url} did not answer within {self.timeout_s:g} s."
-            ) from exc
-        except (OSError, http.client.HTTPException) as exc:
-            reason = getattr(exc, "strerror", None) or type(exc).__name__
-            raise ServerUnreachableError(
-                f"No qserver answers at {self.url} ({reason}). Start one with `qserver demo`, "
-                "or give its address with --url."
-            ) from exc
-        finally:
-            connection.close()
+            response = self._begun(method, path, body=body, headers=headers)
+            try:
+                yield response
+            finally:
+                # What was read to its end is back in the pool by now; this closes the rest.
+                response.close()
+        except (HTTPError, OSError) as exc:
+            raise ServerUnreachableError(_unreachable_text(exc, self)) from exc
 
-    @property
-    def _prefix(self) -> str:
-        return urlsplit(self.url).path.rstrip("/")
+    def _begun(
+        self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        """The response as far as its headers; sent again where a connection broke and it may be."""
+        may_repeat = method == "GET" or "Idempotency-Key" in headers
+        try:
+            return self._request(method, path, body=body, headers=headers)
+        except ProtocolError:
+            if not may_repeat:
+                raise
+        return self._request(method, path, body=body, headers=headers)
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _request(
+        self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
         parts = urlsplit(self.url)
-        kind = (
-            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        return self._pool.urlopen(
+            method,
+            f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}{path}",
+            body=body,
+            headers=headers,
+            timeout=urllib3.Timeout(connect=self.timeout_s, read=self.timeout_s),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+            decode_content=False,
         )
-        return kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
+
+
+def _credentials(proxy: str) -> dict[str, str]:
+    """The header that a proxy's user and password in its URL stand for."""
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return dict(urllib3.make_headers(proxy_basic_auth=pair))
+
+
+def _unreachable_text(error: Exception, client: HttpClient) -> str:
+    if isinstance(error, NoReplyError) and not isinstance(error, NewConnectionError):
+        return f"{client.url} did not answer within {client.timeout_s:g} s."
+    if isinstance(error, ProxyError):
+        return (
+            f"The proxy on the way to {client.url} does not let us through "
+            f"({_reason(error.original_error)}). Mend HTTP_PROXY or HTTPS_PROXY, or name the host "
+            "in NO_PROXY."
+        )
+    if isinstance(error, SSLError):
+        return (
+            f"{client.url} cannot be trusted ({_reason(error)}). If its certificate is of an "
+            "authority of your own, name that in SSL_CERT_FILE."
+        )
+    return (
+        f"No qserver answers at {client.url} ({_reason(error)}). Start one with `qserver demo`, or "
+        "give its address with --url."
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost error that has words for people, or the name of its kind."""
+    found: BaseException | None = error
+    last = type(error).__name__
+    while found is not None:
+        said = getattr(found, "verify_message", None) or getattr(found, "strerror", None)
+        if said:
+            return str(said)
+        last = type(found).__name__
+        if isinstance(found, OSError) and found.args:
+            last = str(found)  # such as a proxy's refusal, which has no number
+        inner = [a for a in found.args if isinstance(a, BaseException)]
+        found = found.__cause__ or found.__context__ or (inner[-1] if inner else None)
+    return last
 
 
 def _path(segments: tuple[str, ...]) -> str:
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 
+def _content(response: urllib3.BaseHTTPResponse) -> bytes:
+    """The body, or of one that is too long the beginning; one that breaks off raises."""
+    content = response.read(MAX_REPLY_BYTES + 1)
+    if len(content) <= MAX_REPLY_BYTES:
+        response.read(1)  # only now is the stated length compared with what came
+    return content
+
+
 def _read_reply(status: int, content: bytes, *, retry_after: str) -> Reply:
     document = None
+    if status in _REDIRECTIONS:
+        raise ServerProblemError(
+            code="bad_reply",
+            detail=f"The server sends us to another address (status {status}), where a token must "
+            "not go unasked. Check --url.",
+            status=status,
+        )
     with contextlib.suppress(ValueError, RecursionError):
         text = content.decode()
         document = json.loads(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 
 from qserver.client.awaiting_models import AsyncModels
 from qserver.client.flows import Failure, Flow, Patience, Pause, T
@@ -29,6 +30,10 @@ class AsyncClient:
         retries: how often a request is sent again where the connection broke, or the server asked
             for patience. A question that is sent again is answered and charged once.
         sleep: waits for so many seconds.
+        ca: file or folder of the authorities to trust, in PEM; by default what SSL_CERT_FILE and
+            SSL_CERT_DIR say, or the system's.
+        proxy: URL of a proxy, '' for none; by default what HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+            say, and none for this machine.
     """
 
     def __init__(
@@ -40,8 +45,10 @@ class AsyncClient:
         wait_s: float = 300.0,
         retries: int = 4,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        ca: str | Path | None = None,
+        proxy: str | None = None,
     ) -> None:
-        self._http = HttpClient(url, timeout_s=timeout_s, token=token)
+        self._http = HttpClient(url, timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
         patience = Patience(retries, wait_s, time.monotonic)
         self._requests = Requests(patience)
         self._sleep = sleep

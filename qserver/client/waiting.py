@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from qserver.client.flows import Failure, Flow, Patience, Pause, T
 from qserver.client.requests import Query, Requests
@@ -35,6 +36,10 @@ class Client:
         retries: how often a request is sent again where the connection broke, or the server asked
             for patience. A question that is sent again is answered and charged once.
         sleep: waits for so many seconds.
+        ca: file or folder of the authorities to trust, in PEM; by default what SSL_CERT_FILE and
+            SSL_CERT_DIR say, or the system's.
+        proxy: URL of a proxy, '' for none; by default what HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+            say, and none for this machine.
     """
 
     def __init__(
@@ -46,8 +51,10 @@ class Client:
         wait_s: float = 300.0,
         retries: int = 4,
         sleep: Callable[[float], None] = time.sleep,
+        ca: str | Path | None = None,
+        proxy: str | None = None,
     ) -> None:
-        self._http = HttpClient(url, timeout_s=timeout_s, token=token)
+        self._http = HttpClient(url, timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
         patience = Patience(retries, wait_s, time.monotonic)
         self._requests = Requests(patience)
         self._sleep = sleep

@@ -130,7 +130,7 @@ def await_http(
     Raises:
         ChildFailedError: the time is over.
     """
-    client = HttpClient(url, timeout_s=1.0)
+    client = HttpClient(url, timeout_s=1.0, proxy="")
     deadline = runtime.clock() + _READY_TIMEOUT_S
     with runtime.console.progress("Starting"):
         while not signals.stop_requested:

@@ -137,11 +137,11 @@ def test_the_reference_has_every_method_with_its_arguments(client: type[Any]) ->
     assert sorted(methods) == sorted(name for name, _ in stated)
     for name, arguments in [
         *stated,
-        ("__init__", "url, *, token, timeout_s, wait_s, retries, sleep"),
+        ("__init__", "url, *, token, timeout_s, wait_s, retries, sleep, ca, proxy"),
     ]:
         [_, *expected] = inspect.signature(getattr(client, name)).parameters
         assert [a for a in arguments.split(", ") if a not in ("", "*")] == expected
-    assert "`Client(url, *, token, timeout_s, wait_s, retries, sleep)`" in text
+    assert "`Client(url, *, token, timeout_s, wait_s, retries, sleep, ca, proxy)`" in text
 
 
 @pytest.mark.parametrize("models", [Models, AsyncModels])
