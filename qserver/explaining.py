@@ -116,6 +116,13 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
     return Explained(explanation, _charges(plan))
 
 
+def payable_charges(replica: Replica, workload: Workload) -> list[AnyCharge] | None:
+    """What a workload would be charged; None where budget or guard do not let it."""
+    questions = planned_questions(workload)
+    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous)
+    return None if refusal(plan, replica=replica) is not None else _charges(plan)
+
+
 def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplanation]:
     """Tables and price of a model that is to be learnt.
 

@@ -33,7 +33,7 @@ from qserver.config import Settings
 from qserver.disclosure import known_at_most
 from qserver.domain import Domain
 from qserver.errors import NotEstimableError, NotFoundError, QueryError
-from qserver.explaining import explain_question, explain_workload
+from qserver.explaining import explain_question, explain_workload, payable_charges
 from qserver.frozen import FrozenHistories
 from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.inference.quotient import JointParts
@@ -236,6 +236,14 @@ class Service:
             explained = explain_workload(opened.replica, workload)
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
+
+    def is_payable(self, name: str, workload: Workload, *, by: str = "") -> bool:
+        """Whether budget, guard and the asker's own ledger let a workload be measured now."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            charges = payable_charges(opened.replica, workload)
+        own = None if charges is None else self._own_price(by, opened.meta, charges)
+        return charges is not None and (own is None or own.affordable)
 
     def _own_price(
         self, by: str, meta: DatasetMeta, charges: Sequence[AnyCharge]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from qserver.answer import (
     Answer,
@@ -23,74 +24,24 @@ from qserver.answer import (
 from qserver.asked import Question, Workload
 from qserver.asking import Idempotency
 from qserver.consistent_answers import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
-from qserver.domain import Domain
-from qserver.inference.quotient import JointParts
-from qserver.query import LinearQuery, total_query
+from qserver.query import total_query
+from qserver.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.quotients import joint_value
-from qserver.requirement import Requirement
 from qserver.sql.questions import (
     Asked,
     CellQuestions,
     CellValue,
     Interval,
-    asked,
     cell_value,
     consistent_value,
-    denominators,
-    part_confidence,
 )
 from qserver.sql.reading import parse_statement
 from qserver.sql.statement import Statement
+from qserver.statement_port import Questions
 
 _T = TypeVar("_T")
 _UNKNOWN = Interval(None, None)
 _DEAREST_FIRST: tuple[Source, ...] = ("measured", "refined", "history", "exact")
-
-
-class Questions(Protocol):
-    """The use cases that a statement is made of."""
-
-    def domain(self, name: str) -> Domain:
-        """The domain of a dataset; NotFoundError."""
-
-    def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
-        """The best interval available for nothing, or None."""
-
-    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
-        """Both estimates of a quotient with their noises, or None where history has none such."""
-
-    def ask(
-        self,
-        name: str,
-        query: LinearQuery,
-        requirement: Requirement,
-        *,
-        wait_s: float,
-        idempotency: Idempotency | None = None,
-        by: str = "",
-    ) -> Answer | JobStatus:
-        """The answer, or the state of its job after `wait_s` seconds."""
-
-    def ask_workload(
-        self,
-        name: str,
-        workload: Workload,
-        *,
-        wait_s: float,
-        idempotency: Idempotency | None = None,
-        by: str = "",
-    ) -> WorkloadAnswer | JobStatus:
-        """The answers, or the state of their job after `wait_s` seconds."""
-
-    def explain(
-        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
-    ) -> Explanation:
-        """What the answer would cost; spends nothing."""
-
-    def explain_workload(
-        self, name: str, workload: Workload, *, by: str = ""
-    ) -> WorkloadExplanation:
-        """What the answers would cost; spends nothing."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +80,8 @@ class StatementExplanation:
     """What a statement would cost; nothing was spent.
 
     Args:
+        is_most: whether the price is only the most that the answer costs: averages and quotients
+            are measured as exactly as what is found out on the way lets them need be.
         price_apart_nano: sum of the prices of its questions asked one by one; None where there is
             one question, or was no time.
         known: per group and column what is known for nothing, or None.
@@ -146,16 +99,24 @@ class StatementExplanation:
     version: int
     curve: tuple[FactorPoint, ...] = ()
     own: OwnPrice | None = None
+    is_most: bool = False
 
 
 AnyStatement = StatementAnswer | StatementExplanation
 
 
 class Statements:
-    """Statements on the use cases of a service."""
+    """Statements on the use cases of a service.
 
-    def __init__(self, questions: Questions) -> None:
+    Args:
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, questions: Questions, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._questions = questions
+        self._clock = clock
 
     def run(
         self,
@@ -186,10 +147,38 @@ class Statements:
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> StatementAnswer | JobStatus:
-        """The table of a statement, whether or not it explains; raises as `run` does."""
-        questions = self.asked(name, statement)
-        found = self._answered(name, questions, wait_s=wait_s, idempotency=idempotency, by=by)
-        return found if isinstance(found, JobStatus) else self.table(name, questions, found)
+        """The table of a statement, whether or not it explains; raises as `run` does.
+
+        Quotients are asked in steps, which cost no more together than `explain` says. A job may
+        be that of any of them: when it is done, the statement sent again goes on.
+        """
+        steps, deadline = self._steps(name, statement), self._clock() + wait_s
+        last, earlier = steps.last_step(), list[WorkloadAnswer]()
+        if self._goes_in_steps(name, steps, last, by):
+            for _ in range(MOST_STEPS):
+                workload = workload_of(steps.next_step())
+                left = max(deadline - self._clock(), 0.0)
+                found = self._questions.ask_workload(name, workload, wait_s=left, by=by)
+                if isinstance(found, JobStatus):
+                    return found
+                earlier.append(found)
+                steps.look()
+                if not steps.goes_on:
+                    break
+            last = steps.last_step()
+        left = max(deadline - self._clock(), 0.0)
+        answers = self._answered(name, last, wait_s=left, idempotency=idempotency, by=by)
+        if isinstance(answers, JobStatus):
+            return answers
+        return self.table(name, last, _with_earlier(answers, earlier))
+
+    def goes_on(self, name: str, statement: Statement) -> bool:
+        """Whether asking would measure more before all quotients are as exact as asked."""
+        return self._steps(name, statement).goes_on
+
+    def _goes_in_steps(self, name: str, steps: QuotientSteps, last: Asked, by: str) -> bool:
+        """Whether to ask in steps; where the price at the most cannot be paid, none is taken."""
+        return steps.goes_on and self._questions.is_payable(name, workload_of(last), by=by)
 
     def table(self, name: str, questions: Asked, found: Answer | WorkloadAnswer) -> StatementAnswer:
         """The table that the answers of a statement's questions fill."""
@@ -256,14 +245,19 @@ class Statements:
 
     def explain(self, name: str, statement: Statement, *, by: str = "") -> StatementExplanation:
         """What a statement would cost; spends nothing. Raises as `run` does."""
-        return self._explained(name, self.asked(name, statement), by)
+        steps = self._steps(name, statement)
+        found = self._explained(name, steps.last_step(), by)
+        return replace(found, is_most=steps.goes_on)
 
     def asked(self, name: str, statement: Statement) -> Asked:
-        """The questions of a statement, by what history says of its denominators."""
-        questions = asked(statement, known=self._known(name, statement))
+        """The questions of a statement that suffice in every case, by what history says."""
+        return self._steps(name, statement).last_step()
+
+    def _steps(self, name: str, statement: Statement) -> QuotientSteps:
+        steps = QuotientSteps(self._questions, name, statement)
         # Before anything is spent: it may be refused.
-        _consistent(questions)
-        return questions
+        _consistent(steps.last_step())
+        return steps
 
     def _nearest(
         self, name: str, questions: Asked, answers: Sequence[Answer | Offer]
@@ -274,16 +268,6 @@ class Statements:
             return None
         total = known_total(self._questions, name, questions.questions[0].query.sizes)
         return consistent.answers(answers, total=total).estimates
-
-    def _known(self, name: str, statement: Statement) -> Mapping[LinearQuery, float]:
-        """What history says the denominators have at least."""
-        confidence = part_confidence(statement)
-        found = {}
-        for query in denominators(statement):
-            offer = self._questions.known(name, query, confidence=confidence)
-            if offer is not None:
-                found[query] = offer.low
-        return found
 
     def _answered(
         self,
@@ -337,6 +321,26 @@ class Statements:
         )
 
 
+def _with_earlier(
+    found: Answer | WorkloadAnswer, earlier: Sequence[WorkloadAnswer]
+) -> Answer | WorkloadAnswer:
+    """The answers of the last step, with what all steps cost and did."""
+    if not earlier or isinstance(found, Answer):
+        return found
+    steps = (*earlier, found)
+    answers = tuple(
+        replace(answer, source=_dearest(step.answers[i].source for step in steps))
+        for i, answer in enumerate(found.answers)
+    )
+    charged = sum(step.charged_nano for step in steps)
+    return replace(found, answers=answers, charged_nano=charged)
+
+
+def _dearest(sources: Iterable[Source]) -> Source:
+    among = set(sources)
+    return next(source for source in _DEAREST_FIRST if source in among)
+
+
 def known_total(questions: Questions, name: str, sizes: Sequence[int]) -> int | None:
     """The number of records of a dataset where that is public; NotFoundError."""
     known = questions.known(name, total_query(sizes), confidence=PUBLIC_CONFIDENCE)
@@ -372,8 +376,7 @@ def _answered_cell(
         [answer.estimate for answer in answers],
         [Interval(answer.low, answer.high) for answer in answers],
     )
-    parts = {answers[i].source for i in cell.parts}
-    source = next(s for s in _DEAREST_FIRST if s in parts)
+    source = _dearest(answers[i].source for i in cell.parts)
     return AnsweredCell(value, source, _consistent_of(cell, nearest))
 
 

@@ -31,7 +31,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
 
 def answered(town: Deployment, text: str, *, key: str = "") -> StatementAnswer:
     """The table of a text, its job worked off."""
-    for _ in range(2):
+    for _ in range(20):
         found = Statements(town.service()).run(
             "people", text, wait_s=0, idempotency=Idempotency(key, "d") if key else None
         )
@@ -179,6 +179,81 @@ def test_what_is_known_of_the_denominator_needs_not_be_assumed(town: Deployment)
     low, high = interval(answered(town, text))
     assert low <= Fraction(len(WOMEN), N) <= high
     assert high - low <= 0.2
+
+
+def half(found: StatementAnswer, row: int = 0, column: int = 0) -> float:
+    low, high = interval(found, row, column)
+    return (high - low) / 2
+
+
+AVERAGE = "SELECT AVG(age) FROM people WITHIN {} CONFIDENCE 0.95 ASSUMING AT LEAST {}"
+
+
+def test_an_average_that_is_known_well_enough_is_free(town: Deployment) -> None:
+    """However little is assumed: the interval that history gives is what counts."""
+    known = half(answered(town, AVERAGE.format(0.5, 100)))
+    before = spent(town)
+    for width, least in ((1.02 * known, 100), (1.5 * known, 20), (4.0, 1)):
+        text = AVERAGE.format(f"{width:.6f}", least)
+        price = explained(town, text)
+        assert (price.price_nano, price.is_most) == (0, False)
+        found = answered(town, text)
+        assert found.charged_nano == 0
+        assert half(found) <= width
+    assert spent(town) == before
+
+
+def test_an_average_is_as_exact_as_asked_and_not_much_more(town: Deployment) -> None:
+    """A fifth of the records is assumed; the price at the most is for no more than these."""
+    text = AVERAGE.format(0.1, 100)
+    price = explained(town, text)
+    found = answered(town, text)
+    assert price.is_most
+    assert 0 < spent(town) < price.price_nano / 2
+    assert 0.1 / 1.35 <= half(found) <= 0.1
+    finer = AVERAGE.format(0.04, 100)
+    at_most, before = explained(town, finer), spent(town)
+    assert half(answered(town, finer)) <= 0.04
+    # What was paid before counts: the rest of what the finer average costs is left.
+    assert 0 < spent(town) - before <= at_most.price_nano < 2.5 * price.price_nano - before
+
+
+def test_a_known_denominator_counts_where_it_is_better_than_the_typed_one(
+    town: Deployment,
+) -> None:
+    text = AVERAGE.format(0.5, 20)
+    before = explained(town, text).price_nano
+    answered(town, f"SELECT COUNT(age) FROM people WITHIN 5 {SURE}")
+    now = explained(town, text).price_nano
+    # 495 records are known, 20 were typed.
+    assert now < before / 20
+
+
+def test_groups_of_averages_cost_no_more_than_quoted_and_small_groups_no_more_than_typed(
+    town: Deployment,
+) -> None:
+    text = "SELECT sex, AVG(age) AS mean FROM people GROUP BY sex WITHIN 0.5 ASSUMING AT LEAST 100"
+    price = explained(town, text)
+    found = answered(town, text)
+    assert spent(town) <= price.price_nano
+    assert max(half(found, 0), half(found, 1)) <= 0.5
+    # Nobody is in `other`: what is known of it are the public bounds.
+    assert half(found, 2) > 0.5
+    before = spent(town)
+    assert answered(town, text).charged_nano == 0
+    assert spent(town) == before
+
+
+def test_a_quotient_that_the_budget_cannot_pay_in_full_takes_no_step(
+    tmp_path: Path, store_url: str
+) -> None:
+    """Its first step alone could be paid."""
+    town = Deployment.make(tmp_path, store_url, limit="0.4")
+    text = AVERAGE.format(0.5, 100)
+    assert not explained(town, text).affordable
+    with pytest.raises(BudgetExhaustedError):
+        answered(town, text)
+    assert spent(town) == 0
 
 
 def test_all_intervals_hold_at_once_where_asked(town: Deployment) -> None:

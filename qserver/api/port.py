@@ -17,7 +17,7 @@ from qserver.answer import (
 from qserver.api.model_port import ModelUseCases
 from qserver.oversight import AuditPage, SpendingReport
 from qserver.query import LinearQuery
-from qserver.statements import Questions
+from qserver.statement_port import Questions
 
 
 class QuestionService(Questions, Protocol):

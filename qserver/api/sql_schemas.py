@@ -138,6 +138,10 @@ class SqlPriceBody(BaseModel):
     n_questions: int = Field(description="linear queries that answer it")
     kind: PlanKind
     price: Epsilon
+    at_most: bool = Field(
+        description="whether `price` is only the most that it costs: averages and quotients are "
+        "measured in steps, no more exactly than they need be"
+    )
     price_apart: Epsilon | None = Field(
         description="sum of the prices of its questions asked one by one; null where there is one, "
         "or was no time to plan them all"
@@ -164,6 +168,7 @@ class SqlPriceBody(BaseModel):
             n_questions=len(found.asked.questions),
             kind=found.kind,
             price=epsilon(found.price_nano),
+            at_most=found.is_most,
             price_apart=None if apart is None else epsilon(apart),
             remaining=epsilon(found.remaining_nano),
             affordable=found.affordable,

@@ -119,6 +119,7 @@ class Price:
 
     Args:
         price, remaining: in epsilon.
+        at_most: whether the price is only the most that it costs, as for averages.
         free: what is known for nothing, in the order of the questions, or None for each.
         curve: prices at other lengths; of a workload lengths are factors of those asked. A price
             of None is out of reach. Lengths that cost more than shorter ones are left out.
@@ -131,6 +132,7 @@ class Price:
     free: tuple[Interval | None, ...]
     curve: tuple[tuple[float, float | None], ...]
     version: int
+    at_most: bool = False
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -143,6 +145,7 @@ class Price:
             free=tuple(_free(document["free"])),
             curve=tuple((point[0], point[1]) for point in document.get("curve", ())),
             version=document["version"],
+            at_most=document.get("at_most", False),
         )
 
     def __repr__(self) -> str:
@@ -154,8 +157,9 @@ class Price:
     def _sentence(self) -> str:
         fits = "" if self.affordable else ", which is too much"
         known = sum(interval is not None for interval in self.free)
+        price = f"{'at most ' if self.at_most else ''}{epsilon_text(self.price)}"
         return (
-            f"{epsilon_text(self.price)} of {epsilon_text(self.remaining)} epsilon left{fits}; "
+            f"{price} of {epsilon_text(self.remaining)} epsilon left{fits}; "
             f"{known} of {len(self.free)} known for nothing"
         )
 

@@ -87,10 +87,18 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
 
 def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
     if as_json:
-        console.json({"price": price.price, "remaining": price.remaining, "kind": price.kind})
+        console.json(
+            {
+                "price": price.price,
+                "at_most": price.at_most,
+                "remaining": price.remaining,
+                "kind": price.kind,
+            }
+        )
         return
     fits = "" if price.affordable else ", more than remains"
-    console.line(f"price: {epsilon_text(price.price)} epsilon{fits}")
+    most = "at most " if price.at_most else ""
+    console.line(f"price: {most}{epsilon_text(price.price)} epsilon{fits}")
     console.line(f"remaining: {epsilon_text(price.remaining)} epsilon")
     known = [str(interval) for interval in price.free if interval is not None]
     shown = "; ".join(known[:6]) + (f" and {len(known) - 6} more" if len(known) > 6 else "")

@@ -32,6 +32,8 @@ from qserver.statements import StatementAnswer, Statements
 
 # Asks for a worker that lives, but does not wait for the answer.
 NO_TIME_S = 1e-6
+# Quotients are measured in steps, and a page waits for one job alone.
+STEPS_WAIT_S = 5.0
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
 _TEXT_EXAMPLE = "SELECT {1}, COUNT(*) FROM {0} GROUP BY {1}"
@@ -115,7 +117,8 @@ class AskPages:
                 dataset, asked.query, asked.requirement, wait_s=NO_TIME_S, by=by
             )
         statements = Statements(self._service)
-        return statements.answer(dataset, asked.statement, wait_s=NO_TIME_S, by=by)
+        wait_s = STEPS_WAIT_S if statements.goes_on(dataset, asked.statement) else NO_TIME_S
+        return statements.answer(dataset, asked.statement, wait_s=wait_s, by=by)
 
     def _ask_page(self, dataset: str, question: Question, *, with_quote: bool = False) -> str:
         status = self._service.dataset(dataset)

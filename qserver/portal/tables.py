@@ -16,7 +16,8 @@ from qserver.portal.prices import KINDS, Stop, stop_of, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.service import Service
-from qserver.sql.questions import asked, denominators
+from qserver.sql.parts import Halves
+from qserver.sql.questions import asked, ratios
 from qserver.sql.statement import Binning, Statement, Sum
 from qserver.statements import (
     AnsweredCell,
@@ -71,11 +72,13 @@ class TableView:
     Args:
         query_part: the question's fields as the query part of an address, or ''.
         files: address without its ending at which the table can be had as CSV and JSON.
+        goes_on: whether more steps are needed before quotients are as exact as asked.
     """
 
     answer: StatementAnswer
     query_part: str
     files: str
+    goes_on: bool = False
 
     @property
     def statement(self) -> Statement:
@@ -231,12 +234,18 @@ def job_view(
     if isinstance(job, ModelAsked) or not isinstance(result, Answer | WorkloadAnswer):
         return None
     # Which questions there are, and their order, depend on the text alone.
-    questions = asked(statement, known=dict.fromkeys(denominators(statement), 1.0))
+    questions = asked(statement, halves=dict.fromkeys(ratios(statement), Halves(1.0, 1.0)))
     if [q.query for q in questions.questions] != [q.query for q in job.questions]:
         return None
     questions = replace(questions, questions=job.questions)
-    table = Statements(service).table(asked_job.status.dataset, questions, result)
-    return TableView(table, query, f"/portal/jobs/{asked_job.status.id}/answer")
+    statements, dataset = Statements(service), asked_job.status.dataset
+    files = f"/portal/jobs/{asked_job.status.id}/answer"
+    if ratios(statement) and not statement.clauses.simultaneous:
+        # The job was one step of several: what all of them gave is shown.
+        known = known_view(service, dataset, statement, query=query).answer
+        known = replace(known, charged_nano=result.charged_nano)
+        return TableView(known, query, files, statements.goes_on(dataset, statement))
+    return TableView(statements.table(dataset, questions, result), query, files)
 
 
 def table_json(answer: StatementAnswer) -> str:

@@ -3,7 +3,8 @@
 A quotient N / D is answered by two questions whose intervals hold together, and its interval is
 the set of all quotients of what the two leave possible. So it holds whenever both do: no normal
 law, no linearisation, and where the denominator may be zero it is unbounded, as it must be.
-Where the joint law of both errors can be told, `qserver.quotients` shortens it.
+Where the joint law of both errors can be told, `qserver.quotients` shortens it. How exact both must
+be is for `qserver.sql.parts` to say.
 The numerator is asked about its middle m, as N - m D, since N = m D says nothing about the
 noise: the interval is m plus the quotients of N - m D and D.
 """
@@ -19,8 +20,9 @@ from qserver.asked import Question
 from qserver.errors import RequirementError, SqlError
 from qserver.grid import class_grid
 from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.sql.clauses import DEFAULT_CONFIDENCE
+from qserver.sql.parts import Asking, Halves, Known
 from qserver.sql.statement import Ratio, Row, Statement, Sum
 
 # Bounds of a quotient are looked for on grids of so many cells.
@@ -104,47 +106,87 @@ class _Collected:
         return tuple(Question(q, Requirement(float(length), c)) for (q, c), length in found)
 
 
-def denominators(statement: Statement) -> tuple[LinearQuery, ...]:
-    """The denominators about which something must be known before the statement can be asked."""
-    if statement.clauses.assuming is not None:
-        return ()
+def ratios(statement: Statement) -> tuple[Ratio, ...]:
+    """The quotients of a statement, each once."""
     cells = (cell for row in statement.rows for cell in row.cells)
-    return tuple(dict.fromkeys(c.denominator for c in cells if isinstance(c, Ratio)))
+    return tuple(dict.fromkeys(cell for cell in cells if isinstance(cell, Ratio)))
 
 
-def asked(statement: Statement, *, known: Mapping[LinearQuery, float]) -> Asked:
-    """The questions that answer a statement.
-
-    Args:
-        known: records that a denominator has at least, for those of `denominators`.
+def askings(statement: Statement, *, known: Mapping[Ratio, Known]) -> dict[Ratio, Asking]:
+    """How exact each quotient of a statement shall be, by what is known of it.
 
     Raises:
         SqlError: the statement says not how long the intervals may be, or nothing is known of a
             denominator.
+        RequirementError: a quotient is the same whatever the data are.
+    """
+    half_width, found = _half_width(statement), dict[Ratio, Asking]()
+    for row in statement.rows:
+        for cell in row.cells:
+            if not isinstance(cell, Ratio) or cell in found:
+                continue
+            radius = centred(cell).radius
+            if radius == 0:
+                raise RequirementError(
+                    "sql", "not ask for a quotient that is the same for all records"
+                )
+            here = known.get(cell, Known())
+            found[cell] = Asking.of(
+                here,
+                width=float(half_width),
+                base=_base(statement, row, here),
+                radius=float(radius),
+                confidence=confidence_of(statement),
+                part_confidence=part_confidence(statement),
+            )
+    return found
+
+
+def at_most(statement: Statement, *, known: Mapping[Ratio, Known]) -> Asked:
+    """The questions that suffice whatever the data are; raises as `askings` and `asked` do."""
+    found = askings(statement, known=known)
+    return asked(statement, halves={ratio: asking.most for ratio, asking in found.items()})
+
+
+def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> Asked:
+    """The questions that answer a statement.
+
+    Args:
+        halves: per quotient half-widths of both parts; what is out of all range is cut.
+
+    Raises:
+        SqlError: the statement says not how long the intervals may be.
         RequirementError: a length or a confidence is out of range.
     """
-    clauses = statement.clauses
-    if clauses.half_width is None:
-        raise statement.source.refuse(
-            "say how long the interval may be",
-            statement.source.end,
-            hint="Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
-        )
-    confidence = confidence_of(statement)
-    part = part_confidence(statement)
+    length = 2 * _half_width(statement)
+    confidence, part = confidence_of(statement), part_confidence(statement)
     collected = _Collected()
     cells = []
     for row in statement.rows:
         found = []
         for cell in row.cells:
             if isinstance(cell, Sum):
-                i = collected.add(cell.query, 2 * clauses.half_width, confidence)
-                found.append(CellQuestions(i))
+                found.append(CellQuestions(collected.add(cell.query, length, confidence)))
             else:
-                base = _base(statement, row, cell, known)
-                found.append(_ratio(collected, cell, clauses.half_width * base, part))
+                found.append(_ratio(collected, cell, halves[cell], part))
         cells.append(tuple(found))
-    return Asked(statement, collected.questions(), tuple(cells), confidence, clauses.simultaneous)
+    return Asked(
+        statement,
+        collected.questions(),
+        tuple(cells),
+        confidence,
+        simultaneous=statement.clauses.simultaneous,
+    )
+
+
+def _half_width(statement: Statement) -> Fraction:
+    if statement.clauses.half_width is None:
+        raise statement.source.refuse(
+            "say how long the interval may be",
+            statement.source.end,
+            hint="Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
+        )
+    return statement.clauses.half_width
 
 
 def confidence_of(statement: Statement) -> float:
@@ -255,17 +297,12 @@ def _rounded(value: Fraction, towards: float) -> float:
     return math.nextafter(found, towards) if beyond else found
 
 
-def _base(
-    statement: Statement, row: Row, cell: Ratio, known: Mapping[LinearQuery, float]
-) -> Fraction:
-    """Records that the denominator has at least: as typed, or as known from history."""
-    typed = statement.clauses.assuming
-    if typed is not None:
-        return typed
-    found = known.get(cell.denominator, 0.0)
-    if found < 1:
+def _base(statement: Statement, row: Row, known: Known) -> float:
+    """Records that the denominator has at least: as typed, or as known from history if more."""
+    typed, found = statement.clauses.assuming, known.denominator.low
+    if typed is None and found < 1:
         raise _unknown_base(statement, row)
-    return Fraction(math.floor(found))
+    return max(float(typed or 0), found)
 
 
 def _unknown_base(statement: Statement, row: Row) -> SqlError:
@@ -276,18 +313,20 @@ def _unknown_base(statement: Statement, row: Row) -> SqlError:
         + where,
         statement.source.end,
         hint="How exact numerator and denominator must be depends on it. Nearest: ASSUMING AT "
-        "LEAST 1000, or first ask for COUNT(*) of the same records.",
+        "LEAST 1000, or first ask for the denominator itself: COUNT(x) of the same records, "
+        "where the average is AVG(x).",
     )
 
 
-def _ratio(collected: _Collected, cell: Ratio, room: Fraction, confidence: float) -> CellQuestions:
-    """Half of the room for the part, half for the denominator, which weighs by the radius."""
+def _ratio(collected: _Collected, cell: Ratio, halves: Halves, confidence: float) -> CellQuestions:
     shape = centred(cell)
-    if shape.radius == 0:
-        raise RequirementError("sql", "not ask for a quotient that is the same for all records")
+    over, under = (
+        Fraction(min(max(2.0 * half, MIN_LENGTH), MAX_LENGTH))
+        for half in (halves.over, halves.under)
+    )
     return CellQuestions(
-        main=collected.add(shape.part, room, confidence),
-        denominator=collected.add(shape.denominator, room / shape.radius, confidence),
+        main=collected.add(shape.part, over, confidence),
+        denominator=collected.add(shape.denominator, under, confidence),
         centred=shape,
     )
 

@@ -7,6 +7,14 @@ from pathlib import Path
 import pytest
 from portal_site import Browser, open_browser
 
+from qserver.portal import ask
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker works when a test says so: nothing is to be waited for."""
+    monkeypatch.setattr(ask, "STEPS_WAIT_S", ask.NO_TIME_S)
+
 
 @pytest.fixture
 def browser(tmp_path: Path, store_url: str) -> Browser:

@@ -196,6 +196,10 @@ class FakeService:
             version=7,
         )
 
+    def is_payable(self, name: str, workload: Workload, *, by: str = "") -> bool:
+        self._enter("is_payable", name, workload=workload, by=by)
+        return True
+
     def explain(
         self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
     ) -> Explanation:

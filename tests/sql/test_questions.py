@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from qserver.errors import SqlError
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.query import total_query
+from qserver.sql.parts import Known, Range
 from qserver.sql.questions import (
     Asked,
     Interval,
-    asked,
+    at_most,
     cell_value,
     centred,
     consistent_value,
-    denominators,
     public_bounds,
     quotient_interval,
+    ratios,
 )
 from qserver.sql.statement import Ratio, Statement
 from tests.sql.people import DOMAIN, People, read
@@ -35,7 +36,7 @@ numbers = st.integers(-20, 20)
 
 
 def asked_of(text: str) -> Asked:
-    return asked(read(text), known={})
+    return at_most(read(text), known={})
 
 
 def ratio(text: str) -> Ratio:
@@ -112,13 +113,27 @@ def test_the_parts_of_a_quotient_share_its_chance_to_miss() -> None:
 def test_a_quotient_needs_to_know_its_denominator() -> None:
     text = "SELECT AVG(age) FROM people WITHIN 2"
     statement: Statement = read(text)
-    assert denominators(statement) == (total_query(DOMAIN.sizes),)
+    [average] = ratios(statement)
+    assert average.denominator == total_query(DOMAIN.sizes)
     with pytest.raises(SqlError, match="ASSUMING AT LEAST 1000"):
         asked_of(text)
-    known = {total_query(DOMAIN.sizes): 100.7}
-    found = asked(statement, known=known)
-    assert found.questions[0].requirement.length == 200.0
-    assert denominators(read(f"{text} ASSUMING 50")) == ()
+    known = {average: Known(denominator=Range(100.7, 400.0))}
+    assert at_most(statement, known=known).questions[0].requirement.length == 201.4
+
+
+@pytest.mark.parametrize(
+    ("typed", "known", "base"),
+    [(50, 100.7, 100.7), (150, 100.7, 150), (150, -20.0, 150), (150, -math.inf, 150)],
+)
+def test_the_better_of_the_typed_and_the_known_denominator_counts(
+    typed: int, known: float, base: float
+) -> None:
+    statement = read(f"SELECT AVG(age) FROM people WITHIN 2 ASSUMING AT LEAST {typed}")
+    [average] = ratios(statement)
+    here = Known(denominator=Range(known, 400.0))
+    found = at_most(statement, known={average: here}).questions[0].requirement
+    # A half of the room for each part, where nothing is known of the average.
+    assert found.length == pytest.approx(2 * base, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""The steps in which the quotients of a statement are asked, each by what history says by then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+
+from qserver.answer import Offer
+from qserver.query import LinearQuery
+from qserver.quotients import joint_value
+from qserver.sql.parts import Halves, Known, Range
+from qserver.sql.questions import (
+    Asked,
+    CellQuestions,
+    Interval,
+    asked,
+    askings,
+    cell_value,
+    centred,
+    part_confidence,
+    ratios,
+)
+from qserver.sql.statement import Ratio, Statement
+from qserver.statement_port import Questions
+
+MOST_STEPS = 12
+"""After so many the questions that suffice in every case are asked."""
+_ROOM = 1.0 + 1e-6
+
+
+class QuotientSteps:
+    """The steps of one statement on one dataset.
+
+    What is asked at the most is fixed at the beginning: so no step raises what was quoted. Which
+    lengths a step has depends on the text and on released answers alone.
+
+    Raises:
+        SqlError: nothing is known of a denominator, or the statement has no length.
+    """
+
+    def __init__(self, history: Questions, name: str, statement: Statement) -> None:
+        self._history = history
+        self._name = name
+        self._statement = statement
+        self._known = self._look()
+        self._askings = askings(statement, known=self._known)
+        self._met = {r for r, a in self._askings.items() if a.is_met(self._known[r])}
+
+    @property
+    def is_one(self) -> bool:
+        """Whether all is asked at once: there is no quotient, or all must hold at once."""
+        return not self._askings or self._statement.clauses.simultaneous
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether some quotient, asked in steps, is not yet as exact as asked."""
+        return not self.is_one and len(self._met) < len(self._askings)
+
+    def look(self) -> None:
+        """Take in what history says by now."""
+        self._known = self._look()
+        self._met |= {r for r, a in self._askings.items() if a.is_enough(self._known[r])}
+
+    def next_step(self) -> Asked:
+        """What to ask now, no more exactly than `last_step` does."""
+        return self._asked({r: a.next_step(self._known[r]) for r, a in self._askings.items()})
+
+    def last_step(self) -> Asked:
+        """What suffices in every case; of what history gives, what it gives."""
+        return self._asked({r: a.most for r, a in self._askings.items()})
+
+    def _asked(self, halves: Mapping[Ratio, Halves]) -> Asked:
+        """The questions of these half-widths; quotients that are met are asked as known."""
+        met = {
+            ratio: self._known[ratio].halves.scaled(_ROOM) for ratio in self._met if not self.is_one
+        }
+        return asked(self._statement, halves={**halves, **met})
+
+    def _look(self) -> dict[Ratio, Known]:
+        offers = dict[LinearQuery, Offer | None]()
+        confidence, found = part_confidence(self._statement), dict[Ratio, Known]()
+        for ratio in ratios(self._statement):
+            shape = centred(ratio)
+            for query in (shape.part, shape.denominator):
+                if query not in offers:
+                    offers[query] = self._history.known(self._name, query, confidence=confidence)
+            found[ratio] = _parts_known(offers[shape.part], offers[shape.denominator])
+        if self._statement.clauses.simultaneous or not any(
+            known.halves.is_finite for known in found.values()
+        ):
+            return found
+        return self._with_intervals(found, offers)
+
+    def _with_intervals(
+        self, found: Mapping[Ratio, Known], offers: Mapping[LinearQuery, Offer | None]
+    ) -> dict[Ratio, Known]:
+        """The same with the intervals of those quotients of which both parts are known."""
+        halves = {ratio: known.halves.scaled(_ROOM) for ratio, known in found.items()}
+        questions = asked(self._statement, halves=halves)
+        best = [offers.get(question.query) for question in questions.questions]
+        with_intervals = dict(found)
+        for row, cells in zip(self._statement.rows, questions.cells, strict=True):
+            for ratio, cell in zip(row.cells, cells, strict=True):
+                if isinstance(ratio, Ratio) and found[ratio].halves.is_finite:
+                    with_intervals[ratio] = self._known_of(questions, cell, best, found[ratio])
+        return with_intervals
+
+    def _known_of(
+        self,
+        questions: Asked,
+        cell: CellQuestions,
+        best: list[Offer | None],
+        known: Known,
+    ) -> Known:
+        shape, joint_of = cell.centred, partial(self._history.joint, self._name)
+        if shape is None or cell.denominator is None:
+            return known
+        estimates = [0.0 if o is None else o.estimate for o in best]
+        ends = [Interval(None, None) if o is None else Interval(o.low, o.high) for o in best]
+        value = cell_value(cell, estimates, ends)
+        value = joint_value(questions, cell, value, estimates, joint_of)
+        over, under = (questions.questions[i] for i in cell.parts)
+        middle = float(shape.middle)
+        low = -math.inf if value.interval.low is None else value.interval.low
+        high = math.inf if value.interval.high is None else value.interval.high
+        return Known(
+            known.halves,
+            known.denominator,
+            Range(low - middle, high - middle),
+            (high - low) / 2.0,
+            is_joint=joint_of(over, under) is not None,
+        )
+
+
+def _parts_known(part: Offer | None, denominator: Offer | None) -> Known:
+    return Known(
+        Halves(*(math.inf if o is None else (o.high - o.low) / 2.0 for o in (part, denominator))),
+        Range(-math.inf, math.inf)
+        if denominator is None
+        else Range(denominator.low, denominator.high),
+    )
