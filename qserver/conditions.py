@@ -14,7 +14,13 @@ from qserver.bins import one_value, value_range
 from qserver.domain import Attribute, Domain
 from qserver.errors import QueryError
 from qserver.numbers import exact_number
-from qserver.query import MAX_TERMS, LinearQuery, check_n_factors, linear_query
+from qserver.query import (
+    MAX_TERMS,
+    LinearQuery,
+    check_n_factors,
+    checked_span,
+    linear_query,
+)
 from qserver.unions import box_weights, check_mask_bits, disjoint_union, mask_of
 from qserver.weights import ScaledWeights, from_points, from_runs, interval
 
@@ -66,7 +72,7 @@ def _sum(
     terms: Sequence[tuple[Fraction, Mapping[int, ScaledWeights]]], domain: Domain, name: str
 ) -> LinearQuery:
     try:
-        return linear_query(domain.sizes, terms)
+        return checked_span(linear_query(domain.sizes, terms))
     except QueryError as exc:
         raise exc.under(name) from exc
 

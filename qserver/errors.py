@@ -36,6 +36,7 @@ QServerError
 │   ├── MeasurementError          constant public text; details stay in the worker's own log
 │   └── UnanswerableError         a plan was refused before it was charged: no answer comes of it
 ├── CapacityError                 a size bound of the server was passed
+├── EvaluationError               a probability or half-width came out as no number
 ├── PortInUseError                another program listens on the port
 └── ChildFailedError              a process of the server ended before it was of use
 
@@ -70,9 +71,7 @@ class InputError(QServerError):
     code = "invalid_input"
 
     def __init__(self, name: str, condition: str, value: object = ..., *, hint: str = "") -> None:
-        self.name = printable(name)
-        self.condition = condition
-        self.hint = hint
+        self.name, self.condition, self.hint = printable(name), condition, hint
         shown = "" if value is ... else f", got {short_text(value)}"
         super().__init__(f"`{self.name}` must {condition}{shown}." + (f" {hint}" if hint else ""))
 
@@ -149,8 +148,7 @@ class NotFoundError(QServerError):
     code = "not_found"
 
     def __init__(self, kind: str, name: str) -> None:
-        self.kind = kind
-        self.name = name
+        self.kind, self.name = kind, name
         super().__init__(f"No {kind} is called {short_text(name)}.")
 
 
@@ -207,8 +205,7 @@ class AllowanceExhaustedError(QServerError):
     _whose = "remain of your allowance"
 
     def __init__(self, *, price_nano: int, remaining_nano: int, more_at: int | None = None) -> None:
-        self.price_nano = price_nano
-        self.remaining_nano = remaining_nano
+        self.price_nano, self.remaining_nano = price_nano, remaining_nano
         self.more_at = more_at
         super().__init__(
             f"The answer costs you {price_nano / 1e9:.9f} epsilon and "
@@ -261,10 +258,8 @@ class DisclosureGuardError(QServerError):
     code = "disclosure_guard"
 
     def __init__(self, *, price_nano: int, loss_nano: int, allowed_nano: int, cap: float) -> None:
-        self.price_nano = price_nano
-        self.loss_nano = loss_nano
-        self.allowed_nano = allowed_nano
-        self.cap = cap
+        self.price_nano, self.cap = price_nano, cap
+        self.loss_nano, self.allowed_nano = loss_nano, allowed_nano
         # The best interval available for nothing, where history gives one.
         self.free: Any = None
         super().__init__(
@@ -386,6 +381,15 @@ class CapacityError(QServerError):
     """A bound on the size of a query, a history or a table was passed."""
 
     code = "too_large"
+
+
+class EvaluationError(QServerError):
+    """A probability, density or half-width came out as no number: it is neither shown nor used."""
+
+    code = "not_evaluated"
+
+    def __init__(self, message: str = "An error's law could not be evaluated.") -> None:
+        super().__init__(message)
 
 
 class PortInUseError(QServerError):

@@ -12,6 +12,7 @@ from qserver.errors import (
     CapacityError,
     DisclosureGuardError,
     DomainError,
+    EvaluationError,
     InputError,
     MeasurementError,
     NotFoundError,
@@ -47,7 +48,7 @@ def problem_from_error(error: QServerError) -> Problem:
         return Problem(error.code, str(error), {name: getattr(error, name) for name in _ALLOWANCE})
     if isinstance(error, InputError):
         return Problem(error.code, str(error), {"name": error.name, "condition": error.condition})
-    if isinstance(error, CapacityError | NotFoundError | SnapshotReplacedError):
+    if isinstance(error, CapacityError | EvaluationError | NotFoundError | SnapshotReplacedError):
         return Problem(error.code, str(error), {})
     constant = error if isinstance(error, UnanswerableError) else MeasurementError()
     return Problem(constant.code, str(constant), {})
@@ -67,7 +68,13 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     for allowance_kind in (AllowanceExhaustedError, PaceExceededError):
         if code == allowance_kind.code:
             return allowance_kind(**{name: facts[name] for name in _ALLOWANCE})
-    for kind in (CapacityError, SnapshotReplacedError, StoreNotDurableError, StoreUnavailableError):
+    for kind in (
+        CapacityError,
+        EvaluationError,
+        SnapshotReplacedError,
+        StoreNotDurableError,
+        StoreUnavailableError,
+    ):
         if code == kind.code:
             return kind(problem["message"])
     for input_kind in (DomainError, QueryError, RequirementError, InputError):

@@ -21,6 +21,7 @@ MAX_TERMS = 4096
 MAX_FACTORS = 1 << 13
 MAX_RUNS = 1 << 21
 MAX_COEFFICIENT_BITS = 256
+SPAN_DIGITS = 30
 MAX_DENOMINATOR_BITS = 512
 
 
@@ -137,6 +138,28 @@ def query_from_document(sizes: Sequence[int], document: Sequence[Sequence[object
         axes = {int(a): from_runs(stops, values) for a, stops, values in factors}  # type: ignore[attr-defined]
         terms.append((Fraction(str(coefficient)), axes))
     return linear_query(sizes, terms)
+
+
+def checked_span(query: LinearQuery) -> LinearQuery:
+    """The query, unless weights of its terms are too large or too far apart: QueryError.
+
+    All terms count together, each with the weights that it gives to cells, but for zeros. What
+    questions ask for is held to it; rows that are formed of them, or read back, are not: history
+    may mix any scales, since the law of an error takes those that are any number of decades apart.
+    """
+    ends = []
+    for term in query.terms:
+        low = high = abs(term.coefficient)
+        for factor in term.factors:
+            sizes = [abs(value) for value in factor.weights.values if value]
+            low, high = low * min(sizes), high * max(sizes)
+        ends += [low, high]
+    least, most, limit = min(ends, default=0), max(ends, default=0), 10**SPAN_DIGITS
+    if most > limit:
+        raise QueryError("weights", f"be at most 10^{SPAN_DIGITS} in size")
+    if most > least * limit:
+        raise QueryError("weights", f"be within a factor of 10^{SPAN_DIGITS} of one another")
+    return query
 
 
 def total_query(sizes: Sequence[int]) -> LinearQuery:

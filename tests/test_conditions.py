@@ -193,6 +193,40 @@ def test_terms_add_up_with_their_coefficients() -> None:
     assert asked(document) == expected
 
 
+powers = st.tuples(st.integers(-9, 12), st.integers(-9, 12), st.sampled_from(["0", "1"]))
+
+
+@settings(deadline=None)
+@given(st.lists(powers, min_size=1, max_size=4))
+def test_weights_within_the_limit_are_taken_and_others_refused(
+    items: list[tuple[int, int, str]],
+) -> None:
+    """Terms of one cell each, so that every weight is a power of ten; one cell may have several."""
+    terms = [
+        {"coefficient": f"1e{a}", "where": {"age": {"weights": {place: f"1e{b}"}}}}
+        for a, b, place in items
+    ]
+    sums: dict[str, Fraction] = {}
+    for a, b, place in items:
+        sums[place] = sums.get(place, Fraction(0)) + Fraction(10) ** (a + b)
+    if max(sums.values()) <= 10**30 * min(sums.values()):
+        assert not parse_query({"terms": terms}, DOMAIN).is_zero
+        return
+    with pytest.raises(QueryError, match=r"query\.terms\.weights.*10\^30 of one another"):
+        parse_query({"terms": terms}, DOMAIN)
+
+
+def test_weights_of_several_attributes_multiply() -> None:
+    large: dict[str, Any] = {"weights": {"0": 10**12, "1": 1}}
+    where = {"age": large, "sex": {"weights": {"F": 10**12, "M": 1}}, "pay": {"below": "1/3"}}
+    assert not parse_query({"where": where}, DOMAIN).is_zero
+    with pytest.raises(QueryError, match=r"query\.terms\.weights.*at most 10\^30"):
+        parse_query({"terms": [{"coefficient": 10**7, "where": where}]}, DOMAIN)
+    terms = [{"where": where}, {"coefficient": "1e-9"}]
+    with pytest.raises(QueryError, match="one another"):
+        parse_query({"terms": terms}, DOMAIN)
+
+
 boxes = st.fixed_dictionaries(
     {},
     optional={

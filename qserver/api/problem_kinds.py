@@ -56,6 +56,7 @@ _ALL = (
         "The server failed",
         "The server failed. Its operator finds the cause under the request id.",
     ),
+    ProblemKind("not_evaluated", 500, "An error's law could not be evaluated"),
     ProblemKind(
         "measurement_failed",
         502,

@@ -179,8 +179,8 @@ def _small_log(moments: Moments, cells: _Squares) -> FloatArray:
     radius = np.abs(cells.real) + np.abs(root)
     logs = moments.small_log(cells.real + root, cells.n_chunks)
     logs = logs + moments.small_log(cells.real - root, cells.n_chunks)
-    ratio = float(moments.squares[moments.starts[cells.n_chunks]]) * radius
-    last = moments.power_sums[cells.n_chunks, -1] * radius**N_POWERS
+    ratio = moments.top(cells.n_chunks) * radius
+    last = moments.power_sums[cells.n_chunks, -1] * ratio**N_POWERS
     rest = np.where(ratio < 0.99, last * ratio / np.maximum(1.0 - ratio, 0.01), math.inf)
     return np.asarray(0.5 * logs.real + rest)
 

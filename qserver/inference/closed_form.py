@@ -13,7 +13,11 @@ from typing import Final
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, logsumexp
 
-from qserver.inference.evaluator import CertifiedProbability, log_one_minus_exp
+from qserver.inference.evaluator import (
+    CertifiedProbability,
+    as_log_probability,
+    log_one_minus_exp,
+)
 from qserver.inference.moments import FloatArray
 
 _ULPS_OF_GAMMA: Final = 64
@@ -82,7 +86,7 @@ class EqualScales:
             return -math.expm1(-h)
         if self._is_central(h):
             return float(self.weights @ gammainc(np.arange(1, len(self.weights) + 1), h))
-        return -math.expm1(min(0.0, self.log_tail(half_width)))
+        return -math.expm1(as_log_probability(self.log_tail(half_width)))
 
     def log_tail(self, half_width: float) -> float:
         """log P(abs(W) > h)."""

@@ -25,9 +25,15 @@ from typing import Final
 import numpy as np
 from scipy.optimize import brentq
 
+from qserver.errors import EvaluationError
 from qserver.inference.certificate import tail_error
 from qserver.inference.closed_form import EqualScales
-from qserver.inference.evaluator import CertifiedProbability, log_one_minus_exp
+from qserver.inference.evaluator import (
+    CertifiedProbability,
+    as_log_probability,
+    as_probability,
+    log_one_minus_exp,
+)
 from qserver.inference.hyperbola import Hyperbola, Quadrature
 from qserver.inference.moments import FloatArray, Moments
 from qserver.inference.nodes import Nodes
@@ -78,8 +84,8 @@ class ContourLaw:
         """P(abs(W) <= h); absolute error near 1e-15, small values to relative accuracy."""
         h = half_width / self.unit
         if h < _CENTRAL * self.deviation:
-            return min(1.0, 2.0 * self._nodes(0.0).centre(h).tail)
-        return -math.expm1(min(0.0, self._log_tail(h)))
+            return as_probability(2.0 * self._nodes(0.0).centre(h).tail)
+        return -math.expm1(as_log_probability(self._log_tail(h)))
 
     def log_tail(self, half_width: float) -> float:
         """log P(abs(W) > h), to about 1e-14 + 1e-16 h / max c."""
@@ -100,17 +106,19 @@ class ContourLaw:
         """P(abs(W) <= h) with a bound: rigorous but for rounding, which is estimated."""
         # No mass that a double can hold lies beyond.
         h = min(half_width / self.unit, _FAR)
-        best = math.inf
+        best, tail = math.inf, math.nan
         for narrow in (1.0, 0.7, 0.5, 0.35, 0.25):
             nodes = self._nodes(h, narrow=narrow)
             error = 2.0 * tail_error(self.moments, nodes, h)
             if error < best:
                 best = error
-                tail = 2.0 * math.exp(min(0.0, nodes.sums(h).log_tail))
+                tail = 2.0 * math.exp(nodes.sums(h).log_tail)
             if best <= _TARGET:
                 break
+        if math.isinf(best):
+            raise EvaluationError
         return CertifiedProbability(
-            probability=min(1.0, max(0.0, 1.0 - tail)), error=best + 2.0**-53
+            probability=as_probability(1.0 - tail, error=best), error=best + 2.0**-53
         )
 
     def half_width(self, confidence: float) -> float:

@@ -18,7 +18,12 @@ from scipy.signal import fftconvolve
 
 from qserver.errors import CapacityError, RequirementError
 from qserver.inference.closed_form import EqualScales
-from qserver.inference.evaluator import CertifiedProbability, Law
+from qserver.inference.evaluator import (
+    CertifiedProbability,
+    Law,
+    as_probability,
+    as_upper_bound,
+)
 from qserver.inference.moments import FloatArray
 
 _LOST: Final = 1e-15
@@ -86,7 +91,7 @@ class LatticeLaw:
 
     def within(self, half_width: float) -> float:
         """P(abs(W) <= h)."""
-        return max(0.0, 1.0 - self._tail(half_width))
+        return as_probability(1.0 - self._tail(half_width))
 
     def log_tail(self, half_width: float) -> float:
         """log P(abs(W) > h); absolute, not relative, accuracy of the tail."""
@@ -101,7 +106,7 @@ class LatticeLaw:
         error = lattice_error(self.descending, lattice.step) + lattice.loss + lattice.rounding
         tail = lattice.tail(half_width, float(self.descending[0]))
         return CertifiedProbability(
-            probability=max(0.0, 1.0 - min(1.0, tail)), error=min(1.0, error)
+            probability=1.0 - as_upper_bound(tail), error=as_upper_bound(error)
         )
 
     def half_width(self, confidence: float) -> float:
@@ -127,7 +132,8 @@ class LatticeLaw:
     def _tail(self, half_width: float) -> float:
         if math.isinf(half_width):
             return 0.0
-        return min(1.0, self._lattice(half_width).tail(half_width, float(self.descending[0])))
+        lattice = self._lattice(half_width)
+        return as_upper_bound(lattice.tail(half_width, float(self.descending[0])))
 
     def _lattice(self, half_width: float) -> Lattice:
         widest = float(self.descending[0])
@@ -176,6 +182,8 @@ def lattice_error(descending: FloatArray, step: float) -> float:
         descending: scales from the widest down, shape (n,).
         step: g.
     """
+    # In units of the widest, so that no square leaves the range of floats.
+    descending, step = descending / descending[0], step / float(descending[0])
     c = descending[1:]
     variances = 2.0 * np.square(descending)
     part_a = np.cumsum(np.where(np.arange(len(descending)) % 2 == 0, variances, 0.0))[:-1]

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from qserver.errors import RequirementError
+from qserver.errors import EvaluationError, RequirementError
 from qserver.inference.moments import FloatArray
+
+_ROUNDING: Final = 1e-9
+"""How far a value may lie beyond what is possible and still be put down to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,42 @@ class Evaluator(Protocol):
     """A way to compute the law of W."""
 
     def prepare(self, scales: FloatArray, /) -> Law:
-        """Law for positive finite `scales`, shape (n,), n >= 1, in any order."""
+        """Law for positive finite `scales`, shape (n,), n >= 1, in any order.
+
+        Their ratio is what `LaplaceSum` leaves of it: n * 2^60 at most.
+        """
+
+
+def as_probability(value: float, *, error: float = 0.0) -> float:
+    """`value` cut to [0, 1]; EvaluationError if it lies outside by more than `error` and rounding.
+
+    Unlike min and max it lets no nan pass for a bound of the interval.
+    """
+    room = error + _ROUNDING
+    if not -room <= value <= 1.0 + room:
+        raise EvaluationError
+    return min(1.0, max(0.0, value))
+
+
+def as_upper_bound(value: float) -> float:
+    """An upper bound of a probability, cut to at most 1; EvaluationError if it is no number."""
+    if not value >= 0.0:
+        raise EvaluationError
+    return min(1.0, value)
+
+
+def as_log_probability(value: float) -> float:
+    """`value` cut to at most 0; EvaluationError if it is no number or above 0 beyond rounding."""
+    if not value <= _ROUNDING:
+        raise EvaluationError
+    return min(0.0, value)
+
+
+def as_finite(value: float) -> float:
+    """`value`, which is finite and >= 0; else EvaluationError."""
+    if not 0.0 <= value < math.inf:
+        raise EvaluationError
+    return value
 
 
 def log_one_minus_exp(value: float) -> float:

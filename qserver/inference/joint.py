@@ -33,6 +33,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from qserver.errors import RequirementError
+from qserver.inference.evaluator import as_probability, as_upper_bound
 from qserver.inference.joint_draws import MOST_DRAWS, WORK_OF_DRAW, Sampling
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.moments import FloatArray
@@ -121,7 +122,9 @@ class JointErrors:
             raise RequirementError("scales", "be finite and >= 0, as the coefficients be finite")
         if not (widths > 0.0).all():
             raise RequirementError("half_widths", "be > 0")
-        ratios = _distinct(matrix * sizes / widths[:, None])
+        # What overflows is no scale of a law, and refused as such.
+        with np.errstate(over="ignore"):
+            ratios = _distinct(matrix * sizes / widths[:, None])
         ratios.flags.writeable = False
         object.__setattr__(self, "ratios", ratios)
         object.__setattr__(self, "_laws", tuple(LaplaceSum(row) for row in np.abs(ratios)))
@@ -139,7 +142,7 @@ class JointErrors:
         """The product rule, at half-widths factor * h_i."""
         tails = self.tails(factor)
         outside = 1.0 if (tails >= 1.0).any() else -math.expm1(float(np.log1p(-tails).sum()))
-        return JointBound(min(1.0, outside), "exact" if len(tails) < 2 else "product")
+        return JointBound(as_probability(outside), "exact" if len(tails) < 2 else "product")
 
 
 def _distinct(ratios: FloatArray) -> FloatArray:
@@ -187,7 +190,7 @@ def joint_confidence(
     if pilot.estimate(1.0) >= _WORTH * hopeless:
         return product
     outside = sampling.bet(pilot, n_draws, factor=1.0).outside(1.0)
-    sampled = JointBound(min(1.0, outside), "sampled", sampling.failure)
+    sampled = JointBound(as_upper_bound(outside), "sampled", sampling.failure)
     return min(sampled, product, key=lambda b: b.outside)
 
 

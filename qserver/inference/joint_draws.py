@@ -40,6 +40,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import gammaincc
 
+from qserver.errors import EvaluationError
 from qserver.inference.moments import FloatArray
 
 _PILOT_PART: Final = 8
@@ -54,6 +55,7 @@ _MIN_DRAWS: Final = 1 << 10
 _OUTWARD: Final = 1.0 + 1e-9
 _TILT_STEPS: Final = 40
 _OVERFLOW: Final = 600.0
+_LEAST_SQUARE: Final = 1e-300
 _FACTOR_TOLERANCE: Final = 1e-6
 
 
@@ -169,6 +171,8 @@ class Sampling:
         chosen = np.repeat(np.arange(len(counts)), counts)
         n_chunks = -(-n_draws * max(self._ratios.shape) // _CHUNK)
         sizes = np.concatenate([self._directions(c) for c in np.array_split(chosen, n_chunks)])
+        if not np.isfinite(sizes).all():
+            raise EvaluationError
         return Sample(sizes[:, 0], sizes[:, 1], self.bound, self._n_exponentials)
 
     @property
@@ -222,7 +226,9 @@ def _grouped(ratios: FloatArray) -> _Columns:
 
 def _tilts(squares: FloatArray, counts: npt.NDArray[np.int64], reference: float) -> FloatArray:
     """About the saddle point of each error: d/dt log M_i(t) = reference. Any value is valid."""
-    low, high = np.zeros(len(squares)), 1.0 / np.sqrt(squares.max(axis=1))
+    # An error whose squares underflow is never too large: its tilt may be any.
+    largest = np.maximum(squares.max(axis=1), _LEAST_SQUARE)
+    low, high = np.zeros(len(squares)), 1.0 / np.sqrt(largest)
     for _ in range(_TILT_STEPS):
         middle = 0.5 * (low + high)
         gaps = 1.0 - squares * np.square(middle)[:, None]

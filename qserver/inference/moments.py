@@ -7,13 +7,14 @@ sums, log 1/(1 - x) = sum_k x^k / k, so that long sums cost no more than short o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
+Scalar = TypeVar("Scalar", np.float64, np.complex128)
 
 N_POWERS: Final = 14
 """Power sums kept: 0.09^15 / 15 is below the rounding of a double."""
@@ -35,8 +36,10 @@ class Moments:
         squares: c_i^2, shape (n,), descending, squares[0] = 1.
         gaps: 1 - c_i^2, shape (n,), kept apart so that s close to the pole at 1 loses no digits.
         starts: first index of each chunk of factors, shape (k,).
-        power_sums: row j holds sum over chunks j, j+1, ... of c^(2m) / m for m = 1..14,
-            shape (k + 1, 14).
+        power_sums: row j holds sum over chunks j, j+1, ... of (c / t)^(2m) / m for m = 1..14,
+            t the largest scale of chunk j, shape (k, 14). In a unit of their own they do not
+            underflow, nor do the powers of t^2 s^2 that they meet overflow, however far the
+            scales are apart.
         group_squares: mean c^2 of groups of neighbouring scales, shape (g,), g <= 48.
         group_sizes: number of scales in each group, shape (g,).
     """
@@ -55,17 +58,13 @@ class Moments:
         unit = ordered / ordered[0]
         squares = unit * unit
         starts = np.arange(0, len(unit), _CHUNK)
-        powers = np.multiply.accumulate(np.broadcast_to(squares, (N_POWERS, len(unit))), axis=0)
-        sums = np.add.reduceat(powers, starts, axis=1).T / _ORDERS
-        suffix = np.zeros((len(starts) + 1, N_POWERS))
-        suffix[:-1] = np.cumsum(sums[::-1], axis=0)[::-1]
         edges = _group_edges(len(unit))
         sizes = np.diff(np.append(edges, len(unit))).astype(np.float64)
         return cls(
             squares=squares,
             gaps=(1.0 - unit) * (1.0 + unit),
             starts=starts,
-            power_sums=suffix,
+            power_sums=_power_sums(squares, starts),
             group_squares=np.add.reduceat(squares, edges) / sizes,
             group_sizes=sizes,
         )
@@ -77,6 +76,10 @@ class Moments:
     def n_large(self, n_chunks: int) -> int:
         """Number of scales in the first `n_chunks` chunks."""
         return min(n_chunks * _CHUNK, len(self.squares))
+
+    def top(self, chunk: int) -> float:
+        """Largest c^2 of a chunk, which is the unit of its row of power sums."""
+        return float(self.squares[self.starts[chunk]])
 
     def log(self, z: ComplexArray, one_minus_z: ComplexArray) -> ComplexArray:
         """log M at z = s^2, any branch of the imaginary part.
@@ -103,7 +106,7 @@ class Moments:
         """First 14 terms of log M of the chunks from `n_chunks` on, at z, shape (m,)."""
         if n_chunks == len(self.starts):
             return np.zeros(z.shape, dtype=np.complex128)
-        powers = np.multiply.accumulate(np.broadcast_to(z, (N_POWERS, *z.shape)), axis=0)
+        powers = _powers(self.top(n_chunks) * z)
         result: ComplexArray = self.power_sums[n_chunks] @ powers
         return result
 
@@ -118,6 +121,24 @@ class Moments:
             logs = np.log(norms)
         result: FloatArray = np.tensordot(self.group_sizes, logs, axes=1) * -0.5
         return result
+
+
+def _power_sums(squares: FloatArray, starts: npt.NDArray[np.intp]) -> FloatArray:
+    """`Moments.power_sums` of descending squares in chunks from `starts` on."""
+    tops = squares[starts]
+    units = np.repeat(tops, np.diff(np.append(starts, len(squares))))
+    sums = np.add.reduceat(_powers(squares / units), starts, axis=1).T / _ORDERS
+    # Row j holds the chunks from j to before j + reach, in the unit of chunk j.
+    reach = 1
+    while reach < len(starts):
+        sums[:-reach] += sums[reach:] * _powers(tops[reach:] / tops[:-reach]).T
+        reach *= 2
+    return np.asarray(sums)
+
+
+def _powers(x: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """x, x^2, ..., x^14, shape (14, n) for x of shape (n,)."""
+    return np.asarray(np.multiply.accumulate(np.broadcast_to(x, (N_POWERS, *x.shape)), axis=0))
 
 
 def _group_edges(n: int) -> npt.NDArray[np.intp]:

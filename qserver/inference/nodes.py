@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from qserver.errors import CapacityError
+from qserver.errors import CapacityError, EvaluationError
 from qserver.inference.hyperbola import Hyperbola, Quadrature
 from qserver.inference.moments import ComplexArray, FloatArray, Moments
 
@@ -37,7 +37,9 @@ class Sums:
 
     @property
     def log_tail(self) -> float:
-        """log P(W > h)."""
+        """log P(W > h); EvaluationError if the sum is no positive number."""
+        if not self.tail > 0.0:
+            raise EvaluationError
         return self.log_unit + math.log(self.tail)
 
 

@@ -11,7 +11,11 @@ import math
 from dataclasses import dataclass
 
 from qserver.errors import RequirementError
-from qserver.inference.evaluator import log_one_minus_exp
+from qserver.inference.evaluator import (
+    as_log_probability,
+    as_upper_bound,
+    log_one_minus_exp,
+)
 from qserver.inference.laplace_sum import LaplaceSum
 
 _LOG_HALF = math.log(0.5)
@@ -66,13 +70,14 @@ class PositivePosterior:
         a, b = low - self.estimate, high - self.estimate
         total = self._log_survival(-self.estimate)
         if a < 0.0 < b:
-            return min(1.0, self._across(a, b) / math.exp(total))
+            return as_upper_bound(self._across(a, b) / math.exp(total))
         # Both ends on one side of the mode: measure from the nearer one, by symmetry.
         near, far = (a, b) if a >= 0.0 else (-b, -a)
         log_near, log_far = self._log_survival(near), self._log_survival(far)
         if log_near == log_far:
             return 0.0
-        return min(1.0, math.exp(log_near - total + log_one_minus_exp(log_far - log_near)))
+        log_share = log_near - total + log_one_minus_exp(log_far - log_near)
+        return math.exp(as_log_probability(log_share))
 
     def interval(self, confidence: float) -> Interval:
         """Shortest interval of posterior probability `confidence`, in (0, 1).

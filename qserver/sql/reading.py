@@ -12,7 +12,7 @@ from sqlglot import Dialect, ParseError, TokenType, exp
 
 from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query import LinearQuery, linear_query
+from qserver.query import LinearQuery, checked_span, linear_query
 from qserver.sql.aggregates import Aggregates, Linear, Quotient
 from qserver.sql.attributes import Names
 from qserver.sql.clauses import read_clauses
@@ -215,9 +215,8 @@ class _Reading:
 
     def _query(self, item: Linear) -> LinearQuery:
         try:
-            return linear_query(
-                self._domain.sizes, [(t.coefficient, t.factors) for t in item.terms]
-            )
+            terms = [(t.coefficient, t.factors) for t in item.terms]
+            return checked_span(linear_query(self._domain.sizes, terms))
         except InputError as exc:
             raise self._source.refuse(exc.condition, self._sql.body[0]) from exc
 

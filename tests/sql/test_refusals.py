@@ -24,6 +24,8 @@ REFUSED = {
     "SELECT AVG(age) + AVG(age) FROM people": ("AVG(age", "one by one"),
     "SELECT 1 / COUNT(*) FROM people": ("1 / COUNT(*", "one by one"),
     "SELECT COUNT(*) / SUM(income) FROM people": ("SUM(income", "without wide bins"),
+    "SELECT 1e12 * (1e12 * SUM(age)) + COUNT(*) / 1e9 FROM people": ("SELECT", "factor of 10^30"),
+    "SELECT 1e12 * (1e12 * (1e12 * COUNT(*))) FROM people": ("SELECT", "at most 10^30"),
     "SELECT COUNT(*) / 0 FROM people": ("COUNT(*) / 0", "divide by zero"),
     "SELECT SUM(region) FROM people": ("region", "CASE WHEN region ="),
     "SELECT SUM(age < 22) FROM people": ("age < 22", "CASE WHEN"),
