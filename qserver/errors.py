@@ -175,11 +175,7 @@ class SnapshotReplacedError(QServerError):
 
 
 class BudgetExhaustedError(QServerError):
-    """The least price of the answer exceeds the budget that remains.
-
-    Args:
-        price_nano, remaining_nano: least price, and what remains under the limit, in 1e-9 epsilon.
-    """
+    """The least price of the answer exceeds the budget that remains, both in 1e-9 epsilon."""
 
     code = "budget_exhausted"
 

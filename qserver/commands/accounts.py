@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from qserver.accounts import ROLES, Allowance
 from qserver.commands.console import epsilon_text
-from qserver.commands.local import add_store_options, store_settings
 from qserver.commands.runtime import ExitCode, Runtime
+from qserver.commands.store_options import add_store_options, store_settings
 from qserver.errors import ConfigError
 from qserver.numbers import exact_number
 

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from qserver.commands.runtime import ExitCode, Runtime
-from qserver.config import Settings
+from qserver.commands.store_options import REDIS_HELP, add_store_options
 
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
@@ -39,7 +39,6 @@ _METRICS = """\
 Answer Prometheus on this machine: requests as the HTTP processes count them in QSERVER_METRICS_DIR,
 and budgets, queues and workers as the store tells.
 """
-_REDIS_HELP = "unix://, redis:// or rediss:// address of the store"
 
 
 def register(
@@ -78,7 +77,7 @@ def _register_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser
     parser = commands.add_parser("serve", help="answer over HTTP from a store", description=_SERVE)
     _add_address(parser)
     store = parser.add_mutually_exclusive_group(required=True)
-    store.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
+    store.add_argument("--redis-url", metavar="URL", help=REDIS_HELP)
     store.add_argument(
         "--state", type=Path, metavar="DIR", help="run a store of our own on this folder"
     )
@@ -94,7 +93,7 @@ def _register_doctor(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
 ) -> None:
     parser = commands.add_parser("doctor", help="check this installation", description=_DOCTOR)
-    parser.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
+    parser.add_argument("--redis-url", metavar="URL", help=REDIS_HELP)
     default = runtime.default_state_dir
     parser.add_argument(
         "--state", type=Path, default=default, metavar="DIR", help=_state_help(default)
@@ -102,34 +101,6 @@ def _register_doctor(
     parser.add_argument("--url", metavar="URL", help="address of a server to check as well")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.set_defaults(run=_run_doctor)
-
-
-def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None:
-    """`--redis-url` and `--state`, for the owner's commands on a store."""
-    parser.add_argument("--redis-url", metavar="URL", help=_REDIS_HELP)
-    default = runtime.default_state_dir
-    shown = str(default).replace("%", "%%")
-    parser.add_argument(
-        "--state",
-        type=Path,
-        default=default,
-        metavar="DIR",
-        help="folder of a store of ours that runs; without it and --redis-url the store is that "
-        f"of QSERVER_REDIS_URL, or of the demo ({shown})",
-    )
-
-
-def store_settings(args: argparse.Namespace, runtime: Runtime, **more: object) -> Settings:
-    """The settings of the store that the options or the environment name, and `more` of them.
-
-    Whether it runs is found out when it is opened.
-    """
-    named = args.redis_url
-    if named is None and args.state == runtime.default_state_dir:
-        named = runtime.environ.get("QSERVER_REDIS_URL")
-    return Settings.from_environment(
-        runtime.environ, redis_url=named or "", state_dir=args.state.absolute(), **more
-    )
 
 
 def _register_backup(

@@ -7,8 +7,8 @@ import signal
 import threading
 from pathlib import Path
 
-from qserver.commands.local import store_settings
 from qserver.commands.runtime import ExitCode, Runtime
+from qserver.commands.store_options import store_settings
 from qserver.errors import ConfigError
 from qserver.exporter import serve_metrics
 
