@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from qserver.accounts import Allowance
 from qserver.answer import OwnPrice
 from qserver.charge import AnyCharge
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import AllowanceExhaustedError
 from qserver.own_ledger import (
     DAY_S,
@@ -25,7 +26,6 @@ from qserver.own_ledger import (
 )
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
-from qserver.storage.records import DatasetMeta
 from qserver.storage.store import Store
 
 _MAX_KEPT = 256

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 
 from qserver.audit import check_links, digest_of
 from qserver.charge import epsilon_text
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.standing import population_spent
 from qserver.storage.audit import AuditLog, LedgerFacts
-from qserver.storage.records import DatasetMeta
 
 
 @dataclass(frozen=True)

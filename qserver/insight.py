@@ -16,6 +16,7 @@ from qserver.answering import answer_from, exact_answer
 from qserver.asked import AnyAsked
 from qserver.asking import job_status
 from qserver.burn_down import BurnDown, SpendPoint, forecast, thinned
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotEstimableError
 from qserver.inference.curve import CurvePoint, posterior_curve
 from qserver.inference.engine import RowEstimate
@@ -25,7 +26,6 @@ from qserver.primitive import primitive
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement
 from qserver.storage.audit import AuditLog
-from qserver.storage.records import DatasetMeta
 from qserver.storage.requests import Request
 from qserver.storage.store import Store
 

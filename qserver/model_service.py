@@ -15,6 +15,7 @@ from qserver.allowances import Allowances, Asker
 from qserver.answer import JobStatus, ModelAnswer
 from qserver.asked import ModelAsked
 from qserver.asking import Asking, Idempotency
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import CapacityError
 from qserver.explaining import explain_model
 from qserver.model_prices import ModelExplanation
@@ -25,7 +26,6 @@ from qserver.modelling.registry import kind_of
 from qserver.open_datasets import OpenDatasets
 from qserver.query import LinearQuery
 from qserver.storage.model_records import ModelRecord
-from qserver.storage.records import DatasetMeta
 from qserver.storage.store import Store
 
 _MOST_KEPT = 8

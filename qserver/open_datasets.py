@@ -6,9 +6,9 @@ import threading
 from dataclasses import dataclass
 
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotFoundError
 from qserver.replica import Replica
-from qserver.storage.records import DatasetMeta
 from qserver.storage.store import Stamp, Store
 
 

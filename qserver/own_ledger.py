@@ -10,10 +10,11 @@ from typing import Any
 
 from qserver.accounts import Allowance
 from qserver.charge import AnyCharge
+from qserver.charge_json import charge_from_json
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
 from qserver.planning.ledger import CellLedger
 from qserver.standing import population_spent
-from qserver.storage.records import DatasetMeta, charge_from_json
 
 DAY_S = 86_400
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from qserver.answer import Offer
@@ -25,7 +27,20 @@ from qserver.errors import (
     StoreUnavailableError,
     UnanswerableError,
 )
-from qserver.storage.jobs import Problem
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a job failed: a stable code, a public text, public facts."""
+
+    code: str
+    message: str
+    facts: Mapping[str, Any]
+
+    def to_json(self) -> str:
+        """The problem as JSON text."""
+        return json.dumps({"code": self.code, "message": self.message, "facts": dict(self.facts)})
+
 
 _ALLOWANCE = ("price_nano", "remaining_nano", "more_at")
 _Refused = type[BudgetExhaustedError] | type[DisclosureGuardError]

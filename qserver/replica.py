@@ -12,7 +12,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from qserver.charge_json import charge_from_json
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import InputError, StoreError
 from qserver.history import AnyMeasurement, Estimator, place_measurement
 from qserver.inference.engine import InferenceEngine
@@ -29,7 +31,7 @@ from qserver.planning.workload import WorkloadPlan, free_workload, plan_workload
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement
 from qserver.standing import Standing
-from qserver.storage.records import DatasetMeta, charge_from_json, measurements_from_json
+from qserver.storage.records import measurements_from_json
 from qserver.storage.store import Cursor, Stamp, Store
 
 

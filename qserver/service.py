@@ -30,6 +30,7 @@ from qserver.asking import Asking, Idempotency
 from qserver.charge import AnyCharge
 from qserver.conditions import parse_query
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.disclosure import known_at_most
 from qserver.domain import Domain
 from qserver.errors import NotEstimableError, NotFoundError, QueryError
@@ -46,7 +47,6 @@ from qserver.query import LinearQuery
 from qserver.quotients import joint_parts
 from qserver.requirement import Requirement
 from qserver.sql.queries import query_of
-from qserver.storage.records import DatasetMeta
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
 from qserver.workload_answers import offers

@@ -12,11 +12,11 @@ from typing import Literal
 from qserver.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.asked import Question, Workload
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
 from qserver.problems import error_from_problem
 from qserver.requirement import Requirement
 from qserver.service import Service
-from qserver.storage.records import DatasetMeta
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from worker.attach import MAX_PHI, AttachRequest, attach

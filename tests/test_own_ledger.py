@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from qserver.accounts import Allowance
 from qserver.charge import NANO, AnyCharge, Charge
+from qserver.charge_json import charge_json
+from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
 from qserver.errors import AllowanceExhaustedError
 from qserver.own_ledger import ChargeEntry, OwnLedger, OwnSpend, check_allowance, own_spend
-from qserver.storage.records import DatasetMeta, charge_json
 from tests.planning.losses_by_definition import WAYS, Setting, limits
 from tests.planning.table_losses_by_definition import greatest_loss, random_dues
 from tests.planning.test_search import WIDE, a_row

@@ -18,11 +18,11 @@ from pathlib import Path
 import qserver
 from qserver.charge import epsilon_text
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, load_domain
 from qserver.errors import ConfigError, QServerError
 from qserver.paid import DEFAULT_PHI
-from qserver.storage.records import DatasetMeta
 from qserver.structured_log import formatter_of
 from worker.attach import AttachRequest, attach, parse_limit
 from worker.detach import detach

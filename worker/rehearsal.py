@@ -16,13 +16,14 @@ from math import ceil
 import numpy as np
 
 from qserver.charge import NANO
+from qserver.charge_json import charge_from_json, charge_json
 from qserver.domain import Domain
 from qserver.errors import InputError
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.replica import Replica
 from qserver.storage.endings import Outcome
 from qserver.storage.jobs import answer_from_json, answer_json
-from qserver.storage.records import charge_from_json, charge_json, measurement_json
+from qserver.storage.records import measurement_json
 from qserver.storage.requests import Reservation
 from worker.answers import answer_spent
 from worker.charging import charges_of

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from qserver.accounts import Allowance
 from qserver.audit import GENESIS, check_links, digest_of, linked
 from qserver.charge import AnyCharge
+from qserver.charge_json import charge_json
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import StoreBehindError, StoreError
 from qserver.own_ledger import (
     ChargeEntry,
@@ -21,7 +23,6 @@ from qserver.own_ledger import (
     check_allowance,
     own_spend,
 )
-from qserver.storage.records import DatasetMeta, charge_json
 from qserver.storage.store import Store
 from worker.journal import Journal
 

@@ -1,4 +1,4 @@
-"""How jobs end, as the store holds it: answers and problems, and their JSON forms."""
+"""How jobs end, as the store holds it: answers, and their JSON forms."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from qserver.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why a job failed: a stable code, a public text, public facts."""
-
-    code: str
-    message: str
-    facts: Mapping[str, Any]
-
-    def to_json(self) -> str:
-        """The problem as JSON text."""
-        return json.dumps({"code": self.code, "message": self.message, "facts": dict(self.facts)})
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from qserver.dataset_meta import DatasetMeta
 from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import Keys
-from qserver.storage.records import DatasetMeta
 from qserver.storage.requests import Reservation
 from qserver.storage.store import Budget
 

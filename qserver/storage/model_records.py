@@ -8,11 +8,12 @@ from typing import Any
 
 from qserver.answer import ModelAnswer
 from qserver.asked import ModelAsked
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotFoundError, StoreError
 from qserver.history import AnyMeasurement, place_measurement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
-from qserver.storage.records import DatasetMeta, measurements_from_json
+from qserver.storage.records import measurements_from_json
 from qserver.storage.requests import Request
 
 

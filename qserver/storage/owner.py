@@ -9,11 +9,11 @@ import json
 import time
 from typing import Any
 
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import AUDIT, Keys
-from qserver.storage.records import DatasetMeta
 
 
 class OwnerOperations:

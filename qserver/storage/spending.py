@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BudgetExhaustedError,
     ConfigError,
@@ -33,11 +34,7 @@ from qserver.storage.memory import StoreMemory
 from qserver.storage.model_records import ModelStore
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.queue import JobQueue, Taken
-from qserver.storage.records import (
-    DatasetMeta,
-    measurement_json,
-    reply_code,
-)
+from qserver.storage.records import measurement_json, reply_code
 from qserver.storage.requests import Reservation
 from qserver.storage.store import check_schema
 

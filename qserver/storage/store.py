@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BusyError,
     IdempotencyError,
@@ -26,7 +27,6 @@ from qserver.storage.jobs import JobRecord
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
 from qserver.storage.model_records import ModelStore
 from qserver.storage.records import (
-    DatasetMeta,
     estimator_from_json,
     estimator_json,
     measurements_from_json,

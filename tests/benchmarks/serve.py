@@ -18,7 +18,9 @@ from statistics import median
 
 from qserver.asked import Question
 from qserver.charge import Charge
+from qserver.charge_json import charge_json
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
 from qserver.plan import PlannedRow
 from qserver.planning.ledger import CellLedger
@@ -28,7 +30,6 @@ from qserver.standing import Standing
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.endings import Outcome
 from qserver.storage.queue import Taken
-from qserver.storage.records import DatasetMeta, charge_json
 from qserver.storage.requests import Request, Reservation
 from qserver.storage.spending import SpendingStore
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from qserver.charge import Charge, TableCharge
+from qserver.charge_json import charge_from_json
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
-from qserver.storage.records import charge_from_json
 from tests.deployment import PEOPLE
 from tests.faults.clients import Shown
 from worker.journal import Journal

@@ -22,6 +22,7 @@ from qserver.answer import Answer
 from qserver.asked import Question
 from qserver.charge import NANO, Relation
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
 from qserver.history import AnyMeasurement, Measurement
 from qserver.lattice import lattice_step
@@ -34,7 +35,6 @@ from qserver.replica import Replica
 from qserver.requirement import Requirement
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.jobs import answer_from_json
-from qserver.storage.records import DatasetMeta
 from qserver.storage.requests import Request
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Changes, Cursor, Store, check_schema

@@ -6,13 +6,14 @@ from fractions import Fraction
 
 from qserver.asked import Question
 from qserver.charge import Charge
+from qserver.charge_json import charge_json
+from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
 from qserver.plan import PlannedRow
 from qserver.primitive import primitive
 from qserver.query import total_query
 from qserver.requirement import Requirement
 from qserver.standing import Standing
-from qserver.storage.records import DatasetMeta, charge_json
 from qserver.storage.requests import Request, Reservation
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store

@@ -10,6 +10,7 @@ import pytest
 
 from qserver.asked import Question
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
 from qserver.errors import InputError, StoreError
 from qserver.history import Measurement, TableMeasurement
@@ -23,11 +24,7 @@ from qserver.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
-from qserver.storage.records import (
-    DatasetMeta,
-    measurement_json,
-    measurements_from_json,
-)
+from qserver.storage.records import measurement_json, measurements_from_json
 from qserver.storage.requests import Request, Reservation
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Cursor, Store

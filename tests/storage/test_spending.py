@@ -10,7 +10,9 @@ from functools import partial
 import pytest
 
 from qserver.charge import Charge
+from qserver.charge_json import charge_json
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BudgetExhaustedError,
     ConfigError,
@@ -26,7 +28,6 @@ from qserver.paid import PaidQuestion
 from qserver.storage.connection import StoreClient
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import SCHEMA, Keys
-from qserver.storage.records import DatasetMeta, charge_json
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Cursor, Store
 from tests.storage.one_dataset import (

@@ -12,7 +12,9 @@ import numpy as np
 
 from qserver.asked import AnyAsked
 from qserver.charge import Relation
+from qserver.charge_json import charge_json
 from qserver.config import Settings
+from qserver.dataset_meta import DatasetMeta
 from qserver.deciding import Free, decide
 from qserver.domain import Attribute, Domain
 from qserver.history import Estimator
@@ -24,8 +26,6 @@ from qserver.replica import Replica
 from qserver.standing import Standing
 from qserver.storage.jobs import answer_json
 from qserver.storage.records import (
-    DatasetMeta,
-    charge_json,
     estimator_from_json,
     estimator_json,
     measurement_json,

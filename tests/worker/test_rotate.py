@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.answer import HistoryRow, JobStatus
+from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BudgetExhaustedError,
     DisclosureGuardError,
@@ -19,7 +20,6 @@ from qserver.errors import (
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
-from qserver.storage.records import DatasetMeta
 from qserver.storage.spending import SpendingStore
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.crashes import Crash, crashing

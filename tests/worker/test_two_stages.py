@@ -16,6 +16,7 @@ from qserver.accounts import Allowance
 from qserver.answer import JobStatus, ModelAnswer
 from qserver.asked import ModelAsked
 from qserver.charge import NANO, OpaqueCharge, Relation
+from qserver.charge_json import charge_from_json
 from qserver.errors import (
     BudgetExhaustedError,
     InputError,
@@ -32,7 +33,6 @@ from qserver.query import LinearQuery
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
-from qserver.storage.records import charge_from_json
 from qserver.storage.requests import Reservation
 from qserver.storage.store import Cursor, Store
 from tests.deployment import LOG, ROWS, Deployment

@@ -1,0 +1,90 @@
+"""The public facts of a dataset, fixed when it was attached."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+from qserver.charge import Relation
+from qserver.disclosure import guard_nano
+from qserver.domain import Domain
+from qserver.domain_file import domain_from_document, domain_to_document
+from qserver.paid import DEFAULT_PHI
+from qserver.standing import People
+
+
+@dataclass(frozen=True)
+class DatasetMeta:
+    """The public facts of a dataset, fixed when it was attached.
+
+    Args:
+        records_per_person: k.
+        records_verified: whether attach enforced k.
+        phi: what may be spent on single rows before tables are bought instead, as a part of the
+            price of the best tables. Small for datasets that will be asked for years.
+        disclosure_cap: with what probability a cell's count may be known; None for no guard.
+        cohort, lineage: see People; '' for the snapshot's own.
+    """
+
+    name: str
+    population: str
+    snapshot: str
+    domain: Domain
+    relation: Relation
+    records_per_person: int
+    records_verified: bool
+    phi: float = DEFAULT_PHI
+    disclosure_cap: float | None = None
+    cohort: str = ""
+    lineage: str = ""
+
+    @cached_property
+    def people(self) -> People:
+        """Whose data it is; a snapshot that was attached alone has people of its own."""
+        return People(self.cohort or self.snapshot, self.lineage or self.snapshot)
+
+    @cached_property
+    def guard_nano(self) -> int | None:
+        """The most that a cell may lose, in nano-epsilon; None where only the limit counts."""
+        return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap)
+
+    @property
+    def has_null_cell(self) -> bool:
+        """Whether a person's record may lie outside the domain, or be absent.
+
+        People own different numbers of records where k is enforced: replacing one may then add or
+        remove records, which is a replacement by records of the null cell.
+        """
+        return self.records_verified or not self.domain.is_total
+
+    @cached_property
+    def domain_document(self) -> dict[str, object]:
+        """The domain as plain JSON values."""
+        return domain_to_document(self.domain)
+
+    def to_json(self) -> str:
+        """The facts as JSON text."""
+        plain = {k: getattr(self, k) for k in _META_FIELDS}
+        return json.dumps({**plain, "domain": self.domain_document})
+
+    @classmethod
+    def from_json(cls, text: str) -> DatasetMeta:
+        """The facts that `to_json` wrote."""
+        plain = json.loads(text)
+        domain = domain_from_document(plain.pop("domain"))
+        return cls(domain=domain, **plain)
+
+
+_META_FIELDS = (
+    "name",
+    "population",
+    "snapshot",
+    "relation",
+    "records_per_person",
+    "records_verified",
+    "phi",
+    "disclosure_cap",
+    "cohort",
+    "lineage",
+)
