@@ -1,4 +1,4 @@
-"""What statements of SQL need of the service; the service of `qserver.service` has this shape."""
+"""What statements of SQL need of the service. `qserver.service` has this shape."""
 
 from __future__ import annotations
 

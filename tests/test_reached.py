@@ -13,9 +13,9 @@ PACKAGES = ("qserver", "worker")
 ENTRIES = ("qserver.api.wsgi", "qserver.api.gunicorn", "qserver.client", "worker.__main__")
 # What no entry point reaches, and why it is kept.
 KEPT = {
-    "qserver.inference.convolution": "an evaluator that posteriors of other laws will be served by",
-    "qserver.inference.monte_carlo": "an evaluator that posteriors of other laws will be served by",
-    "qserver.models.marginals.proximal": "a fit that trades the noise for entropy will start there",
+    "qserver.inference.convolution": "posteriors of other laws will be served by it",
+    "qserver.inference.monte_carlo": "posteriors of other laws will be served by it",
+    "qserver.models.marginals.proximal": "a fit that leans towards entropy starts there",
 }
 
 

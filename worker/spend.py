@@ -1,6 +1,7 @@
 """One spend, from a taken job to its acknowledgement. Spend before reveal; fail closed.
 
-The journal is the arbiter between this worker and one that takes over; see worker/arbiter.py.
+The journal is the arbiter between this worker and one that takes over:
+worker/arbiter.py.
 """
 
 from __future__ import annotations
