@@ -124,17 +124,21 @@ class Statements:
         text: str,
         *,
         wait_s: float,
+        explain: bool = False,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> AnyStatement | JobStatus:
-        """The table that a text asks for, its price after EXPLAIN, or a job after `wait_s`.
+        """The table that a text asks for, its price, or a job after `wait_s`.
+
+        Args:
+            explain: asks for the price, as EXPLAIN before the text does.
 
         Raises:
             SqlError: the text cannot be answered; points at the place.
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
         statement = parse_statement(text, self._questions.domain(name), dataset=name)
-        if statement.explains:
+        if explain or statement.explains:
             return self.explain(name, statement, by=by)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
 

@@ -110,7 +110,8 @@ def test_a_price_is_shown_and_spends_nothing(
 ) -> None:
     server.reply({"table": None, "price": PRICE})
     assert call(server, "sql", *arguments) == ExitCode.OK
-    assert [r.document["sql"] for r in server.requests] == [f"EXPLAIN {TEXT}"]
+    # The text goes as it was typed, so that what a refusal says of its places is true.
+    assert [r.document for r in server.requests] == [{"sql": arguments[0], "explain": True}]
     assert capsys.readouterr().out.splitlines() == [
         "price: 0.5 epsilon, more than remains",
         "remaining: 0.25 epsilon",

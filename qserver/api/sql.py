@@ -51,7 +51,7 @@ class SqlViews:
         headers=ASKING_HEADERS,
     )
     def sql(self, dataset: str) -> Response:
-        """Answer a statement of SQL with a table, or after EXPLAIN with its price.
+        """Answer a statement of SQL with a table; after EXPLAIN, or with `explain`, with its price.
 
         GROUP BY and several columns are asked as one workload. Averages and quotients come with
         an interval made of those of numerator and denominator, which hold together. A job's
@@ -62,7 +62,12 @@ class SqlViews:
         asked = SqlRequest.read(parse_object(body))
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._statements.run(
-            dataset, asked.sql, wait_s=terms.wait_s, idempotency=terms.idempotency, by=terms.by
+            dataset,
+            asked.sql,
+            explain=asked.explain,
+            wait_s=terms.wait_s,
+            idempotency=terms.idempotency,
+            by=terms.by,
         )
         if isinstance(found, JobStatus):
             return job_reply(found, terms.preference)

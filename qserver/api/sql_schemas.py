@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, StrictStr, WithJsonSchema
+from pydantic import BaseModel, Field, StrictBool, StrictStr, WithJsonSchema
 
 from qserver.answer import PlanKind, Source
 from qserver.api.request_bodies import RequestBody
@@ -38,6 +38,10 @@ class SqlRequest(RequestBody):
         description="SELECT ... FROM the dataset ... WITHIN half-width CONFIDENCE probability; "
         "after EXPLAIN its price",
         json_schema_extra={"maxLength": MAX_CHARACTERS},
+    )
+    explain: StrictBool = Field(
+        default=False,
+        description="asks for the price, as EXPLAIN before the text does, which stays as it is",
     )
 
 
@@ -179,7 +183,7 @@ class SqlPriceBody(BaseModel):
 
 
 class SqlBody(BaseModel):
-    """The answer of a statement: a table, or after EXPLAIN a price; the other is null."""
+    """The answer of a statement: a table, or its price where that was asked; the other is null."""
 
     table: SqlTableBody | None
     price: SqlPriceBody | None

@@ -14,7 +14,6 @@ from qserver.sql.tokens import dataset_of, explains
 
 Query = Mapping[str, Any] | str
 _DATASETS = ("v1", "datasets")
-_EXPLAIN = "EXPLAIN "
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,8 @@ class Requests:
 
     def price(self, text: str) -> Flow[Price]:
         """The price of a statement."""
-        explained = text if explains(text) else _EXPLAIN + text
+        # The text goes as it is: a refusal points at places in it.
+        document = {"sql": text, "explain": True}
         path = (*_DATASETS, dataset_of(text), "sql")
-        found = yield from told(self.patience, *path, document={"sql": explained})
+        found = yield from told(self.patience, *path, document=document)
         return Price.of(found["price"])

@@ -177,6 +177,24 @@ def test_refusals_are_exceptions_with_their_facts(
 
 
 @both
+@pytest.mark.parametrize("lead", ["", "EXPLAIN ", "  explain\n", "\n  ", "-- men\n"])
+def test_a_refused_price_points_at_the_place_in_the_text_as_it_was_given(
+    make: Callable[[Served], Ask], served: Served, lead: str
+) -> None:
+    text = lead + "SELECT COUNT(*) FROM people WHERE sex = 'male' WITHIN 9"
+    with pytest.raises(QuestionProblemError) as wrong:
+        make(served)("price", text)
+    before = text[: text.index("'male'")]
+    line_start = before.rfind("\n") + 1
+    place = (before.count("\n") + 1, len(before) - line_start + 1)
+    facts = wrong.value.facts
+    assert (facts["line"], facts["column"]) == place
+    assert f"line {place[0]}, column {place[1]}" in str(wrong.value)
+    excerpt = text[line_start:].split("\n")[0] + "\n" + " " * (place[1] - 1) + "^" * len("'male'")
+    assert facts["excerpt"] == excerpt
+
+
+@both
 def test_where_no_server_answers_it_is_tried_again_and_said(
     make: Callable[..., Ask], served: Served
 ) -> None:

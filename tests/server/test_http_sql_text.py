@@ -36,3 +36,19 @@ def test_a_refusal_points_at_the_place_in_the_text(caller: Caller) -> None:
     assert problem["excerpt"] == "FROM adult WHERE sex = 'female'\n" + " " * 23 + "^" * 8
     assert "Did you mean 'Female'?" in problem["detail"]
     assert problem["errors"][0]["field"] == "query"
+
+
+@pytest.mark.parametrize("text", ["SELECT COUNT(*) FROM adult WITHIN 50", "EXPLAIN {}"])
+def test_a_price_is_asked_for_by_a_word_or_a_field(caller: Caller, text: str) -> None:
+    whole = text.format("SELECT COUNT(*) FROM adult WITHIN 50")
+    found = caller.post(f"{D}/sql", {"sql": whole, "explain": True}).document
+    assert (found["table"], found["price"]["columns"]) == (None, ["COUNT(*)"])
+
+
+def test_a_field_that_asks_for_the_price_moves_no_place(caller: Caller) -> None:
+    body = {"sql": "SELECT COUNT(*) FROM adult WHERE sex = 'female' WITHIN 9", "explain": True}
+    problem = assert_problem(caller.post(f"{D}/sql", body), 422, "invalid_sql")
+    assert (problem["line"], problem["column"]) == (1, 40)
+    assert problem["excerpt"].startswith("SELECT COUNT(*)")
+    wrong = caller.post(f"{D}/sql", {**body, "explain": "yes"})
+    assert assert_problem(wrong, 422, "invalid_input")["errors"][0]["field"] == "explain"
