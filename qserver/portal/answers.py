@@ -12,6 +12,8 @@ from qserver.answer import Answer
 from qserver.api.schemas import AnswerBody
 from qserver.insight import Known
 from qserver.portal import words
+from qserver.portal.faults import Fault
+from qserver.portal.heading import Heading
 from qserver.portal.render import csv_text
 from qserver.requirement import Requirement
 
@@ -41,20 +43,22 @@ class AnswerView:
     """An answer with all that its page says.
 
     Args:
-        question: in words.
+        heading: what was asked.
         known: what history says now, to be drawn; None where it cannot.
         query_part: the question's fields as the query part of an address, or ''.
         files: address without its ending at which the answer can be had as CSV and JSON.
         threshold: what was asked about a threshold, or None.
+        fault: what is wrong with the threshold in the address, or None.
     """
 
-    question: str
+    heading: Heading
     requirement: Requirement
     answer: Answer
     known: Known | None
     query_part: str
     files: str
     threshold: Threshold | None = None
+    fault: Fault | None = None
 
     @property
     def pairs(self) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
@@ -10,10 +10,14 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.answer import Answer, CurvePoint, JobStatus
 from qserver.errors import InputError, NotFoundError, QServerError
 from qserver.numbers import exact_number
+from qserver.portal import labels
 from qserver.portal.answers import AnswerView, Threshold, answer_csv, answer_json
 from qserver.portal.describe import describe_terms
-from qserver.portal.faults import fault_of
+from qserver.portal.faults import Fault, fault_of
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
+from qserver.portal.heading import Heading
+from qserver.portal.labels import THRESHOLD_FIELDS, question_fields
+from qserver.portal.priced import is_as_priced
 from qserver.portal.prices import Quote, stop_of, worthwhile
 from qserver.portal.question import Question, bin_hint
 from qserver.portal.reading import OneQuestion, read_question
@@ -75,20 +79,31 @@ class AskPages:
         try:
             quote = self._quote(dataset, question)
         except QServerError as exc:
-            fault = fault_of(exc)
-            part = page("part_fault.html", fault=fault, said=_for_people(fault.detail))
+            fault = self._fault(exc, dataset, question)
             # What can be mended in the form is no failure of the request.
-            return make_response(part, 200 if isinstance(exc, InputError) else fault.status)
-        return make_response(page(_price_part(quote), quote=quote, dataset=status))
+            refused = 200 if isinstance(exc, InputError) else fault.status
+            return make_response(page("part_fault.html", fault=fault), refused)
+        part = page(_price_part(quote), quote=quote, question=question, dataset=status)
+        return make_response(part)
 
     def ask(self, dataset: str) -> BaseResponse:
-        """Ask the question in the form; the next page shows its answer, or its job."""
+        """Ask the question in the form; the next page shows its answer, or its job.
+
+        A question that is another one than its price was shown for is priced, and not asked.
+        """
         question = Question.of(request.form, self._service.domain(dataset))
+        if not is_as_priced(request.form, question.mark, length=question.length):
+            priced = self._ask_page(dataset, question, with_quote=True, was_changed=True)
+            return make_response(priced)
         fields = question.encoded()
         is_short = len(fields) <= _MAX_QUERY_PART
         # Where a refusal leads back to.
         g.asked = Asked(dataset, fields) if is_short else None
-        found = self._asked(dataset, question)
+        try:
+            found = self._asked(dataset, question)
+        except InputError as exc:
+            fault = self._fault(exc, dataset, question)
+            return make_response(self._ask_page(dataset, question, fault=fault), fault.status)
         if not isinstance(found, JobStatus):
             if not is_short:
                 return make_response(self._answer_page(dataset, question))
@@ -120,15 +135,27 @@ class AskPages:
         wait_s = STEPS_WAIT_S if statements.goes_on(dataset, asked.statement) else NO_TIME_S
         return statements.answer(dataset, asked.statement, wait_s=wait_s, by=by)
 
-    def _ask_page(self, dataset: str, question: Question, *, with_quote: bool = False) -> str:
+    def _fault(self, exc: QServerError, dataset: str, question: Question) -> Fault:
+        """An error of the question in the form, in the form's words."""
+        return fault_of(exc, question_fields(question, self._service.domain(dataset)))
+
+    def _ask_page(
+        self,
+        dataset: str,
+        question: Question,
+        *,
+        with_quote: bool = False,
+        fault: Fault | None = None,
+        was_changed: bool = False,
+    ) -> str:
         status = self._service.dataset(dataset)
         domain = self._service.domain(dataset)
-        quote = fault = None
+        quote = None
         if with_quote:
             try:
                 quote = self._quote(dataset, question)
             except InputError as exc:
-                fault = fault_of(exc)
+                fault = self._fault(exc, dataset, question)
         return page(
             "ask.html",
             dataset=status,
@@ -138,7 +165,8 @@ class AskPages:
             quote=quote,
             price_part="portal/" + _price_part(quote),
             fault=fault,
-            said=_for_people(fault.detail) if fault else "",
+            was_changed=was_changed,
+            labels=labels,
             text_example=_TEXT_EXAMPLE.format(dataset, domain.attributes[0].name),
             tab="ask",
         )
@@ -154,21 +182,26 @@ class AskPages:
         if not isinstance(asked, OneQuestion):
             return known_view(self._service, dataset, asked.statement, query=fields)
         known = self._service.insight.known(dataset, asked.query, asked.requirement)
-        domain = self._service.domain(dataset)
-        return AnswerView(
-            question=describe_terms(asked.query.to_document(), domain),
+        view = AnswerView(
+            heading=self._heading(dataset, question, asked),
             requirement=asked.requirement,
             answer=known.answer,
             known=known,
             query_part=fields,
             files=f"/portal/datasets/{dataset}/answer",
-            threshold=threshold_of(self._service, dataset, asked.query),
         )
+        return with_threshold(view, self._service, dataset, asked.query)
+
+    def _heading(self, dataset: str, question: Question, asked: OneQuestion) -> Heading:
+        domain = self._service.domain(dataset)
+        words = describe_terms(asked.query.to_document(), domain, whole=True)
+        return Heading(question.text.strip(), words)
 
     def _quote(self, dataset: str, question: Question) -> Quote | TableQuote:
         asked, fields = read_question(self._service, dataset, question), question.encoded()
         if isinstance(asked, OneQuestion):
-            return self._quote_of_one(dataset, asked, fields)
+            heading = self._heading(dataset, question, asked)
+            return self._quote_of_one(dataset, asked, heading, fields)
         length = None if asked.has_length else question.requirement().length
         return table_quote(
             self._service,
@@ -179,7 +212,9 @@ class AskPages:
             query=fields,
         )
 
-    def _quote_of_one(self, dataset: str, asked: OneQuestion, fields: str) -> Quote:
+    def _quote_of_one(
+        self, dataset: str, asked: OneQuestion, heading: Heading, fields: str
+    ) -> Quote:
         query, length = asked.query, asked.requirement.length
         found = self._service.explain(dataset, query, asked.requirement, by=g.caller.account)
         curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
@@ -188,7 +223,7 @@ class AskPages:
             curve = [p for p in curve if p.length == length]
         stops = tuple(stop_of(p.length, p.price_nano, found.remaining_nano) for p in curve)
         return Quote(
-            question=describe_terms(query.to_document(), self._service.domain(dataset)),
+            heading=heading,
             requirement=asked.requirement,
             found=found,
             stops=stops,
@@ -201,7 +236,17 @@ def _price_part(quote: Quote | TableQuote | None) -> str:
     return "part_table_price.html" if isinstance(quote, TableQuote) else "part_price.html"
 
 
-def threshold_of(service: Service, dataset: str, query: LinearQuery) -> Threshold | None:
+def with_threshold(
+    view: AnswerView, service: Service, dataset: str, query: LinearQuery
+) -> AnswerView:
+    """The view with P(count >= t) for the t in the address, or with what is wrong with that."""
+    try:
+        return replace(view, threshold=_threshold(service, dataset, query))
+    except InputError as exc:
+        return replace(view, fault=fault_of(exc, THRESHOLD_FIELDS))
+
+
+def _threshold(service: Service, dataset: str, query: LinearQuery) -> Threshold | None:
     """P(count >= t) for the t in the address, or None; InputError where it is no number."""
     text = request.args.get("at_least", "").replace(",", "").strip()
     if not text:
@@ -221,11 +266,6 @@ def answer_file(view: AnswerView | TableView, *, dataset: str, name: str, ending
     elif is_json:
         text = answer_json(view.answer)
     else:
-        text = answer_csv(view.answer, dataset=dataset, question=view.question)
+        text = answer_csv(view.answer, dataset=dataset, question=view.heading.text)
     content_type = "application/json" if is_json else CSV_TYPE
     return download(text, name=f"{name}-answer.{ending}", content_type=content_type)
-
-
-def _for_people(message: str) -> str:
-    """A message on the form's fields, by the names that the form shows."""
-    return message.replace("query.where.", "")

@@ -12,6 +12,9 @@ from qserver.domain import Attribute, Domain, decimal_text
 
 MAX_NAMES = 4
 MAX_TERMS = 3
+# A page of its own has room for conditions as they are, within reason.
+_WHOLE_NAMES = 200
+_WHOLE_TERMS = 50
 _MOST_EDGES = 4
 
 TermsDocument = Sequence[Sequence[Any]]
@@ -21,18 +24,20 @@ def describe_released(found: HistoryRow | HistoryTable, domain: Domain) -> str:
     """What a released row or table counts."""
     if isinstance(found, HistoryTable):
         return describe_axes(found.axes, domain)
-    return describe_terms(found.terms, domain)
+    return describe_terms(found.terms, domain, whole=True)
 
 
-def describe_terms(terms: TermsDocument, domain: Domain) -> str:
+def describe_terms(terms: TermsDocument, domain: Domain, *, whole: bool = False) -> str:
     """A query in words: `age 30 to 39, sex Female`.
 
     Args:
         terms: as `LinearQuery.to_document` writes them.
+        whole: whether all conditions are named, and not the first few of many.
     """
     if not terms:
         return "nothing"
-    shown = [_term(Fraction(str(c)), factors, domain) for c, factors in terms[:MAX_TERMS]]
+    n_terms, n_names = (_WHOLE_TERMS, _WHOLE_NAMES) if whole else (MAX_TERMS, MAX_NAMES)
+    shown = [_term(Fraction(str(c)), factors, domain, n_names) for c, factors in terms[:n_terms]]
     text = shown[0].removeprefix("+ ") + "".join(f" {more}" for more in shown[1:])
     hidden = len(terms) - len(shown)
     return text + (f" and {hidden:,} more terms" if hidden else "")
@@ -44,12 +49,16 @@ def describe_axes(axes: TermsDocument, domain: Domain) -> str:
     return "every cell of " + " by ".join(parts) if parts else "all records"
 
 
-def model_words(kind: str, document: dict[str, Any], names: Sequence[str]) -> str:
+def model_words(
+    kind: str, document: dict[str, Any], names: Sequence[str], *, whole: bool = False
+) -> str:
     """What a model is, from its specification or from the analyst's document.
 
     Args:
         names: of the dataset's attributes.
+        whole: whether all edges or marginals are named, and not the first few of many.
     """
+    most = _WHOLE_NAMES if whole else _MOST_EDGES
     if kind == "network":
         found = document.get("network", document)
         if isinstance(found, str):
@@ -57,24 +66,26 @@ def model_words(kind: str, document: dict[str, Any], names: Sequence[str]) -> st
         edges = [f"{parent} → {child}" for parent, child in found["edges"]]
         joined = {name for edge in found["edges"] for name in edge}
         alone = [name for name in found["variables"] if name not in joined]
-        return _shortened(edges + alone)
+        return _shortened(edges + alone, most)
     # Specifications of earlier versions have places in the domain, not names.
     scopes = [
         " × ".join(n if isinstance(n, str) else names[n] for n in scope)
         for scope in document.get("marginals", [])
     ]
-    return f"{_shortened(scopes)} beside all of history" if scopes else "all of history"
+    return f"{_shortened(scopes, most)} beside all of history" if scopes else "all of history"
 
 
-def _shortened(names: list[str]) -> str:
-    more = len(names) - _MOST_EDGES
-    text = ", ".join(names[:_MOST_EDGES])
+def _shortened(names: list[str], most: int) -> str:
+    more = len(names) - most
+    text = ", ".join(names[:most])
     return f"{text} and {more:,} more" if more > 0 else text
 
 
-def _term(coefficient: Fraction, factors: Sequence[Sequence[Any]], domain: Domain) -> str:
+def _term(
+    coefficient: Fraction, factors: Sequence[Sequence[Any]], domain: Domain, n_names: int
+) -> str:
     conditions = [
-        _factor(domain.attributes[axis], stops, values) for axis, stops, values in factors
+        _factor(domain.attributes[axis], stops, values, n_names) for axis, stops, values in factors
     ]
     sign = "-" if coefficient < 0 else "+"
     size = abs(coefficient)
@@ -82,7 +93,7 @@ def _term(coefficient: Fraction, factors: Sequence[Sequence[Any]], domain: Domai
     return f"{sign} {times}{', '.join(conditions) or 'all records'}"
 
 
-def _factor(attribute: Attribute, stops: Sequence[int], values: Sequence[int]) -> str:
+def _factor(attribute: Attribute, stops: Sequence[int], values: Sequence[int], n_names: int) -> str:
     if not set(values) <= {0, 1}:
         return f"{attribute.name} weighted"
     starts = (0, *stops)
@@ -90,15 +101,15 @@ def _factor(attribute: Attribute, stops: Sequence[int], values: Sequence[int]) -
     size = sum(map(len, runs))
     if size > attribute.size / 2 and len(runs) > 1:
         out = [range(a, b) for (a, b), v in zip(pairwise(starts), values, strict=True) if not v]
-        return f"{attribute.name} not {_listed(attribute, out)}"
-    return f"{attribute.name} {_listed(attribute, runs)}"
+        return f"{attribute.name} not {_listed(attribute, out, n_names)}"
+    return f"{attribute.name} {_listed(attribute, runs, n_names)}"
 
 
-def _listed(attribute: Attribute, runs: Sequence[range]) -> str:
+def _listed(attribute: Attribute, runs: Sequence[range], most: int) -> str:
     names = list(_names(attribute, runs))
-    if len(names) <= MAX_NAMES:
+    if len(names) <= most:
         return " or ".join(names)
-    return " or ".join(names[: MAX_NAMES - 1]) + f" or {len(names) - MAX_NAMES + 1} more"
+    return " or ".join(names[: most - 1]) + f" or {len(names) - most + 1} more"
 
 
 def _names(attribute: Attribute, runs: Sequence[range]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,11 @@ from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
     DisclosureGuardError,
+    InputError,
     QServerError,
     SqlError,
 )
+from qserver.portal.labels import FormFields
 
 _ADVICE = {
     "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "
@@ -49,6 +52,7 @@ class Fault:
         price_nano, remaining_nano: where the question costs more than there is.
         free: the best interval available for nothing, or None.
         is_known: whether something is known for nothing.
+        inputs: names of the form's inputs that are wrong.
         excerpt: the line of a text that cannot be answered, with carets below the place; or ''.
     """
 
@@ -63,6 +67,12 @@ class Fault:
     free: Any = None
     excerpt: str = ""
     is_known: bool = False
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def inputs_json(self) -> str:
+        """The inputs, for the script that marks them."""
+        return json.dumps(self.inputs)
 
     @property
     def is_internal(self) -> bool:
@@ -70,8 +80,12 @@ class Fault:
         return self.code == INTERNAL.code
 
 
-def fault_of(exc: Exception) -> Fault:
-    """What a page shows of an error; of one that is not known, its request's id alone."""
+def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
+    """What a page shows of an error; of one that is not known, its request's id alone.
+
+    Args:
+        fields: of the form that was sent, in whose words the error is told.
+    """
     kind = kind_of(exc.code) if isinstance(exc, QServerError) else INTERNAL
     detail = kind.detail or str(exc)
     if kind is INTERNAL:
@@ -85,6 +99,9 @@ def fault_of(exc: Exception) -> Fault:
         facts["is_known"] = bool(exc.free)
     if isinstance(exc, SqlError):
         facts["excerpt"] = exc.excerpt
+    if isinstance(exc, InputError) and fields is not None:
+        detail = fields.told(exc)
+        facts["inputs"] = fields.field_of(exc.name).inputs
     return Fault(
         code=kind.code,
         status=kind.status,

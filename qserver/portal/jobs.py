@@ -14,17 +14,22 @@ from qserver.asked import Question as AskedQuestion
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
 from qserver.insight import AskedJob, Known
 from qserver.portal.answers import AnswerView
-from qserver.portal.ask import answer_file, threshold_of
+from qserver.portal.ask import answer_file, with_threshold
 from qserver.portal.describe import describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.guard import jobs_of
+from qserver.portal.heading import Heading
+from qserver.portal.labels import learning_fields, question_fields
 from qserver.portal.question import Question
-from qserver.portal.reading import OneQuestion, read_question
+from qserver.portal.reading import OneQuestion, TableQuestion, read_question
 from qserver.portal.render import page
-from qserver.portal.tables import TableView, job_view
+from qserver.portal.tables import TableView, asks, heading_of, job_view
 from qserver.portal.words import interval_words
 from qserver.problems import error_from_problem
 from qserver.service import Service
+
+# Questions of a workload that are named where there is one line for all.
+_MOST_QUESTIONS = 3
 
 
 @dataclass(frozen=True)
@@ -88,12 +93,12 @@ class JobPages:
             # The whole page is another one now, with what remains in its head.
             return Response(status=204, headers={"HX-Refresh": "true"})
         status = self._service.dataset(asked.status.dataset)
-        fault = _fault(asked.status)
+        fault = self._fault(asked)
         text = page(
             "job.html",
             job=asked.status,
             dataset=status,
-            question=self._words(asked),
+            heading=self._heading(asked, status),
             view=self._view(asked, status),
             table=self._table(asked, status),
             lines=self._lines(asked),
@@ -112,22 +117,53 @@ class JobPages:
             raise NotFoundError("answer", job_id[:80])
         return answer_file(view, dataset=asked.status.dataset, name=job_id, ending=ending)
 
-    def _words(self, asked: AskedJob) -> str:
-        """What a job asks; of a workload how many questions it has, of a model its kind."""
+    def _heading(self, asked: AskedJob, status: DatasetStatus) -> Heading:
+        """What a job asks; as the address has it, where that is what the job asks."""
+        written = self._written(asked, status)
+        if isinstance(written, TableQuestion):
+            return heading_of(written.statement)
+        text = request.args.get("text", "").strip() if written else ""
+        return Heading(text, self._words(asked, whole=True))
+
+    def _written(
+        self, asked: AskedJob, status: DatasetStatus
+    ) -> OneQuestion | TableQuestion | None:
+        """The question in the address; None where there is none, or the job asks another."""
+        if asked.snapshot != status.snapshot or isinstance(asked.asked, ModelAsked):
+            return None
+        question = Question.of(request.args, self._service.domain(status.name))
+        if not question.text:
+            return None
+        try:
+            read = read_question(self._service, status.name, question)
+            if isinstance(read, TableQuestion):
+                return read if asks(read.statement, asked.asked) else None
+        except QServerError:
+            return None
+        return read if [read.query] == [q.query for q in asked.asked.questions] else None
+
+    def _words(self, asked: AskedJob, *, whole: bool = False) -> str:
+        """What a job asks; of a workload its first questions, of a model its kind."""
         if isinstance(asked.asked, ModelAsked):
             names = self._service.domain(asked.status.dataset).names
-            text = model_words(asked.asked.kind, json.loads(asked.asked.specification), names)
+            document = json.loads(asked.asked.specification)
+            text = model_words(asked.asked.kind, document, names, whole=whole)
             return f"a model ({asked.asked.kind}): {text}"
         questions = asked.asked.questions
         if isinstance(asked.asked, Workload):
-            return f"a workload of {len(questions):,} questions"
-        return self._question_words(asked, questions[0])
+            shown = [self._question_words(asked, q) for q in questions[:_MOST_QUESTIONS]]
+            more = len(questions) - len(shown)
+            text = "; ".join(shown) + (f"; and {more:,} more" if more else "")
+            return f"a workload of {len(questions):,} questions: {text}"
+        return self._question_words(asked, questions[0], whole=whole)
 
-    def _question_words(self, asked: AskedJob, question: AskedQuestion) -> str:
+    def _question_words(
+        self, asked: AskedJob, question: AskedQuestion, *, whole: bool = False
+    ) -> str:
         if asked.snapshot != self._service.dataset(asked.status.dataset).snapshot:
             return "a question about data that were replaced"
         domain = self._service.domain(asked.status.dataset)
-        return describe_terms(question.query.to_document(), domain)
+        return describe_terms(question.query.to_document(), domain, whole=whole)
 
     def _lines(self, asked: AskedJob) -> list[WorkloadLine]:
         """The answers of a workload, each with its question."""
@@ -135,7 +171,9 @@ class JobPages:
         if not isinstance(result, WorkloadAnswer):
             return []
         pairs = zip(asked.asked.questions, result.answers, strict=True)
-        return [WorkloadLine(self._question_words(asked, q), answer) for q, answer in pairs]
+        return [
+            WorkloadLine(self._question_words(asked, q, whole=True), answer) for q, answer in pairs
+        ]
 
     def _view(self, asked: AskedJob, status: DatasetStatus) -> AnswerView | None:
         answer, question = asked.status.result, asked.asked
@@ -143,30 +181,35 @@ class JobPages:
             return None
         known = self._known(asked, question, status)
         fields = Question.of(request.args, self._service.domain(status.name)).encoded()
-        return AnswerView(
-            question=self._words(asked),
+        view = AnswerView(
+            heading=self._heading(asked, status),
             requirement=question.requirement,
             answer=answer,
             known=known,
             query_part=fields if request.query_string else "",
             files=f"/portal/jobs/{asked.status.id}/answer",
-            threshold=threshold_of(self._service, status.name, question.query) if known else None,
         )
+        if not known:
+            return view
+        return with_threshold(view, self._service, status.name, question.query)
 
     def _table(self, asked: AskedJob, status: DatasetStatus) -> TableView | None:
         """The table, where the address has the statement that the job answers."""
-        if asked.status.result is None or asked.snapshot != status.snapshot:
+        written = self._written(asked, status)
+        if asked.status.result is None or not isinstance(written, TableQuestion):
             return None
-        question = Question.of(request.args, self._service.domain(status.name))
-        if not question.text:
+        fields = Question.of(request.args, self._service.domain(status.name)).encoded()
+        return job_view(self._service, written.statement, asked, query=fields)
+
+    def _fault(self, asked: AskedJob) -> Fault | None:
+        """Why the job failed, in the words of the form that asked for it."""
+        if asked.status.state != "failed":
             return None
-        try:
-            read = read_question(self._service, status.name, question)
-        except QServerError:
-            return None
-        if isinstance(read, OneQuestion):
-            return None
-        return job_view(self._service, read.statement, asked, query=question.encoded())
+        error: QServerError = error_from_problem(asked.status.problem or {})
+        if isinstance(asked.asked, ModelAsked):
+            return fault_of(error, learning_fields(asked.asked.kind))
+        domain = self._service.domain(asked.status.dataset)
+        return fault_of(error, question_fields(Question.of(request.args, domain), domain))
 
     def _known(
         self, asked: AskedJob, question: AskedQuestion, status: DatasetStatus
@@ -178,10 +221,3 @@ class JobPages:
             return self._service.insight.known(status.name, question.query, question.requirement)
         except NotEstimableError:
             return None
-
-
-def _fault(status: JobStatus) -> Fault | None:
-    if status.state != "failed":
-        return None
-    error: QServerError = error_from_problem(status.problem or {})
-    return fault_of(error)

@@ -12,6 +12,7 @@ from werkzeug.datastructures import MultiDict
 from qserver.charge import NANO
 from qserver.errors import InputError
 from qserver.numbers import exact_number
+from qserver.portal.priced import mark_of
 
 KINDS = ("network", "marginals")
 MAX_EPSILON = 1_000_000
@@ -41,8 +42,8 @@ class LearnForm:
         kind = fields.get("kind", KINDS[0])
         return cls(
             kind=kind if kind in KINDS else KINDS[0],
-            structure=fields.get("structure", "").strip(),
-            marginals=fields.get("marginals", "").strip(),
+            structure=_lines_of(fields, "structure"),
+            marginals=_lines_of(fields, "marginals"),
             epsilon=fields.get("epsilon", _DEFAULT_EPSILON).strip(),
         )
 
@@ -51,6 +52,11 @@ class LearnForm:
         own = ("structure", self.structure) if self.kind == "network" else None
         pair = own or ("marginals", self.marginals)
         return urlencode([("kind", self.kind), pair, ("epsilon", self.epsilon)])
+
+    @property
+    def mark(self) -> str:
+        """The same for forms that say the same."""
+        return mark_of(self.encoded())
 
     def epsilon_nano(self) -> int:
         """The price in nano-epsilon, rounded down; InputError where it is out of range."""
@@ -81,6 +87,11 @@ def question_of(fields: MultiDict[str, str], variables: Sequence[str]) -> dict[s
     if not shown:
         return None
     return {"marginal": shown, "given": {n: label for n, label in given.items() if label}}
+
+
+def _lines_of(fields: MultiDict[str, str], name: str) -> str:
+    # Browsers send a form's own lines with CR LF, and scripts without.
+    return fields.get(name, "").replace("\r\n", "\n").strip()
 
 
 def _network(lines: Sequence[str]) -> dict[str, Any]:

@@ -11,19 +11,22 @@ import numpy as np
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from qserver.answer import JobStatus, PlanTable
+from qserver.answer import JobStatus, ModelAnswer, PlanTable
 from qserver.api.models import MAX_RECORDS, csv_lines
 from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError, QServerError
 from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
 from qserver.numbers import exact_number
-from qserver.portal import words
+from qserver.portal import labels, words
 from qserver.portal.ask import NO_TIME_S
-from qserver.portal.describe import describe_axes, model_words
+from qserver.portal.describe import describe_axes, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
+from qserver.portal.heading import Heading
+from qserver.portal.labels import RECORD_FIELDS, learning_fields, model_fields
 from qserver.portal.model_forms import LearnForm, question_of
+from qserver.portal.priced import is_as_priced
 from qserver.portal.question import Question
 from qserver.portal.reading import OneQuestion, read_question
 from qserver.portal.render import CSV_TYPE, download, page
@@ -89,7 +92,7 @@ class Distribution:
 class Expected:
     """A count that a model expects."""
 
-    text: str
+    heading: Heading
     number: str
 
 
@@ -131,35 +134,45 @@ class ModelPages:
     def learn(self, dataset: str) -> BaseResponse:
         """Learn the model in the form; the next page is its job."""
         form = LearnForm.of(request.form)
+        if not is_as_priced(request.form, form.mark):
+            priced = self._models_page(dataset, form, with_quote=True, was_changed=True)
+            return make_response(priced)
         g.back = f"/portal/datasets/{dataset}/models?{form.encoded()}"
-        found = self._service.models.learn(
-            dataset,
-            form.kind,
-            form.document(),
-            form.epsilon_nano(),
-            wait_s=NO_TIME_S,
-            by=g.caller.account,
-        )
+        try:
+            found = self._learn(dataset, form)
+        except InputError as exc:
+            fault = fault_of(exc, learning_fields(form.kind))
+            return make_response(self._models_page(dataset, form, fault=fault), fault.status)
         if not isinstance(found, JobStatus):
             return redirect(f"/portal/datasets/{dataset}/models/{found.id}", 303)
         response = redirect(f"/portal/jobs/{found.id}", 303)
         set_cookie(response, request, JOBS_COOKIE, with_job(jobs_of(request), found.id))
         return response
 
+    def _learn(self, dataset: str, form: LearnForm) -> ModelAnswer | JobStatus:
+        document, epsilon_nano, by = form.document(), form.epsilon_nano(), g.caller.account
+        return self._service.models.learn(
+            dataset, form.kind, document, epsilon_nano, wait_s=NO_TIME_S, by=by
+        )
+
     def show_model(self, dataset: str, model: str) -> str:
         """A model, and what it says of the question in the address."""
+        return self._model_page(dataset, model)
+
+    def _model_page(self, dataset: str, model: str, fault: Fault | None = None) -> str:
+        """The page, with what is wrong with another form than those that ask the model."""
         status = self._service.dataset(dataset)
         g.back = f"/portal/datasets/{dataset}/models/{model}"
         found = self._service.models.one(dataset, model)
         facts = found.facts or {}
         domain = self._service.domain(dataset)
         attributes = [a for a in domain.attributes if a.name in facts.get("variables", ())]
-        told, fault = self._told(dataset, model, [a.name for a in attributes])
+        told, wrong = self._told(dataset, model, tuple(a.name for a in attributes))
         return page(
             "model.html",
             dataset=status,
             model=found,
-            text=model_words(found.learnt.kind, found.specification, domain.names),
+            text=model_words(found.learnt.kind, found.specification, domain.names, whole=True),
             facts=facts,
             attributes=attributes,
             shown=request.args.getlist("show"),
@@ -168,8 +181,10 @@ class ModelPages:
             told=told,
             expected=told if isinstance(told, Expected) else None,
             distribution=told if isinstance(told, Distribution) else None,
-            fault=fault,
-            n_default=_DEFAULT_RECORDS,
+            fault=fault or wrong,
+            labels=labels,
+            n=request.args.get("n", f"{_DEFAULT_RECORDS}"),
+            seed=request.args.get("seed", ""),
             n_most=MAX_RECORDS,
             tab="models",
         )
@@ -177,8 +192,12 @@ class ModelPages:
     def download_records(self, dataset: str, model: str) -> Response:
         """Synthetic records as CSV."""
         g.back = f"/portal/datasets/{dataset}/models/{model}"
-        n = _whole("n", default=_DEFAULT_RECORDS, least=1, most=MAX_RECORDS)
-        seed = _whole("seed", default=-1, least=0, most=2**48)
+        try:
+            n = _whole("n", default=_DEFAULT_RECORDS, least=1, most=MAX_RECORDS)
+            seed = _whole("seed", default=-1, least=0, most=2**48)
+        except InputError as exc:
+            fault = fault_of(exc, RECORD_FIELDS)
+            return make_response(self._model_page(dataset, model, fault), fault.status)
         columns = self._service.models.columns(dataset, model)
         records = self._service.models.records(dataset, model, n, seed=None if seed < 0 else seed)
         response = Response(csv_lines(columns, records), content_type=CSV_TYPE)
@@ -193,12 +212,20 @@ class ModelPages:
             return download(text, name=f"{model}.bif", content_type="text/plain; charset=utf-8")
         return download(text, name=f"{model}.json", content_type="application/json")
 
-    def _models_page(self, dataset: str, form: LearnForm, *, with_quote: bool = False) -> str:
+    def _models_page(
+        self,
+        dataset: str,
+        form: LearnForm,
+        *,
+        with_quote: bool = False,
+        fault: Fault | None = None,
+        was_changed: bool = False,
+    ) -> str:
         status = self._service.dataset(dataset)
         models = self._service.models.all(dataset)
         names = self._service.domain(dataset).names
         lines = [ModelLine(m, model_words(m.learnt.kind, m.specification, names)) for m in models]
-        quote, fault = self._quoted(dataset, form) if with_quote else (None, None)
+        quote, fault = self._quoted(dataset, form) if with_quote else (None, fault)
         return page(
             "models.html",
             dataset=status,
@@ -207,6 +234,8 @@ class ModelPages:
             names=names,
             quote=quote,
             fault=fault,
+            was_changed=was_changed,
+            labels=labels,
             tab="models",
         )
 
@@ -219,23 +248,25 @@ class ModelPages:
                 dataset, form.kind, document, form.epsilon_nano(), by=g.caller.account
             )
         except (InputError, CapacityError) as exc:
-            return None, fault_of(exc)
+            return None, fault_of(exc, learning_fields(form.kind))
+        text = model_words(form.kind, document, domain.names, whole=True)
         tables = tuple(_table_words(table, domain) for table in found.tables)
-        return LearnQuote(model_words(form.kind, document, domain.names), found, tables), None
+        return LearnQuote(text, found, tables), None
 
     def _told(
-        self, dataset: str, model: str, variables: list[str]
+        self, dataset: str, model: str, variables: tuple[str, ...]
     ) -> tuple[Distribution | Expected | None, Fault | None]:
         """What the model says of the question in the address, or what is wrong with that."""
+        count = request.args.get("count", "").strip()
         try:
-            if count := request.args.get("count", "").strip():
+            if count:
                 return self._expected(dataset, model, count), None
             question = question_of(request.args, variables)
             if question is None:
                 return None, None
             found = self._service.models.ask(dataset, model, question).document
         except QServerError as exc:
-            fault = fault_of(exc)
+            fault = fault_of(exc, model_fields(variables, text=count))
             if fault.status >= 500 or fault.status == 404:
                 raise
             return None, replace(fault, title="The model cannot tell this", advice="")
@@ -247,7 +278,9 @@ class ModelPages:
         if not isinstance(asked, OneQuestion):
             raise InputError("count", "ask for one count or sum, without GROUP BY")
         number = self._service.models.count(dataset, model, asked.query)
-        return Expected(text, words.number(number, 1 if abs(number) < 100 else 0))
+        terms = asked.query.to_document()
+        said = describe_terms(terms, self._service.domain(dataset), whole=True)
+        return Expected(Heading(text, said), words.number(number, 1 if abs(number) < 100 else 0))
 
 
 def _table_words(table: PlanTable, domain: Domain) -> str:

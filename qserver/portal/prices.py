@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from qserver.answer import CurvePoint, Explanation
 from qserver.portal import words
+from qserver.portal.heading import Heading
 from qserver.requirement import Requirement
 
 _COVERED = "It is about people who have lost less than others did, so the budget does not fall."
@@ -44,11 +45,11 @@ class Quote:
     """What a question costs, before anything is spent.
 
     Args:
-        question: in words.
+        heading: what is asked.
         stops: lengths in rising order with their prices; `chosen` is the place of the asked one.
     """
 
-    question: str
+    heading: Heading
     requirement: Requirement
     found: Explanation
     stops: tuple[Stop, ...]

@@ -8,7 +8,7 @@ Names of attributes have no colon, so none of them can be taken for another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -19,11 +19,12 @@ from werkzeug.datastructures import MultiDict
 from qserver.domain import Attribute, Domain, decimal_text
 from qserver.errors import QueryError, RequirementError
 from qserver.numbers import exact_number
-from qserver.requirement import Requirement
+from qserver.portal.priced import mark_of
+from qserver.requirement import MIN_DELTA, Requirement
 
 DEFAULT_LENGTH = "100"
 DEFAULT_CONFIDENCE = "95"
-MAX_TEXT = 20_000
+_MOST_PERCENT = 100 - 100 * Fraction(str(MIN_DELTA))
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,31 @@ class Question:
         return cls(
             ranges=ranges,
             choices=choices,
-            text=fields.get("text", "").strip(),
+            # Places in it are told by line and column: blanks before it stay.
+            text=fields.get("text", "").replace("\r\n", "\n").rstrip(),
             length=fields.get("length", DEFAULT_LENGTH).strip(),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
         )
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the text is no SQL, but a query as JSON has it."""
+        return self.text.lstrip().startswith("{")
+
+    @property
+    def mark(self) -> str:
+        """The same for questions that differ in their length alone."""
+        return mark_of(replace(self, length="").encoded())
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where one cannot be read or is out of range."""
         length = _number(self.length, "length")
         confidence = _number(self.confidence, "confidence")
-        if not 0 < confidence < 100:
+        if not 0 < confidence <= _MOST_PERCENT:
             raise RequirementError(
-                "confidence", "be a percentage between 0 and 100", self.confidence
+                "confidence",
+                f"be above 0 and at most {decimal_text(_MOST_PERCENT)}",
+                self.confidence,
             )
         return Requirement(length=float(length), confidence=float(confidence / 100))
 

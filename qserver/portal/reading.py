@@ -55,7 +55,7 @@ def read_question(
     if not question.text:
         document = {"where": question.where(service.domain(dataset))}
         return OneQuestion(service.parse(dataset, document), question.requirement())
-    if question.text.startswith("{"):
+    if question.is_json:
         query = service.parse(dataset, _document(question.text))
         return OneQuestion(query, question.requirement())
     # The price is always shown first. Blanks keep the places of errors.

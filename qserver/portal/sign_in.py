@@ -24,7 +24,7 @@ class SignInPages:
 
     def show_sign_in(self) -> str:
         """The form that asks for a token."""
-        return page("sign_in.html", refused="")
+        return page("sign_in.html", refused="", is_wrong=False)
 
     def sign_in(self) -> BaseResponse:
         """Keep the token in the browser, if it is in force."""
@@ -33,8 +33,9 @@ class SignInPages:
             check_origin(request)
             caller_of_token(token)
         except AccessError as exc:
-            said = str(exc) if isinstance(exc, RateLimitedError) else "This token is not in force."
-            return make_response(page("sign_in.html", refused=said), 401)
+            is_wrong = not isinstance(exc, RateLimitedError)
+            said = "“Token” must be one that is in force." if is_wrong else str(exc)
+            return make_response(page("sign_in.html", refused=said, is_wrong=is_wrong), 401)
         response = redirect("/portal/", 303)
         set_cookie(response, request, TOKEN_COOKIE, token)
         _forget_browser(response)

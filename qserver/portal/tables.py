@@ -9,15 +9,16 @@ from dataclasses import asdict, dataclass, replace
 
 from qserver.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.api.sql_schemas import SqlTableBody
-from qserver.asked import ModelAsked
+from qserver.asked import AnyAsked, ModelAsked, Question, Workload
 from qserver.insight import AskedJob
 from qserver.portal import words
+from qserver.portal.heading import Heading
 from qserver.portal.prices import KINDS, Stop, stop_of, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.service import Service
 from qserver.sql.parts import Halves
-from qserver.sql.questions import asked, ratios
+from qserver.sql.questions import Asked, asked, ratios
 from qserver.sql.statement import Binning, Statement, Sum
 from qserver.statements import (
     AnsweredCell,
@@ -70,11 +71,13 @@ class TableView:
     """A table with all that its page says.
 
     Args:
+        heading: the statement.
         query_part: the question's fields as the query part of an address, or ''.
         files: address without its ending at which the table can be had as CSV and JSON.
         goes_on: whether more steps are needed before quotients are as exact as asked.
     """
 
+    heading: Heading
     answer: StatementAnswer
     query_part: str
     files: str
@@ -84,11 +87,6 @@ class TableView:
     def statement(self) -> Statement:
         """What was asked."""
         return self.answer.asked.statement
-
-    @property
-    def title(self) -> str:
-        """The columns and what they are grouped by."""
-        return title_of(self.statement)
 
     @property
     def n_unknown(self) -> int:
@@ -137,9 +135,9 @@ class TableQuote:
     query_part: str
 
     @property
-    def question(self) -> str:
-        """The columns and what they are grouped by."""
-        return title_of(self.found.asked.statement)
+    def heading(self) -> Heading:
+        """The statement."""
+        return heading_of(self.found.asked.statement)
 
     @property
     def is_free(self) -> bool:
@@ -180,10 +178,9 @@ class TableQuote:
         return json.dumps([asdict(stop) for stop in self.stops])
 
 
-def title_of(statement: Statement) -> str:
-    """The columns of a statement and what they are grouped by: `COUNT(*) by sex, income`."""
-    text = ", ".join(statement.columns)
-    return f"{text} by {', '.join(statement.groups)}" if statement.groups else text
+def heading_of(statement: Statement) -> Heading:
+    """The statement as it was written; its columns alone would hide whom they are about."""
+    return Heading(statement.source.text.strip(), "")
 
 
 def table_quote(
@@ -223,7 +220,8 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
         remaining_nano=status.remaining_nano,
         version=status.version,
     )
-    return TableView(answer, query, f"/portal/datasets/{dataset}/answer")
+    files = f"/portal/datasets/{dataset}/answer"
+    return TableView(heading_of(statement), answer, query, files)
 
 
 def job_view(
@@ -233,19 +231,31 @@ def job_view(
     job, result = asked_job.asked, asked_job.status.result
     if isinstance(job, ModelAsked) or not isinstance(result, Answer | WorkloadAnswer):
         return None
-    # Which questions there are, and their order, depend on the text alone.
-    questions = asked(statement, halves=dict.fromkeys(ratios(statement), Halves(1.0, 1.0)))
-    if [q.query for q in questions.questions] != [q.query for q in job.questions]:
+    questions = _questions_of(statement, job)
+    if questions is None:
         return None
-    questions = replace(questions, questions=job.questions)
     statements, dataset = Statements(service), asked_job.status.dataset
-    files = f"/portal/jobs/{asked_job.status.id}/answer"
+    heading, files = heading_of(statement), f"/portal/jobs/{asked_job.status.id}/answer"
     if ratios(statement) and not statement.clauses.simultaneous:
         # The job was one step of several: what all of them gave is shown.
         known = known_view(service, dataset, statement, query=query).answer
         known = replace(known, charged_nano=result.charged_nano)
-        return TableView(known, query, files, statements.goes_on(dataset, statement))
-    return TableView(statements.table(dataset, questions, result), query, files)
+        return TableView(heading, known, query, files, statements.goes_on(dataset, statement))
+    return TableView(heading, statements.table(dataset, questions, result), query, files)
+
+
+def asks(statement: Statement, job: AnyAsked) -> bool:
+    """Whether a job asks what a statement does."""
+    return not isinstance(job, ModelAsked) and _questions_of(statement, job) is not None
+
+
+def _questions_of(statement: Statement, job: Question | Workload) -> Asked | None:
+    """The statement's cells on the questions of a job; None where the job asks something else."""
+    # Which questions there are, and their order, depend on the text alone.
+    questions = asked(statement, halves=dict.fromkeys(ratios(statement), Halves(1.0, 1.0)))
+    if [q.query for q in questions.questions] != [q.query for q in job.questions]:
+        return None
+    return replace(questions, questions=job.questions)
 
 
 def table_json(answer: StatementAnswer) -> str:

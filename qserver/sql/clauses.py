@@ -15,12 +15,15 @@ from fractions import Fraction
 
 from sqlglot import Token, TokenType
 
+from qserver.domain import decimal_text
 from qserver.errors import QueryError
 from qserver.numbers import exact_number
+from qserver.requirement import MIN_DELTA
 from qserver.sql.text import SqlText
 from qserver.sql.tokens import TokenizedSql
 
 DEFAULT_CONFIDENCE = Fraction(19, 20)
+MOST_CONFIDENCE = 1 - Fraction(str(MIN_DELTA))
 
 
 @dataclass(frozen=True)
@@ -132,5 +135,9 @@ def _confidence(reader: _Reader) -> Fraction:
     if value >= 1:
         raise reader.source.refuse(
             "have a CONFIDENCE below 1", reader.last(), hint="Nearest: CONFIDENCE 0.95."
+        )
+    if value > MOST_CONFIDENCE:
+        raise reader.source.refuse(
+            f"have a CONFIDENCE of at most {decimal_text(MOST_CONFIDENCE)}", reader.last()
         )
     return value

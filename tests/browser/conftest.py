@@ -53,6 +53,16 @@ def demo_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         program.process.wait(timeout=60)
 
 
+@pytest.fixture(scope="module")
+def fresh_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A demo of which the module's own tests alone have asked."""
+    state = tmp_path_factory.mktemp("fresh") / "state"
+    with running(state, "demo", "--port", "0", "--state", str(state)) as program:
+        yield program.url
+        program.process.terminate()
+        program.process.wait(timeout=60)
+
+
 @pytest.fixture
 def town(tmp_path: Path) -> Iterator[TownServer]:
     """A server with accounts whose worker works when the test says so."""

@@ -135,17 +135,16 @@ def test_a_bad_question_is_explained_and_can_be_mended(visit: Visit, demo_url: s
     page.goto(f"{demo_url}/portal/datasets/adult")
     set_question(page, "39", "30", "Female")
     notice = page.locator("#price .notice")
-    expect(notice).to_contain_text("`age.between` must have low <= high")
+    expect(notice).to_contain_text("“age” must have low <= high")
     visit.picture("ends-swapped")
     assert visit.faults() == []
     page.get_by_label("to", exact=True).locator("visible=true").fill("forty")
     page.get_by_label("Confidence, percent").fill("90")
-    expect(notice).to_contain_text("`age.to` must be a finite number, got 'forty'")
+    expect(notice).to_contain_text("“age, to” must be a finite number, got 'forty'")
     visit.expected_statuses.add(422)
     page.locator("#question").evaluate("(form) => form.submit()")
     expect(page.get_by_role("heading", name="The query is wrong")).to_be_visible()
     visit.picture("refused")
-    page.get_by_role("link", name="Change the question").click()
     expect(page.get_by_label("to", exact=True).locator("visible=true")).to_have_value("forty")
     page.get_by_text("Write it instead").click()
     text = page.get_by_label("What to count, in SQL")
@@ -212,7 +211,9 @@ def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
     # The price shown is that of another question: it cannot be paid for this one.
     expect(page.locator("[data-ask]")).to_be_disabled()
     text.blur()
-    expect(page.locator("#price .asked")).to_have_text("COUNT(*) by sex")
+    expect(page.locator("#price .asked")).to_have_text(
+        "SELECT sex, COUNT(*) FROM adult GROUP BY sex"
+    )
     visit.picture("price")
     assert visit.faults() == []
     page.get_by_role("button", name="Ask:").click()
@@ -241,7 +242,6 @@ def test_what_is_typed_and_taken_back_can_be_asked_again(visit: Visit, demo_url:
     length.press("0")
     expect(button).to_be_disabled()
     length.press("Backspace")
-    page.get_by_role("textbox", name="Confidence").focus()
     expect(button).to_be_enabled()
 
 

@@ -19,6 +19,7 @@ from qserver.storage.store import Store
 from tests.deployment import Deployment
 
 PEOPLE = "/portal/datasets/people"
+AGE = {"from:age": "22", "to:age": "24", "length": "40", "confidence": "95"}
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 HTMX = {**SAME_ORIGIN, "HX-Request": "true"}
 _FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
@@ -74,3 +75,16 @@ def open_browser(folder: Path, store_url: str, *, is_open: bool) -> Browser:
         service, access=access, wait_s=1, max_body_bytes=1 << 16, pages=Portal(service)
     )
     return Browser(town, book, app.test_client())
+
+
+def ask(browser: Browser, fields: dict[str, str] = AGE) -> str:
+    """The address of the job that asking leads to."""
+    response = browser.post(f"{PEOPLE}/ask", fields)
+    assert response.status_code == 303, response.text
+    return response.headers["Location"]
+
+
+def answered(browser: Browser, fields: dict[str, str] = AGE) -> str:
+    job = ask(browser, fields)
+    browser.town.work_off()
+    return job

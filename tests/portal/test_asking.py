@@ -10,31 +10,18 @@ import re
 from dataclasses import replace
 
 import pytest
-from portal_site import HTMX, PEOPLE, Browser
+from portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
 
 from qserver.answer import CurvePoint, JobStatus, ModelAnswer
 from qserver.asked import ModelAsked, Question, Workload
 from qserver.insight import AskedJob
 from qserver.portal import words
+from qserver.portal.heading import Heading
 from qserver.portal.prices import Quote, Stop, worthwhile
 from qserver.requirement import Requirement
 from qserver.storage.store import Store
 
-AGE = {"from:age": "22", "to:age": "24", "length": "40", "confidence": "95"}
 QUERY = "from:age=22&to:age=24&length=40&confidence=95"
-
-
-def ask(browser: Browser, fields: dict[str, str] = AGE) -> str:
-    """The address of the job that asking leads to."""
-    response = browser.post(f"{PEOPLE}/ask", fields)
-    assert response.status_code == 303, response.text
-    return response.headers["Location"]
-
-
-def answered(browser: Browser, fields: dict[str, str] = AGE) -> str:
-    job = ask(browser, fields)
-    browser.town.work_off()
-    return job
 
 
 def attribute(page: str, name: str) -> object:
@@ -155,10 +142,10 @@ def test_the_probability_of_a_threshold_is_the_services(browser: Browser) -> Non
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"from:age": "old"}, "`age.from` must be a finite number"),
+        ({"from:age": "old"}, "“age, from” must be a finite number"),
         ({"from:age": "25", "to:age": "22"}, "must have low &lt;= high"),
         ({"is:sex": "Femal"}, "must be a label of `sex`"),
-        ({"length": "0"}, "`length` must be a number"),
+        ({"length": "0"}, "“Length of the interval” must be a number"),
         ({"text": "SELEC"}, "must be one SELECT"),
         ({"text": "SELECT MAX(age) FROM people"}, "the greatest value depends on single"),
         ({"text": "{"}, "be a JSON object as for HTTP"),
@@ -199,7 +186,7 @@ def test_the_job_of_a_workload_shows_each_answer(browser: Browser) -> None:
     assert isinstance(job, JobStatus)
     browser.town.work_off()
     page = browser.text(f"/portal/jobs/{job.id}")
-    assert "A workload of 2 questions" in page
+    assert "A workload of 2 questions: age 22; age 23" in page
     for age in (22, 23):
         assert f">age {age}</td>" in page
     assert page.count("with 90 percent confidence") == 2
@@ -344,6 +331,6 @@ def test_a_shorter_interval_that_costs_less_is_pointed_out(browser: Browser) -> 
         Stop(length, str(length), price, f"{price} ε", affordable=True)
         for length, price in ((25.0, 0.4), (50.0, 0.2), (100.0, 0.3))
     )
-    quote = Quote("", Requirement(100, 0.95), found, stops, chosen=2, query_part="")
+    quote = Quote(Heading("", "all"), Requirement(100, 0.95), found, stops, chosen=2, query_part="")
     assert quote.better == stops[1]
     assert replace(quote, chosen=1).better is None

@@ -44,6 +44,15 @@ def test_conditions_read_as_they_were_meant(where: dict[str, Any], text: str) ->
     assert describe_terms(query.to_document(), DOMAIN) == text
 
 
+def test_a_page_of_its_own_names_every_condition() -> None:
+    query = parse_query({"where": {"town": ["a", "b", "c", "d", "e"]}}, DOMAIN)
+    said = describe_terms(query.to_document(), DOMAIN, whole=True)
+    assert said == "town a or b or c or d or e"
+    many = [{"coefficient": i + 2, "where": {"age": i}} for i in range(6)]
+    query = parse_query({"terms": many}, DOMAIN)
+    assert describe_terms(query.to_document(), DOMAIN, whole=True).count("×") == 6
+
+
 def test_a_combination_names_its_coefficients_and_counts_what_it_hides() -> None:
     terms = [{"coefficient": 2, "where": {"sex": "Male"}}, {"coefficient": -1, "where": {}}]
     query = parse_query({"terms": terms}, DOMAIN)

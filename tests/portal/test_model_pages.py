@@ -62,9 +62,9 @@ def test_the_price_is_shown_first_and_nothing_is_spent(browser: Browser) -> None
         ({"structure": "sex > age > sex"}, "must have an edge"),
         ({"structure": "sex > height"}, "height"),
         ({"structure": "sex > age\nage > sex"}, "cycle"),
-        ({"structure": "network x { }"}, "`"),
-        ({"epsilon": "much"}, "`epsilon` must be a finite number"),
-        ({"epsilon": "-1"}, "`epsilon` must be 0 to 1,000,000"),
+        ({"structure": "network x { }"}, "“Structure of the network”: its variables must be 1 to"),
+        ({"epsilon": "much"}, "“Tables may cost, ε” must be a finite number"),
+        ({"epsilon": "-1"}, "“Tables may cost, ε” must be 0 to 1,000,000"),
         ({"kind": "marginals", "marginals": "age,,sex"}, "with commas between"),
         ({"kind": "marginals", "marginals": "height"}, "name attributes of the dataset"),
     ],
@@ -86,6 +86,16 @@ def test_what_history_gives_is_learnt_for_nothing(browser: Browser) -> None:
     spent = browser.spent_nano()
     learn(browser, {**NETWORK, "epsilon": "0"})
     assert browser.spent_nano() == spent
+
+
+def test_a_price_pays_for_no_other_model(browser: Browser) -> None:
+    part = browser.post(f"{MODELS}/price", NETWORK, headers=HTMX).text
+    mark = dict(re.findall(r'name="(priced)" value="([^"]*)"', part))
+    other = browser.post(f"{MODELS}/learn", {**NETWORK, **mark, "epsilon": "0.3"})
+    assert other.status_code == 200
+    assert "The model was changed after its price was shown." in other.text
+    assert "Learn: 0.3 ε" in other.text
+    assert browser.post(f"{MODELS}/learn", {**NETWORK, **mark}).status_code == 303
 
 
 def test_more_than_remains_cannot_be_paid(browser: Browser) -> None:
@@ -122,6 +132,7 @@ def test_a_model_tells_probabilities_and_counts_for_nothing(browser: Browser) ->
     shown = re.findall(r'<td class="right estimate"><b>([^<]*)</b>', page)
     assert shown == [words.probability(p) for p in told]
     assert "given sex Male" in page
+    assert "<title>age given sex Male, by Bayesian network: sex → age · people" in page
     assert "<option selected>Male</option>" in page
     text = "SELECT COUNT(*) FROM people WHERE sex = 'Male'"
     query = browser.town.service().parse("people", text)
@@ -158,7 +169,8 @@ def test_records_and_the_model_itself_come_as_files(browser: Browser) -> None:
     assert len(browser.text(f"{place}/records.csv").splitlines()) == 1001
     refused = browser.get(f"{place}/records.csv?n=0")
     assert refused.status_code == 422
-    assert f'href="{place}">Back</a>' in refused.text
+    assert "“Records” must be a whole number from 1" in refused.text
+    assert re.search('name="n"[^>]* value="0" aria-invalid="true"', refused.text)
     network = read_bif(browser.text(f"{place}/export"))
     assert network.structure.edges == (("sex", "age"),)
 
@@ -172,12 +184,12 @@ def test_a_model_of_marginals_is_learnt_and_exported_as_json(browser: Browser) -
     assert document["total"] > 0
 
 
-def test_a_refused_model_leads_back_to_its_form(browser: Browser) -> None:
+def test_a_refused_model_is_told_in_its_form(browser: Browser) -> None:
     refused = browser.post(f"{MODELS}/learn", {**NETWORK, "structure": "sex > sex"})
     assert refused.status_code == 422
-    assert f'href="{MODELS}?kind=network&amp;structure=sex+%3E+sex&amp;epsilon=0.2">Back' in (
-        refused.text
-    )
+    assert "“Structure of the network”" in refused.text
+    assert re.search('name="structure" aria-invalid="true" aria-describedby="fault"', refused.text)
+    assert ">sex &gt; sex</textarea>" in refused.text
     assert browser.get(f"{MODELS}/nobody").status_code == 404
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -50,7 +51,7 @@ def test_the_price_of_a_table_is_the_one_that_explain_gives(browser: Browser) ->
     assert isinstance(found, StatementExplanation)
     assert f"<span data-price>{words.price(found.price_nano)}</span>" in part
     assert "6 numbers, each ± 40 with 90 percent confidence" in part
-    assert "n, young by sex" in part
+    assert f">{html.escape(BY_SEX)}</code>" in part
     assert browser.spent_nano() == 0
 
 

@@ -172,26 +172,19 @@
     wireSlider(holder, slider, () => charts.get(element).chart.redraw(false));
   }
 
-  // The slider's places have exact prices: moving it asks the server nothing.
+  // What a place of the slider means for the form is told as the event `stop`.
   function wireSlider(holder, slider, redraw) {
     if (holder.dataset.wired) return;
     holder.dataset.wired = "1";
-    const form = holder.closest("form"), places = JSON.parse(holder.dataset.slider);
-    const show = () => {
-      const stop = places[Number(slider.value)];
-      form.querySelector("[name=length]").value = stop.text;
+    const places = JSON.parse(holder.dataset.slider);
+    slider.addEventListener("input", () => {
+      const at = Number(slider.value), stop = places[at];
       holder.querySelector("[data-length]").textContent = stop.text;
       slider.setAttribute("aria-valuetext", `length ${stop.text}, price ${stop.shown}`);
-      for (const price of form.querySelectorAll("[data-price]")) price.textContent = stop.shown;
-      const ask = form.querySelector("[data-ask]");
-      if (ask) ask.disabled = !stop.affordable || !("alive" in ask.dataset);
-      form.querySelectorAll("[data-too-much]").forEach((notice) => { notice.hidden = stop.affordable; });
-      holder.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("chosen", i === Number(slider.value)));
+      holder.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("chosen", i === at));
+      holder.dispatchEvent(new CustomEvent("stop", { bubbles: true, detail: stop }));
       redraw();
-    };
-    slider.addEventListener("input", show);
-    // A change of the form asks for the price anew; here it is known.
-    if (form.querySelector("[data-ask]")) slider.addEventListener("change", (event) => event.stopPropagation());
+    });
   }
 
   function drawBurnDown(element) {
@@ -252,28 +245,6 @@
     details.classList.toggle("set", isSet);
   }
 
-  // The form may not be sent with another price than that of what it says.
-  function holdAsk(form, isHeld) {
-    const ask = form.querySelector("[data-ask]");
-    if (!ask || isHeld === "held" in ask.dataset) return;
-    if (isHeld) {
-      ask.dataset.held = ask.disabled ? "off" : "on";
-      ask.disabled = true;
-    } else {
-      ask.disabled = ask.dataset.held === "off";
-      delete ask.dataset.held;
-    }
-  }
-
-  function keepPriceTrue(form) {
-    let isChanged = false;
-    form.addEventListener("input", (event) => { if (event.target.id !== "stop") holdAsk(form, true); });
-    form.addEventListener("change", () => { isChanged = true; });
-    // What was typed and taken back asks for no other price.
-    form.addEventListener("focusout", () => { if (!isChanged) holdAsk(form, false); });
-    document.addEventListener("htmx:after:swap", () => { isChanged = false; });
-  }
-
   document.addEventListener("input", (event) => {
     const details = event.target.closest(".conditions details");
     if (details) tell(details);
@@ -281,7 +252,6 @@
   document.addEventListener("htmx:after:swap", drawNew);
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll(".conditions details").forEach(tell);
-    document.querySelectorAll("form.ask").forEach(keepPriceTrue);
     drawNew();
   });
   let width = innerWidth;

@@ -1,0 +1,153 @@
+"""What a form's fields are called on its page, for whoever filled it in wrongly.
+
+Errors name the fields of documents. Here each is put in the words of the form that was sent, with
+the names of the inputs that hold it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from qserver.domain import Domain
+from qserver.errors import InputError
+from qserver.portal.question import Question
+
+TEXT_LABEL = "What to count, in SQL or as JSON"
+LENGTH_LABEL = "Length of the interval"
+CONFIDENCE_LABEL = "Confidence, percent"
+THRESHOLD_LABEL = "How likely is a count of at least"
+STRUCTURE_LABEL = "Structure of the network"
+MARGINALS_LABEL = "Marginals to buy"
+EPSILON_LABEL = "Tables may cost, ε"
+COUNT_LABEL = "In SQL, or as JSON for HTTP"
+RECORDS_LABEL = "Records"
+SEED_LABEL = "Seed"
+
+_QUOTED = re.compile(r"`([^`]*)`")
+_ALL = re.compile(r"(?s).*")
+_QUERY = re.compile(r"\Aquery\b\.?")
+_MODEL = re.compile(r"\A((network|structure|marginals)\b[., ]*)+")
+_PART = re.compile(r"[.\[][^.\[]*\Z")
+# How a condition that cuts through a bin is told what would fit.
+_BETWEEN = re.compile(r'\{"between": \["?([^,"]+)"?, "?([^\]"]+)"?\]\}')
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field as its form shows it.
+
+    Args:
+        label: the words beside it.
+        inputs: names of the inputs that hold it.
+    """
+
+    label: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FormFields:
+    """The fields of a form, by the names that errors have for them.
+
+    Args:
+        named: by name; of a longer name the longest beginning counts.
+        other: what any other name is about.
+        wrapping: what such a name has around a place in what was typed; all of it by default.
+        parts: places that are parts of every such field, in words.
+        mentions: labels of the fields that messages speak of, by name.
+    """
+
+    named: Mapping[str, Field]
+    other: Field
+    wrapping: re.Pattern[str] = _ALL
+    parts: Mapping[str, str] = field(default_factory=dict)
+    mentions: Mapping[str, str] = field(default_factory=dict)
+
+    def field_of(self, name: str) -> Field:
+        """The field that a name is about."""
+        while name and name not in self.named:
+            cut = _PART.search(name)
+            name = name[: cut.start()] if cut else ""
+        return self.named.get(name, self.other)
+
+    def told(self, error: InputError) -> str:
+        """The error's message in the words of the form."""
+        found = self.field_of(error.name)
+        place = self.wrapping.sub("", error.name) if found is self.other else ""
+        at = f", at `{place}`," if place else ""
+        if place in self.parts:
+            at = f": {self.parts[place]}"
+        rest = str(error).removeprefix(f"`{error.name}`")
+        return f"“{found.label}”{at}{self._in_words(rest)}"
+
+    def _in_words(self, text: str) -> str:
+        """A message with labels in place of names, and ranges as people write them."""
+
+        def label(found: re.Match[str]) -> str:
+            return f"“{self.mentions[found[1]]}”" if found[1] in self.mentions else found[0]
+
+        return _QUOTED.sub(label, _BETWEEN.sub(r"\1 to \2", text))
+
+
+def question_fields(question: Question, domain: Domain) -> FormFields:
+    """The fields of the query builder."""
+    named = {
+        "length": Field(LENGTH_LABEL, ("length",)),
+        "confidence": Field(CONFIDENCE_LABEL, ("confidence",)),
+    }
+    text = Field(TEXT_LABEL, ("text",))
+    if question.is_json:
+        return FormFields(named, text, wrapping=_QUERY)
+    if question.text:
+        if _says("WITHIN", question):
+            named["length"] = Field(f"{LENGTH_LABEL}, twice WITHIN", ("text",))
+        if _says("CONFIDENCE", question):
+            named["confidence"] = Field("CONFIDENCE", ("text",))
+        return FormFields(named, text)
+    for attribute in domain.attributes:
+        name, place = attribute.name, f"query.where.{attribute.name}"
+        if attribute.kind == "labels":
+            named[place] = Field(name, (f"is:{name}",))
+            continue
+        named[place] = Field(name, (f"from:{name}", f"to:{name}"))
+        named[f"{place}.from"] = Field(f"{name}, from", (f"from:{name}",))
+        end = "to" if attribute.kind == "integer" else "to below"
+        named[f"{place}.to"] = Field(f"{name}, {end}", (f"to:{name}",))
+    return FormFields(named, text)
+
+
+def learning_fields(kind: str) -> FormFields:
+    """The fields of the form that learns a model of a kind."""
+    label = STRUCTURE_LABEL if kind == "network" else MARGINALS_LABEL
+    what = Field(label, ("structure" if kind == "network" else "marginals",))
+    epsilon = Field(EPSILON_LABEL, ("epsilon",))
+    mentions = {"epsilon": EPSILON_LABEL}
+    parts = {"variables": "its variables", "edges": "its edges", "name": "the name of a variable"}
+    return FormFields({"epsilon": epsilon}, what, wrapping=_MODEL, parts=parts, mentions=mentions)
+
+
+def model_fields(names: tuple[str, ...], *, text: str = "") -> FormFields:
+    """The fields of the forms that ask a model.
+
+    Args:
+        names: of the attributes that the model has.
+        text: the count that was asked for, or ''.
+    """
+    if text:
+        wrapping = _QUERY if text.startswith("{") else _ALL
+        return FormFields({}, Field(COUNT_LABEL, ("count",)), wrapping=wrapping)
+    given = Field("Given", tuple(f"given:{name}" for name in names))
+    named = {name: Field(f"{name}, given", (f"given:{name}",)) for name in names}
+    named |= {"given": given, "evidence": given}
+    mentions = {"marginal": "Show", "given": "Given"}
+    return FormFields(named, Field("Show", ("show",)), mentions=mentions)
+
+
+THRESHOLD_FIELDS = FormFields({}, Field(THRESHOLD_LABEL, ("at_least",)))
+RECORD_FIELDS = FormFields({"seed": Field(SEED_LABEL, ("seed",))}, Field(RECORDS_LABEL, ("n",)))
+
+
+def _says(clause: str, question: Question) -> bool:
+    return re.search(rf"\b{clause}\b", question.text, re.IGNORECASE) is not None
