@@ -24,6 +24,7 @@ from qserver.commands import (
 from qserver.commands.console import Console, wants_colour
 from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
 from qserver.errors import QServerError
+from qserver.programs import Programs
 
 _DESCRIPTION = """\
 Linear counting queries over private data, answered with a credible interval as short as you ask, at
@@ -42,12 +43,14 @@ def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None
     """
     given = os.environ if environ is None else environ
     console = Console(out=sys.stdout, err=sys.stderr, may_colour=wants_colour(given))
-    runtime = Runtime(console=console, environ=given)
+    # Only a process of its own was started by a path that can be typed again.
+    programs = Programs.of(sys.argv[0] if argv is None else "", given)
+    runtime = Runtime(console=console, environ=given, programs=programs)
     args = build_parser(runtime).parse_args(argv)
     try:
         code: ExitCode = args.run(args, runtime)
     except QServerError as exc:
-        console.warn(exc.code, str(exc))
+        console.warn(exc.code, programs.spelt(str(exc)))
         if isinstance(exc, ServerProblemError):
             questions.show_problem(console, exc)
         return exit_code_of(exc)

@@ -34,7 +34,7 @@ def run_restore(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         "What was charged and released since is in the worker's journal alone. Start the store, and"
     )
     runtime.console.line("before any worker, on the worker's side, run:")
-    runtime.console.line(f"  qserver-worker restore --state {quote(str(args.state))}")
+    runtime.command(f"qserver-worker restore --state {quote(str(args.state))}")
     runtime.console.line("Tokens that were revoked since the backup are valid again: revoke them.")
     return ExitCode.OK
 

@@ -139,7 +139,9 @@ def _announce(runtime: Runtime, url: str, store: Store, state: Path) -> None:
     elsewhere = "" if url.endswith(":8000") else f" --url {url}"
     line("or")
     line()
-    line(f"  qserver query {DATASET} --where age=30..39 --where sex=Female --length 100{elsewhere}")
+    runtime.command(
+        f"qserver query {DATASET} --where age=30..39 --where sex=Female --length 100{elsewhere}"
+    )
 
 
 def curl_lines(url: str) -> list[str]:

@@ -49,8 +49,9 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     if args.json:
         runtime.console.json({"findings": [asdict(finding) for finding in findings]})
     else:
+        spelt = runtime.programs.spelt
         for finding in findings:
-            runtime.console.line(f"{finding.verdict:<5}  {finding.subject}: {finding.text}")
+            runtime.console.line(f"{finding.verdict:<5}  {finding.subject}: {spelt(finding.text)}")
     faulty = any(finding.verdict == "fault" for finding in findings)
     return ExitCode.FAILURE if faulty else ExitCode.OK
 
@@ -155,7 +156,7 @@ def _check_store(settings: Settings) -> Iterator[Finding]:
     yield _check_user(store, is_embedded=url.startswith(("unix:", "state:")))
     datasets = store.datasets()
     if not datasets:
-        yield Finding("datasets", "note", "none is attached; use qserver-worker attach")
+        yield Finding("datasets", "note", "none is attached; `qserver-worker attach` does it")
     for population in sorted(set(datasets.values())):
         names = ", ".join(sorted(n for n, p in datasets.items() if p == population))
         yield _check_worker(store, population, names, settings)
@@ -195,7 +196,7 @@ def _check_worker(store: Store, population: str, names: str, settings: Settings)
         subject,
         "fault",
         f"none is alive, so {names} can be answered from history only. "
-        f"Run: qserver-worker run{place}",
+        f"Start one with `qserver-worker run{place}`.",
     )
 
 

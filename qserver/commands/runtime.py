@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
 from qserver.commands.console import Console
 from qserver.errors import InputError, QServerError
 from qserver.http_client import HttpClient
+from qserver.programs import Programs
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -67,12 +68,19 @@ class Runtime:
         environ: the environment.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
+        programs: how commands in hints are typed here.
     """
 
     console: Console
     environ: Mapping[str, str]
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    programs: Programs = field(default_factory=Programs)
+
+    def command(self, text: str) -> None:
+        """Show a command of ours on a line of its own, as it can be pasted."""
+        name, _, rest = text.partition(" ")
+        self.console.line(f"  {self.programs.typed(name)} {rest}")
 
     @property
     def default_url(self) -> str:

@@ -153,27 +153,27 @@ def _answers(client: HttpClient) -> bool:
 def _announce(runtime: Runtime, url: str, settings: Settings, *, embedded: bool) -> None:
     line = runtime.console.line
     line(f"qserver answers at {url} (Ctrl-C stops it).")
-    for text in _access_lines(settings, embedded=embedded):
-        line(text)
+    _announce_access(runtime, settings, embedded=embedded)
     if embedded:
         place = f"--state {quote(str(settings.state_dir))}"
         line("The owner of private data, in another terminal:")
-        line(f"  qserver-worker attach NAME --data FILE --domain FILE --limit E {place}")
-        line(f"  qserver-worker run {place}")
+        runtime.command(f"qserver-worker attach NAME --data FILE --domain FILE --limit E {place}")
+        runtime.command(f"qserver-worker run {place}")
 
 
-def _access_lines(settings: Settings, *, embedded: bool) -> list[str]:
-    """Who may ask, in lines."""
+def _announce_access(runtime: Runtime, settings: Settings, *, embedded: bool) -> None:
+    """Show who may ask."""
+    line = runtime.console.line
     if settings.open_access:
-        return [OPEN_NOTE]
-    lines = ["Every request needs a token."]
+        line(OPEN_NOTE)
+        return
+    line("Every request needs a token.")
     if settings.host not in LOOPBACKS:
-        lines.append("Tokens travel as they are: put a proxy with TLS in front.")
+        line("Tokens travel as they are: put a proxy with TLS in front.")
     if not AccountBook.open(settings, role="web").accounts():
         address = quote(public_address(settings.redis_url))
         where = (
             f"--state {quote(str(settings.state_dir))}" if embedded else f"--redis-url {address}"
         )
-        lines.append("There is no account yet. The owner, in another terminal:")
-        lines.append(f"  qserver account create NAME --role owner {where}")
-    return lines
+        line("There is no account yet. The owner, in another terminal:")
+        runtime.command(f"qserver account create NAME --role owner {where}")

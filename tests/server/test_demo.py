@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -53,6 +54,13 @@ def test_the_demo_answers_the_question_it_prints_and_finds_all_again_after_a_sto
         low, high = answer["interval"]
         assert 0 < high - low <= 100
         assert 0 < answer["epsilon_charged"] < 0.1
+        first.read_until("--url")
+        hint = re.search(r"(?m)^  (\S*qserver query .*) --url", first.printed)
+        assert hint
+        pasted = f"{hint[1]} --url {first.url}"
+        bare = {"PATH": "/usr/bin:/bin"}
+        shown = subprocess.run(["sh", "-c", pasted], env=bare, capture_output=True, text=True)
+        assert shown.stdout.startswith("between "), shown.stderr
         assert first.stop(signal.SIGINT) == ExitCode.OK
         assert first.processes() == {}
     with demo(state, "--limit", "7") as second:
