@@ -52,7 +52,9 @@ def one_value(attribute: Attribute, value: Fraction, *, name: str) -> int:
     if index is None or (attribute.kind == "integer" and value.denominator != 1):
         ends = f"{decimal_text(attribute.edges[0])} up to {decimal_text(attribute.edges[-1])}"
         raise QueryError(
-            name, f"be a value of `{attribute.name}` ({ends}, the end excluded)", str(value)
+            name,
+            f"be a value of `{attribute.name}` ({ends}, the end excluded)",
+            decimal_text(value),
         )
     low, high = attribute.edges[index], attribute.edges[index + 1]
     if attribute.kind == "integer" and high == low + 1:

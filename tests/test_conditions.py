@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from small_queries import Cell, cells
 
 from qserver.conditions import condition_weights, parse_query
+from qserver.demo_data import adult_domain
 from qserver.domain import Attribute, Domain
+from qserver.domain_file import load_domain
 from qserver.errors import CapacityError, QueryError
 from qserver.primitive import primitive
 from qserver.query import MAX_TERMS, LinearQuery, total_query
@@ -254,3 +256,11 @@ def test_any_over_a_large_attribute_is_the_interval_itself() -> None:
     assert parse_query(many, wide).n_runs == 2 * MAX_TERMS
     with pytest.raises(CapacityError, match="Ask its parts"):
         parse_query({"any": [{"a": {"at_least": i}} for i in range(1, 300)]}, wide)
+
+
+def test_a_value_outside_of_the_bins_is_shown_as_it_was_typed() -> None:
+    domain = load_domain(adult_domain())
+    with pytest.raises(QueryError, match=r"got '34\.5'"):
+        parse_query({"where": {"age": 34.5}}, domain)
+    with pytest.raises(QueryError, match="not cut through a bin of `capital-gain`"):
+        parse_query({"where": {"capital-gain": {"between": [2500, 8000]}}}, domain)
