@@ -85,6 +85,21 @@ def test_what_is_free_is_as_dead_when_the_text_is_another(visit: Visit, fresh_ur
     assert show.is_disabled()
 
 
+def test_the_slider_of_a_free_answer_brings_the_price_of_a_shorter_one(
+    visit: Visit, fresh_url: str
+) -> None:
+    """Its button said that it shows an answer; at another length it would have paid for one."""
+    page = visit.page
+    page.goto(f"{fresh_url}/portal/datasets/adult?is:sex=Female&length=900")
+    page.locator("#price button.button").click()
+    expect(page.locator(".sentence")).to_be_visible()
+    page.goto(f"{fresh_url}/portal/datasets/adult?is:sex=Female&length=900")
+    expect(page.get_by_role("button", name="Show the answer")).to_be_enabled()
+    page.get_by_role("slider").press("Home")
+    expect(page.get_by_role("button", name="Show the answer")).to_have_count(0)
+    expect(page.get_by_role("button", name="Ask: 0.")).to_be_visible()
+
+
 def test_a_late_price_of_an_earlier_text_is_dropped(visit: Visit, fresh_url: str) -> None:
     """The first reply is kept back until the second was shown; it must change nothing."""
     page = visit.page

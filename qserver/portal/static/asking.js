@@ -99,13 +99,13 @@
 
     // The slider's places have exact prices: moving it asks the server nothing.
     function stopMoved(stop) {
-      const wasTrue = isTrue();
-      for (const input of form.querySelectorAll("[name=length], [name=priced_length]")) input.value = stop.text;
+      // Where the answer was free there is no button that pays: a price is asked for.
+      const button = price.querySelector("[data-ask]"), isKnown = isTrue() && (button || stop.price === 0);
+      for (const input of form.querySelectorAll(isKnown ? "[name=length], [name=priced_length]" : "[name=length]")) input.value = stop.text;
       for (const said of price.querySelectorAll("[data-price]")) said.textContent = stop.shown;
       for (const notice of price.querySelectorAll("[data-too-much]")) notice.hidden = stop.affordable;
-      const button = price.querySelector("[data-ask]");
       button?.toggleAttribute("data-off", !stop.affordable || !("alive" in button.dataset));
-      if (!wasTrue) return changed(CHOOSING_MS);
+      if (!isKnown) return changed(CHOOSING_MS);
       shown = saying(form);
       tell();
     }
