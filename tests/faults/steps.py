@@ -22,7 +22,8 @@ from qserver.replica import Replica
 from qserver.storage.endings import Endings
 from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import JobQueue
-from qserver.storage.spending import SpendingStore
+from qserver.storage.requests import Reservation
+from qserver.storage.spending import Lease, SpendingStore
 from worker.spend import Spender
 from worker.tables import Table
 
@@ -138,9 +139,9 @@ def record_draws(path: Path) -> None:
     """Write down each draw of this process as it is made: job and lattice indices, a line each."""
     reserve, measure = Spender._reserve, Spender._measure
 
-    def reserving(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.job_at_hand = reserve(self, *args, **kwargs)
-        return self.job_at_hand
+    def reserving(self: Any, lease: Lease, reservation: Reservation, *rest: Any) -> None:
+        reserve(self, lease, reservation, *rest)
+        self.job_at_hand = reservation
 
     def measuring(self: Any, *args: Any, **kwargs: Any) -> Any:
         drawn = measure(self, *args, **kwargs)
