@@ -233,7 +233,8 @@ class _Iteration:
         bent = alphas ** min(1.0, 2.0 * part) if self.annealed.any() else alphas
         pull *= np.where(self.annealed, bent, alphas) / problem.costs
         spent = problem.costs * alphas
-        mean = (spent * pull).sum(axis=1) / spent.sum(axis=1)
+        # Without a block nothing is spent.
+        mean = (spent * pull).sum(axis=1) / np.maximum(spent.sum(axis=1), _TINY)
         pull /= np.maximum(mean, _TINY)[:, None]
         moved = alphas * np.minimum(np.maximum(pull, 0.05), 4.0) ** _BLOCK_POWER
         moved = np.maximum(moved * worst[:, None] ** 0.25, problem.floors)

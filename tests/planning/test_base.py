@@ -83,3 +83,10 @@ def test_blocks_that_reach_no_target_are_no_base() -> None:
     (target,) = (Target(p.energies, 4.0) for p in patterns(1, 1))
     coarse = BaseProblem.of(LATTICE, [target], blocks=[()], costs=[1.0], floors=[0.0])
     assert np.isinf(best_base(coarse, [])).all()
+
+
+def test_without_blocks_there_is_a_base_of_none_and_no_division_by_nothing() -> None:
+    """Where no table may be bought, as of the total alone under replace-one."""
+    targets = [Target(p.energies, 4.0) for p in patterns(1, 2)]
+    problem = BaseProblem.of(LATTICE, targets, blocks=[], costs=[], floors=[])
+    assert best_base(problem, []).shape == (0,)
