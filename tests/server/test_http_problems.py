@@ -14,6 +14,7 @@ from calls import (
     AUDIT,
     MODEL,
     MODEL_QUESTION,
+    PROPOSAL,
     QUERY,
     QUESTION,
     SQL,
@@ -58,6 +59,7 @@ ENTRY = {
     ("GET", "/v1/datasets/{dataset}/models/{model}"): "one_model",
     ("POST", "/v1/datasets/{dataset}/models/{model}/query"): "learnt_model",
     ("POST", "/v1/datasets/{dataset}/models/{model}/explain"): "learnt_model",
+    ("POST", "/v1/datasets/{dataset}/models/{model}/structure"): "correlations_of_model",
     ("GET", "/v1/datasets/{dataset}/models/{model}/sample"): "columns_of_model",
     ("GET", "/v1/datasets/{dataset}/models/{model}/export"): "export_model",
     ("GET", "/v1/jobs/{job_id}"): "job",
@@ -88,6 +90,8 @@ def _body(path: str) -> dict[str, Any]:
         return dict(WORKLOAD)
     if path.endswith("/models/audit"):
         return dict(AUDIT)
+    if path.endswith("/structure"):
+        return dict(PROPOSAL)
     if path.endswith("/sql"):
         return dict(SQL)
     if "models" in path:
@@ -171,6 +175,8 @@ def _posted(path: str) -> dict[tuple[int, str], Provoke]:
 def _questioned(path: str) -> dict[tuple[int, str], Provoke]:
     if path.endswith("/models/audit"):
         return _audited(path)
+    if path.endswith("/structure"):
+        return _proposed(path)
     if path.endswith(("/models", "/models/explain")):
         too_large = errors.CapacityError("No.")
         return {(422, "too_large"): _raised(too_large, "POST", path, ENTRY["POST", path])}
@@ -190,6 +196,13 @@ def _audited(path: str) -> dict[tuple[int, str], Provoke]:
         (422, "invalid_network"): _post(path, {"network": {"edges": [["sex", "height"]]}}),
         (422, "too_large"): _raised(errors.CapacityError("Too large."), "POST", path, "dataset"),
     }
+
+
+def _proposed(path: str) -> dict[tuple[int, str], Provoke]:
+    network = errors.NetworkError("variables", "name attributes of the model", "height")
+    raised = {"invalid_network": network, "too_large": errors.CapacityError("Too large.")}
+    entry = ENTRY["POST", path]
+    return {(422, code): _raised(error, "POST", path, entry) for code, error in raised.items()}
 
 
 def _wrong_texts(path: str) -> dict[tuple[int, str], Provoke]:
