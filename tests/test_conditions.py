@@ -198,7 +198,6 @@ def test_terms_add_up_with_their_coefficients() -> None:
 powers = st.tuples(st.integers(-9, 12), st.integers(-9, 12), st.sampled_from(["0", "1"]))
 
 
-@settings(deadline=None)
 @given(st.lists(powers, min_size=1, max_size=4))
 def test_weights_within_the_limit_are_taken_and_others_refused(
     items: list[tuple[int, int, str]],

@@ -29,7 +29,6 @@ def case(kind: Case, **changed: float) -> Case:
 
 
 @given(sizes, sizes, st.floats(-3.0, 3.0), st.sampled_from([0.5, 0.9, 0.999]))
-@settings(deadline=None)
 def test_the_joint_law_is_that_of_a_sum_of_two_laplace_variables(
     over: float, under: float, t: float, confidence: float
 ) -> None:
@@ -44,7 +43,6 @@ def test_the_joint_law_is_that_of_a_sum_of_two_laplace_variables(
 
 
 @given(sizes, st.floats(0.05, 1.0), sizes, st.booleans())
-@settings(deadline=None)
 def test_the_halves_of_a_room_fill_it_and_cost_about_the_least(
     room: float, share: float, radius: float, is_joint: bool
 ) -> None:
@@ -61,7 +59,6 @@ def test_the_halves_of_a_room_fill_it_and_cost_about_the_least(
 
 
 @given(sizes, st.floats(0.05, 1.0), st.floats(0.1, 0.9), st.booleans(), st.booleans())
-@settings(deadline=None)
 def test_what_is_known_of_one_part_gives_the_other_more_room(
     room: float, share: float, better: float, is_joint: bool, of_denominator: bool
 ) -> None:
@@ -141,7 +138,7 @@ def test_the_examples_of_the_docs_get_the_width_that_they_ask_for(kind: Case) ->
     st.floats(0.5, 0.999),
     st.integers(0, 1000),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_steps_end_soon_whatever_the_data_are(
     denominator: float, t: float, width: float, base: float, confidence: float, seed: int
 ) -> None:

@@ -185,7 +185,7 @@ def shape(answer: Any) -> list[tuple[object, ...]]:
     return [(a.source, a.evidence, a.method, a.charged_nano, a.confidence) for a in parts]
 
 
-@settings(max_examples=N_TOWNS, deadline=None)
+@settings(max_examples=N_TOWNS)
 @given(st.data(), st.integers(0, 10**6))
 def test_whatever_is_charged_is_answered_as_it_was_rehearsed(
     data: st.DataObject, seed: int
