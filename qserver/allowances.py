@@ -16,7 +16,7 @@ from qserver.answer import OwnPrice
 from qserver.charge import AnyCharge
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import AllowanceExhaustedError
-from qserver.own_ledger import (
+from qserver.ledger.account_ledger import (
     DAY_S,
     ChargeEntry,
     OwnLedger,

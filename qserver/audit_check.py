@@ -14,7 +14,7 @@ from qserver.audit import check_links, digest_of
 from qserver.charge import epsilon_text
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import ConfigError, QServerError, StoreError
-from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.standing import population_spent
 from qserver.storage.audit import AuditLog, LedgerFacts
 

@@ -15,13 +15,13 @@ from qserver.answer import Answer, JobStatus
 from qserver.answering import answer_from, exact_answer
 from qserver.asked import AnyAsked
 from qserver.asking import job_status
-from qserver.burn_down import BurnDown, SpendPoint, forecast, thinned
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotEstimableError
 from qserver.inference.curve import CurvePoint, posterior_curve
 from qserver.inference.engine import RowEstimate
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
 from qserver.open_datasets import OpenDatasets
-from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.primitive import primitive
 from qserver.query import LinearQuery
 from qserver.requirement import Requirement

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from qserver.accounts import Allowance
 from qserver.audit import digest_of
-from qserver.own_ledger import DAY_S, ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.account_ledger import DAY_S, ChargeEntry, OwnLedger, attached_metas
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 

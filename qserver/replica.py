@@ -18,9 +18,9 @@ from qserver.dataset_meta import DatasetMeta
 from qserver.errors import InputError, StoreError
 from qserver.history import AnyMeasurement, Estimator, place_measurement
 from qserver.inference.engine import InferenceEngine
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought
 from qserver.planning.effort import APART_WORK, PLANNING_WORK, WORKLOAD_WORK, Effort
-from qserver.planning.ledger import CellLedger
 from qserver.planning.one_by_one import plans_apart
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.proven import proven

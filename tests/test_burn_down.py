@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.burn_down import DAY_S, SpendPoint, forecast, spent_at, thinned
+from qserver.ledger.forecast import DAY_S, SpendPoint, forecast, spent_at, thinned
 
 NOW = 1_800_000_000
 

@@ -19,7 +19,13 @@ from qserver.charge_json import charge_json
 from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
 from qserver.errors import AllowanceExhaustedError
-from qserver.own_ledger import ChargeEntry, OwnLedger, OwnSpend, check_allowance, own_spend
+from qserver.ledger.account_ledger import (
+    ChargeEntry,
+    OwnLedger,
+    OwnSpend,
+    check_allowance,
+    own_spend,
+)
 from tests.planning.losses_by_definition import WAYS, Setting, limits
 from tests.planning.table_losses_by_definition import greatest_loss, random_dues
 from tests.planning.test_search import WIDE, a_row

@@ -16,7 +16,7 @@ from qserver.charge import AnyCharge
 from qserver.charge_json import charge_json
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import StoreBehindError, StoreError
-from qserver.own_ledger import (
+from qserver.ledger.account_ledger import (
     ChargeEntry,
     OwnLedger,
     attached_metas,

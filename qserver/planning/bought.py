@@ -19,9 +19,9 @@ from qserver.inference.lattice.beside import Beside, Known
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
 from qserver.lattice import lattice_step
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.primitive import Primitive

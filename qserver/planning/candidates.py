@@ -21,10 +21,10 @@ from qserver.inference.combined import Combined
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Refined, Weights
 from qserver.lattice import lattice_step
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.plan import PlannedRow
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.bought import Bought, RowStart, row_half_width
-from qserver.planning.ledger import CellLedger
 from qserver.planning.purchase import Purchase
 from qserver.primitive import Primitive
 from qserver.requirement import Requirement

@@ -11,9 +11,9 @@ import numpy as np
 
 from qserver.charge import Charge
 from qserver.inference.tail import safe_half_width
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.bought import Bought
-from qserver.planning.ledger import CellLedger
 from qserver.primitive import Primitive
 
 _JOB = "alone"

@@ -12,6 +12,7 @@ from qserver.answer import PlanKind
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Weights
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable, Sampled
 from qserver.planning.as_needed import Offer
@@ -24,7 +25,6 @@ from qserver.planning.candidates import (
     row_step,
 )
 from qserver.planning.effort import PLANNING_WORK, Effort
-from qserver.planning.ledger import CellLedger
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.rent_or_buy import Choice, RentOrBuy

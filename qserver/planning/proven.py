@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from qserver.planning.ledger import CellLedger
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.planner import Plan
 
 P = TypeVar("P", bound=Plan)

@@ -26,9 +26,9 @@ from qserver.errors import CapacityError
 from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.lattice.pattern import BlockKey
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.ledger import CellLedger
 from qserver.planning.one_by_one import Single
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase

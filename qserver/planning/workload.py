@@ -17,10 +17,10 @@ from qserver.errors import CapacityError, RequirementError
 from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.lattice.pattern import BlockKey
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.plan import PlannedRow
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort
-from qserver.planning.ledger import CellLedger
 from qserver.planning.one_by_one import Single, one_by_one, rows_alone
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, paid_question

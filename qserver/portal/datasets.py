@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from flask import Blueprint, g, request
 
 from qserver.answer import DatasetStatus, HistoryRow, HistoryTable
-from qserver.burn_down import BurnDown
 from qserver.domain import Domain
+from qserver.ledger.forecast import BurnDown
 from qserver.portal import words
 from qserver.portal.describe import describe_released
 from qserver.portal.heat import HeatCell, heat_cells

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from qserver.charge import Charge
 from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.paid import DEFAULT_PHI
 from qserver.plan import PlannedRow
 from qserver.planning.allocation import fresh_alpha_nano
-from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import plan_answer, row_step
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.primitive import Primitive

@@ -10,9 +10,9 @@ from statistics import median
 from qserver.charge import NANO, Charge
 from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.paid import DEFAULT_PHI
 from qserver.planning.allocation import fresh_alpha_nano
-from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import meets, row_half_width, row_step
 from qserver.requirement import Requirement
 

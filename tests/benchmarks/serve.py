@@ -22,8 +22,8 @@ from qserver.charge_json import charge_json
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Attribute, Domain
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.plan import PlannedRow
-from qserver.planning.ledger import CellLedger
 from qserver.query import LinearQuery, total_query
 from qserver.requirement import Requirement
 from qserver.standing import Standing

@@ -17,11 +17,11 @@ from qserver.charge import NANO, AnyCharge, Relation
 from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
 from qserver.inference.classes import FloatArray
 from qserver.inference.engine import InferenceEngine
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import PLANNING_WORK, Effort
-from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
 from qserver.planning.rent_or_buy import RentOrBuy

@@ -12,7 +12,8 @@ import pytest
 from dense_weights import scaled_weights
 
 from qserver.charge import Charge
-from qserver.planning import loss, maximum, shifting
+from qserver.ledger import loss, maximum
+from qserver.ledger import upper_bound as shifting
 from qserver.primitive import primitive
 from qserver.query import LinearQuery, linear_query
 from tests.small_queries import Cell, cells

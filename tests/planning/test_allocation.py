@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import CapacityError, RequirementError
+from qserver.ledger.neighbours import rise
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.planning.neighbours import rise
 from qserver.requirement import Requirement
 
 lengths = st.floats(1e-3, 1e9)

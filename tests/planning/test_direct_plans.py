@@ -9,9 +9,9 @@ import pytest
 from benchmarks.synthetic_noise import Snapshot
 
 from qserver.charge import AnyCharge
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought
 from qserver.planning.candidates import MAX_PRICED, Question
-from qserver.planning.ledger import CellLedger
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.primitive import Primitive, primitive
 from qserver.query import linear_query

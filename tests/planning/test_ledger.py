@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from qserver.charge import Charge, OpaqueCharge
 from qserver.errors import DomainError, QueryError, StoreError
-from qserver.planning.ledger import CellLedger
-from qserver.planning.neighbours import Neighbours
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.neighbours import Neighbours
 from qserver.query import linear_query, total_query
 from qserver.weights import indicator, interval
 from tests.planning.losses_by_definition import (

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from qserver.charge import AnyCharge, Charge, TableCharge
 from qserver.errors import QueryError, StoreError
-from qserver.planning.ledger import CellLedger
-from qserver.planning.neighbours import Neighbours
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.neighbours import Neighbours
 from qserver.product_partition import product_partition
 from qserver.query import linear_query, total_query
 from qserver.weights import interval

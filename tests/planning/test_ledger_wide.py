@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qserver.charge import Charge
-from qserver.planning.ledger import CellLedger
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.query import LinearQuery, linear_query
 from qserver.weights import indicator, interval
 

@@ -9,8 +9,8 @@ from math import ceil
 
 import pytest
 
-from qserver.planning.loss import Shape, cell_shapes, pair_shapes
-from qserver.planning.table import LossTable
+from qserver.ledger.loss import Shape, cell_shapes, pair_shapes
+from qserver.ledger.tabulated import LossTable
 from qserver.primitive import primitive
 from qserver.query import linear_query
 from qserver.weights import interval

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.grid import axis_classes
-from qserver.planning.elimination import eliminate, is_narrow
-from qserver.planning.loss import cell_shapes, pair_shapes
-from qserver.planning.partition import Partition, common, from_classes, meeting, parents, whole
-from qserver.planning.shifting import ShiftedSum
-from qserver.planning.table import LossTable, Table, total, zero_table
+from qserver.ledger.classes import Partition, common, from_classes, meeting, parents, whole
+from qserver.ledger.elimination import eliminate, is_narrow
+from qserver.ledger.loss import cell_shapes, pair_shapes
+from qserver.ledger.tabulated import LossTable, Table, total, zero_table
+from qserver.ledger.upper_bound import ShiftedSum
 from tests.planning.losses_by_definition import random_row
 
 SIZES = (4, 3, 5, 4)
@@ -199,9 +199,9 @@ def test_a_copy_is_not_changed_with_its_origin(seed: int) -> None:
 @settings(max_examples=15)
 def test_a_full_store_of_tables_stays_a_bound(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qserver.planning.shifting.MAX_TABLES", 2)
-        patch.setattr("qserver.planning.shifting.MAX_SINGLE", 2)
-        patch.setattr("qserver.planning.shifting.MAX_TABLE", 4)
+        patch.setattr("qserver.ledger.upper_bound.MAX_TABLES", 2)
+        patch.setattr("qserver.ledger.upper_bound.MAX_SINGLE", 2)
+        patch.setattr("qserver.ledger.upper_bound.MAX_TABLE", 4)
         shifted, expected = ShiftedSum(4), np.zeros(SIZES, np.int64)
         for loss in random_losses(seed, 10):
             expected = expected + dense(loss, SIZES)

@@ -13,8 +13,8 @@ from qserver.charge import NANO, Charge, Relation
 from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.laplace_sum import LaplaceSum
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.planning.ledger import CellLedger
 from qserver.planning.planner import Plan, meets, plan_answer
 from qserver.primitive import Primitive, primitive
 from qserver.query import LinearQuery, linear_query

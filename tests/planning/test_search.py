@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from qserver.charge import NANO, Charge, TableCharge
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.loss import cell_shapes
+from qserver.ledger.proof import greatest_within
+from qserver.ledger.tabulated import Table, zero_table
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow
-from qserver.planning.ledger import CellLedger
-from qserver.planning.loss import cell_shapes
 from qserver.planning.planner import Plan
 from qserver.planning.proven import proven
-from qserver.planning.search import greatest_within
-from qserver.planning.table import Table, zero_table
 from qserver.primitive import primitive
 from qserver.product_partition import product_partition
 from qserver.query import LinearQuery, linear_query

@@ -12,7 +12,7 @@ import pytest
 from qserver.accounts import Allowance
 from qserver.answer import JobStatus
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, QServerError
-from qserver.own_ledger import DAY_S
+from qserver.ledger.account_ledger import DAY_S
 from qserver.problems import error_from_problem
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store

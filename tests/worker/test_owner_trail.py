@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.audit_check import AuditExport, Check, check_export
-from qserver.own_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.store import Store

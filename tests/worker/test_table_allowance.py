@@ -12,7 +12,7 @@ import pytest
 from qserver.accounts import Allowance
 from qserver.answer import JobStatus, OwnPrice
 from qserver.audit_check import AuditExport, check_export
-from qserver.own_ledger import DAY_S
+from qserver.ledger.account_ledger import DAY_S
 from qserver.plan import CellSource, PlannedTable
 from qserver.product_partition import ProductPartition
 from qserver.requirement import Requirement

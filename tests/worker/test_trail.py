@@ -13,7 +13,7 @@ from qserver.audit import digest_of, linked
 from qserver.audit_check import AuditExport, check_export
 from qserver.charge import Charge
 from qserver.errors import ConfigError, StoreBehindError, StoreError
-from qserver.own_ledger import ChargeEntry
+from qserver.ledger.account_ledger import ChargeEntry
 from qserver.query import total_query
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import AUDIT, Keys

@@ -23,11 +23,11 @@ import numpy as np
 
 from qserver.charge import AnyCharge, Charge, Relation
 from qserver.errors import QueryError, StoreError
-from qserver.planning.dues import Dues, Flat, dues
-from qserver.planning.loss import MAX_UNITS, UNITS_PER_NANO, cell_shapes, pair_shapes
-from qserver.planning.maximum import Maximum
-from qserver.planning.neighbours import Neighbours
-from qserver.planning.partition import Indices
+from qserver.ledger.classes import Indices
+from qserver.ledger.composition import Dues, Flat, dues
+from qserver.ledger.loss import MAX_UNITS, UNITS_PER_NANO, cell_shapes, pair_shapes
+from qserver.ledger.maximum import Maximum
+from qserver.ledger.neighbours import Neighbours
 
 
 class CellLedger:

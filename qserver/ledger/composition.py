@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 
 from qserver.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from qserver.errors import QueryError
-from qserver.planning.loss import UNITS_PER_NANO, cell_shapes
-from qserver.planning.maximum import Payment
-from qserver.planning.neighbours import table_rise_nano
+from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
+from qserver.ledger.maximum import Payment
+from qserver.ledger.neighbours import table_rise_nano
 from qserver.product_partition import ProductPartition
 from qserver.query import LinearQuery
 

@@ -11,13 +11,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.planning.partition import (
-    Indices,
-    Partition,
-    common,
-    meeting,
-    parents,
-)
+from qserver.ledger.classes import Indices, Partition, common, meeting, parents
 
 Values = NDArray[np.int64]
 # A loss with at most this many non-zero entries is added block by block.

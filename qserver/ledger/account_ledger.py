@@ -13,7 +13,7 @@ from qserver.charge import AnyCharge
 from qserver.charge_json import charge_from_json
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
-from qserver.planning.ledger import CellLedger
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.standing import population_spent
 
 DAY_S = 86_400

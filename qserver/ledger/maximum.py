@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from qserver.planning.elimination import eliminate, is_narrow
-from qserver.planning.loss import Shape
-from qserver.planning.partition import Indices
-from qserver.planning.search import greatest_within
-from qserver.planning.shifting import ShiftedSum
-from qserver.planning.table import LossTable, Table, zero_table
+from qserver.ledger.classes import Indices
+from qserver.ledger.elimination import eliminate, is_narrow
+from qserver.ledger.loss import Shape
+from qserver.ledger.proof import greatest_within
+from qserver.ledger.tabulated import LossTable, Table, zero_table
+from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query import LinearQuery
 
 Tabulate = Callable[[LinearQuery], tuple[Shape, ...]]

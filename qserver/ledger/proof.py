@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qserver.planning.partition import Indices, Partition, common, parents
-from qserver.planning.table import Layout, Table, Values, total
+from qserver.ledger.classes import Indices, Partition, common, parents
+from qserver.ledger.tabulated import Layout, Table, Values, total
 
 MAX_NODES = 2_000
 _MAX_GROUP = 1 << 15

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from qserver.planning.partition import Partition, common
-from qserver.planning.table import Layout, Table, total
+from qserver.ledger.classes import Partition, common
+from qserver.ledger.tabulated import Layout, Table, total
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
-from qserver.planning.partition import from_classes
-from qserver.planning.table import Layout, LossTable
+from qserver.ledger.classes import from_classes
+from qserver.ledger.tabulated import Layout, LossTable
 from qserver.query import LinearQuery, Term
 
 UNITS_PER_NANO = 1 << 12
