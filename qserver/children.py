@@ -128,7 +128,7 @@ def http_spec(
     command = ("-m", "gunicorn", "--config", "python:qserver.api.gunicorn", "--bind", f"fd://{fd}")
     return ChildSpec(
         name="HTTP server",
-        command=python_command(*command, "qserver.api.wsgi:app"),
+        command=python_command(*command, "qserver.wsgi:app"),
         environment=child_environment(settings, environ),
         log=log,
         pass_fds=(fd,),

@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qserver.shown import printable, short_text
+from qserver.text import printable, short_text
 
 
 class QServerError(Exception):

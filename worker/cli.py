@@ -22,8 +22,8 @@ from qserver.dataset_meta import DatasetMeta
 from qserver.domain import Domain
 from qserver.domain_file import domain_from_document, load_domain
 from qserver.errors import ConfigError, QServerError
+from qserver.log import formatter_of
 from qserver.paid import DEFAULT_PHI
-from qserver.structured_log import formatter_of
 from worker.attach import AttachRequest, attach, parse_limit
 from worker.detach import detach
 from worker.doctor import examine

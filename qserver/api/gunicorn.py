@@ -1,4 +1,4 @@
-"""gunicorn's configuration: `gunicorn -c python:qserver.api.gunicorn qserver.api.wsgi:app`."""
+"""gunicorn's configuration: `gunicorn -c python:qserver.api.gunicorn qserver.wsgi:app`."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ def logging_config(log_format: str) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "filters": {"request_id": {"()": "qserver.api.logs.RequestIdFilter"}},
-        "formatters": {
-            "chosen": {"()": "qserver.structured_log.formatter_of", "log_format": log_format}
-        },
+        "formatters": {"chosen": {"()": "qserver.log.formatter_of", "log_format": log_format}},
         "handlers": {
             "stderr": {
                 "class": "logging.StreamHandler",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlglot import Token, exp
 
 from qserver.errors import SqlError
-from qserver.shown import printable
+from qserver.text import printable
 
 # Characters of a long line that an excerpt shows on each side of its carets, and most carets.
 _MARGIN = 60

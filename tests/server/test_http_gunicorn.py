@@ -120,7 +120,7 @@ def test_the_real_app_serves_an_empty_store_and_writes_nothing_beside_it(
     store_url: str, tmp_path: Path
 ) -> None:
     environ = Settings(redis_url=store_url, http_workers=1, open_access=True).to_environment()
-    with _gunicorn("qserver.api.wsgi:app", environ, tmp_path) as server:
+    with _gunicorn("qserver.wsgi:app", environ, tmp_path) as server:
         ready = {"status": "ready", "workers": "none", "worker_alive": {}}
         assert server.caller.get("/readyz").document == ready
         assert server.caller.get("/v1/datasets").document["datasets"] == []

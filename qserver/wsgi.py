@@ -1,4 +1,4 @@
-"""`qserver.api.wsgi:app`, the app that the environment describes, for gunicorn."""
+"""`qserver.wsgi:app`, the app that the environment describes, for gunicorn."""
 
 from __future__ import annotations
 
