@@ -8,9 +8,9 @@ from qserver.answer import Answer, Offer, Source
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import RowEstimate
 from qserver.planning.planner import Plan, row_half_width
-from qserver.primitive import Primitive
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 from qserver.replica import Replica
-from qserver.requirement import Requirement
 
 
 def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int) -> Answer:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qserver.errors import InputError
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
 
 NANO = 10**9
 

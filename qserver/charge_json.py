@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from qserver.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
-from qserver.product_partition import ProductPartition
-from qserver.query import query_from_document
+from qserver.query.linear import query_from_document
+from qserver.query.partition import ProductPartition
 
 
 def charge_json(charge: AnyCharge, *, snapshot: str, at: int) -> str:

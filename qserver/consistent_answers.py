@@ -18,12 +18,12 @@ from scipy import sparse
 
 from qserver.answer import Answer, Offer
 from qserver.errors import CapacityError
-from qserver.grid import ClassGrid, class_grid
 from qserver.models.marginals.cheapest_cells import CheapestCells
 from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, Scope
 from qserver.models.marginals.nearest_table import nearest_table
-from qserver.query import LinearQuery, Term
-from qserver.requirement import MIN_DELTA
+from qserver.query.grid import ClassGrid, class_grid
+from qserver.query.linear import LinearQuery, Term
+from qserver.query.requirement import MIN_DELTA
 
 MAX_CELLS = 1 << 16
 """Most cells of the tables on which the cells of a workload are searched."""

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from qserver.charge import Relation
 from qserver.disclosure import guard_nano
-from qserver.domain import Domain
-from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.paid import DEFAULT_PHI
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.standing import People
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from qserver.answer import AnyAnswer
 from qserver.answering import answer_from, exact_answer, offer, refusal
-from qserver.asked import AnyAsked, ModelAsked, Question, Workload
 from qserver.errors import MeasurementError
 from qserver.history import Estimator
 from qserver.modelling.purchase import learnt, plan_model
 from qserver.planning.planner import Plan
 from qserver.planning.workload import WorkloadPlan
-from qserver.primitive import primitive
+from qserver.query.primitive import primitive
+from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.replica import Replica
 from qserver.workload_answers import Cost, answer_workload, offers, planned_questions
 

@@ -16,7 +16,6 @@ from qserver.answer import (
     WorkloadExplanation,
 )
 from qserver.answering import offer, refusal
-from qserver.asked import ModelAsked, Question, Workload
 from qserver.charge import AnyCharge
 from qserver.errors import CapacityError
 from qserver.model_prices import ModelExplanation
@@ -28,9 +27,10 @@ from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
 from qserver.planning.question import Question as PlannedQuestion
-from qserver.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import ModelAsked, Question, Workload
+from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.replica import Replica
-from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.workload_answers import asked_of, offers, planned_questions
 
 E = TypeVar("E")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from qserver.charge import NANO
 from qserver.errors import InputError
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
 
 
 @dataclass(frozen=True)

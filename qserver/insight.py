@@ -13,7 +13,6 @@ from fractions import Fraction
 
 from qserver.answer import Answer, JobStatus
 from qserver.answering import answer_from, exact_answer
-from qserver.asked import AnyAsked
 from qserver.asking import job_status
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotEstimableError
@@ -22,9 +21,10 @@ from qserver.inference.engine import RowEstimate
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
 from qserver.open_datasets import OpenDatasets
-from qserver.primitive import primitive
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import primitive
+from qserver.query.question import AnyAsked
+from qserver.query.requirement import Requirement
 from qserver.storage.audit import AuditLog
 from qserver.storage.requests import Request
 from qserver.storage.store import Store

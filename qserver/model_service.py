@@ -13,7 +13,6 @@ import numpy as np
 
 from qserver.allowances import Allowances, Asker
 from qserver.answer import JobStatus, ModelAnswer
-from qserver.asked import ModelAsked
 from qserver.asking import Asking, Idempotency
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import CapacityError
@@ -24,7 +23,8 @@ from qserver.modelling.growing_kind import GrowingKind
 from qserver.modelling.kind import Answered, Model
 from qserver.modelling.registry import kind_of
 from qserver.open_datasets import OpenDatasets
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.question import ModelAsked
 from qserver.storage.model_records import ModelRecord
 from qserver.storage.store import Store
 

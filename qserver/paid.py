@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.query import LinearQuery, query_from_document
+from qserver.query.linear import LinearQuery, query_from_document
 
 DEFAULT_PHI = 0.4
 """Least waste by single rows, as a part of a base's price, at which its blocks are bought."""

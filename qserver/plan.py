@@ -10,8 +10,8 @@ from typing import Any
 from qserver.charge import OpaqueCharge, check_nano
 from qserver.errors import InputError
 from qserver.history import Measurement, TableMeasurement
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery, query_from_document
+from qserver.query.linear import LinearQuery, query_from_document
+from qserver.query.partition import ProductPartition
 
 
 @dataclass(frozen=True)

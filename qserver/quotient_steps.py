@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from qserver.answer import Offer
-from qserver.query import LinearQuery
-from qserver.quotients import joint_value
-from qserver.sql.parts import Halves, Known, Range
-from qserver.sql.questions import (
+from qserver.query.linear import LinearQuery
+from qserver.query.sql.cells import (
     Asked,
     CellQuestions,
     Interval,
@@ -21,7 +19,9 @@ from qserver.sql.questions import (
     part_confidence,
     ratios,
 )
-from qserver.sql.statement import Ratio, Statement
+from qserver.query.sql.parts import Halves, Known, Range
+from qserver.query.sql.statement import Ratio, Statement
+from qserver.quotients import joint_value
 from qserver.statement_port import Questions
 
 MOST_STEPS = 12

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from qserver.asked import Question
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.quotient import JointParts, Part
 from qserver.planning.bought import row_half_width
-from qserver.primitive import Primitive, primitive
-from qserver.sql.questions import Asked, CellQuestions, CellValue, shifted_interval
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Question
+from qserver.query.sql.cells import Asked, CellQuestions, CellValue, shifted_interval
 
 JointOf = Callable[[Question, Question], JointParts | None]
 _SAME = 1e-9

@@ -28,8 +28,8 @@ from qserver.planning.question import Question
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.together import free_together, plan_together
 from qserver.planning.workload import WorkloadPlan, free_workload, plan_workload
-from qserver.primitive import Primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.records import measurements_from_json
 from qserver.storage.store import Cursor, Stamp, Store

@@ -25,14 +25,11 @@ from qserver.answer import (
     WorkloadExplanation,
 )
 from qserver.answering import offer_from
-from qserver.asked import Question, Workload
 from qserver.asking import Asking, Idempotency
 from qserver.charge import AnyCharge
-from qserver.conditions import parse_query
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
 from qserver.disclosure import known_at_most
-from qserver.domain import Domain
 from qserver.errors import NotEstimableError, NotFoundError, QueryError
 from qserver.explaining import explain_question, explain_workload, payable_charges
 from qserver.frozen import FrozenHistories
@@ -42,11 +39,14 @@ from qserver.insight import Insight
 from qserver.model_service import ModelService
 from qserver.open_datasets import OpenDatasets
 from qserver.oversight import AuditPage, Oversight, SpendingReport
-from qserver.primitive import primitive
-from qserver.query import LinearQuery
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import primitive
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.sql.queries import query_of
+from qserver.query.structured import parse_query
 from qserver.quotients import joint_parts
-from qserver.requirement import Requirement
-from qserver.sql.queries import query_of
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
 from qserver.workload_answers import offers

@@ -12,12 +12,12 @@ from qserver.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.asked import Question, Workload
 from qserver.asking import Idempotency
-from qserver.domain import Domain
 from qserver.inference.quotient import JointParts
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
 
 
 class Questions(Protocol):

@@ -21,13 +21,11 @@ from qserver.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.asked import Question, Workload
 from qserver.asking import Idempotency
 from qserver.consistent_answers import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
-from qserver.query import total_query
-from qserver.quotient_steps import MOST_STEPS, QuotientSteps
-from qserver.quotients import joint_value
-from qserver.sql.questions import (
+from qserver.query.linear import total_query
+from qserver.query.question import Question, Workload
+from qserver.query.sql.cells import (
     Asked,
     CellQuestions,
     CellValue,
@@ -35,8 +33,10 @@ from qserver.sql.questions import (
     cell_value,
     consistent_value,
 )
-from qserver.sql.reading import parse_statement
-from qserver.sql.statement import Statement
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Statement
+from qserver.quotient_steps import MOST_STEPS, QuotientSteps
+from qserver.quotients import joint_value
 from qserver.statement_port import Questions
 
 _T = TypeVar("_T")

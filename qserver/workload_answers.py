@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from qserver.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.answering import answer_from, exact_answer, offer_from
-from qserver.asked import Workload
 from qserver.errors import MeasurementError
 from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.planning.bought import roomy_half_width, row_half_width
 from qserver.planning.question import Question
 from qserver.planning.workload import simultaneous
-from qserver.primitive import Primitive, primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Workload
+from qserver.query.requirement import Requirement
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from qserver.weights import ScaledWeights, from_runs
+from qserver.query.weights import ScaledWeights, from_runs
 
 
 def scaled_weights(dense: Sequence[Fraction | int]) -> ScaledWeights:

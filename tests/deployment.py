@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from qserver.answer import Answer, JobStatus, WorkloadAnswer
-from qserver.asked import Question, Workload
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain import Attribute, Domain
 from qserver.problems import error_from_problem
-from qserver.requirement import Requirement
+from qserver.query.domain import Attribute, Domain
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
 from qserver.service import Service
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store

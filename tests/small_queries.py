@@ -10,7 +10,7 @@ from itertools import product
 from dense_weights import scaled_weights
 from hypothesis import strategies as st
 
-from qserver.query import LinearQuery, linear_query
+from qserver.query.linear import LinearQuery, linear_query
 
 Cell = tuple[int, ...]
 DenseTerm = tuple[Fraction, Mapping[int, Sequence[Fraction]]]

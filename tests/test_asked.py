@@ -11,16 +11,16 @@ import pytest
 
 from qserver.answer import Simultaneous
 from qserver.api.workload_requests import WorkloadRequest
-from qserver.asked import MAX_QUESTIONS, MAX_TERMS, Question, Workload
 from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.history import Estimator
 from qserver.plan import PlannedRow
-from qserver.query import LinearQuery, linear_query, total_query
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 from qserver.standing import Standing
 from qserver.storage.endings import Outcome
 from qserver.storage.requests import Request, Reservation
-from qserver.weights import interval
 
 BEFORE = Standing.alone(limit_nano=100, spent_nano=0)
 AFTER = Standing.alone(limit_nano=100, spent_nano=10)

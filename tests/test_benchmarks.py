@@ -25,8 +25,8 @@ from benchmarks.streams import Asked as LifetimeAsked
 from benchmarks.tables import Report, table_text, value_text, with_table
 from benchmarks.workloads import QuerySource, Segments
 
-from qserver.primitive import primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
 
 NAMES = [
     "apex",

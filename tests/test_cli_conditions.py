@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from qserver.commands.conditions import parse_json, question_document, where_document
-from qserver.conditions import parse_query
 from qserver.demo_data import adult_domain
-from qserver.domain_file import load_domain
 from qserver.errors import ConfigError
-from qserver.query import LinearQuery
+from qserver.query.domain_file import load_domain
+from qserver.query.linear import LinearQuery
+from qserver.query.structured import parse_query
 
 DOMAIN = load_domain(adult_domain())
 

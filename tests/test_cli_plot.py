@@ -17,10 +17,10 @@ from models.structures import sized
 
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
-from qserver.domain_file import domain_to_document
 from qserver.models.bif import write_bif
 from qserver.models.network import Network
 from qserver.models.tracing import TracingBound
+from qserver.query.domain_file import domain_to_document
 from tests.deployment import PEOPLE
 
 Out = pytest.CaptureFixture[str]

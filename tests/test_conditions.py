@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_queries import Cell, cells
 
-from qserver.conditions import condition_weights, parse_query
 from qserver.demo_data import adult_domain
-from qserver.domain import Attribute, Domain
-from qserver.domain_file import load_domain
 from qserver.errors import CapacityError, QueryError
-from qserver.primitive import primitive
-from qserver.query import MAX_TERMS, LinearQuery, total_query
+from qserver.query.domain import Attribute, Domain
+from qserver.query.domain_file import load_domain
+from qserver.query.linear import MAX_TERMS, LinearQuery, total_query
+from qserver.query.primitive import primitive
+from qserver.query.structured import condition_weights, parse_query
 
 SEX = Attribute(name="sex", kind="labels", labels=("F", "M"), missing="other", other="unknown")
 AGE = Attribute(name="age", kind="integer", edges=tuple(map(Fraction, (0, 1, 2, 5, 9))))

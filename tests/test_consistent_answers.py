@@ -15,7 +15,6 @@ from scipy.optimize import nnls
 
 from qserver import consistent_answers
 from qserver.answer import Answer, JobStatus, Offer
-from qserver.asked import Question, Workload
 from qserver.consistent_answers import (
     MAX_CELLS,
     PUBLIC_CONFIDENCE,
@@ -24,8 +23,9 @@ from qserver.consistent_answers import (
 )
 from qserver.errors import CapacityError
 from qserver.models.marginals.nearest_table import NearestTable, nearest_table
-from qserver.query import LinearQuery, linear_query, total_query
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
 from qserver.statements import StatementAnswer, Statements, known_total
 from tests.deployment import ROWS, Deployment
 from tests.small_queries import DenseQuery, cells, dense_queries

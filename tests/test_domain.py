@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.domain import MAX_ATTRIBUTES, MAX_VALUES, Attribute, Domain, decimal_text
 from qserver.errors import DomainError
+from qserver.query.domain import MAX_ATTRIBUTES, MAX_VALUES, Attribute, Domain, decimal_text
 
 
 def labels(**changes: Any) -> Attribute:

@@ -14,9 +14,9 @@ from qserver.explaining import falling
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.question import Question as PlannedQuestion
-from qserver.primitive import primitive
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
 from qserver.replica import Replica
-from qserver.requirement import Requirement
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 

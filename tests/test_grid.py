@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_queries import DenseQuery, cells, dense_queries
 
 from qserver.errors import CapacityError
-from qserver.grid import (
+from qserver.query.grid import (
     AxisClasses,
     GridValues,
     axis_classes,
@@ -21,8 +21,8 @@ from qserver.grid import (
     class_grid,
     fits_int64,
 )
-from qserver.query import linear_query, total_query
-from qserver.weights import MAX_WEIGHT, Weights, from_runs, indicator, interval
+from qserver.query.linear import linear_query, total_query
+from qserver.query.weights import MAX_WEIGHT, Weights, from_runs, indicator, interval
 
 vectors = st.lists(st.lists(st.integers(-2, 2), min_size=6, max_size=6), min_size=1, max_size=4)
 
@@ -53,7 +53,7 @@ def test_classes_found_in_chunks_are_the_classes_found_at_once(
 ) -> None:
     weights = [interval(40, a, b) for a, b in [(0, 9), (3, 30), (9, 20), (20, 40), (5, 6)]]
     at_once = axis_classes(0, weights)
-    monkeypatch.setattr("qserver.grid._CHUNK", 1)
+    monkeypatch.setattr("qserver.query.grid._CHUNK", 1)
     assert axis_classes(0, weights) == at_once
     assert at_once.n == len(set(zip(*(w.dense.tolist() for w in weights), strict=True)))
 
@@ -61,7 +61,7 @@ def test_classes_found_in_chunks_are_the_classes_found_at_once(
 def test_too_many_classes_are_refused_before_they_are_written_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("qserver.grid.MAX_SIGNATURES", 11)
+    monkeypatch.setattr("qserver.query.grid.MAX_SIGNATURES", 11)
     assert axis_classes(0, [interval(9, 1, 3), interval(9, 2, 3)]).n == 3
     with pytest.raises(CapacityError, match="tells too many values"):
         axis_classes(0, [interval(9, 1, 3), interval(9, 2, 5), interval(9, 4, 6)])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from qserver.charge import Charge, OpaqueCharge, check_nano, epsilon_text
 from qserver.errors import InputError
 from qserver.history import Estimator, Measurement
-from qserver.query import linear_query, total_query
-from qserver.weights import indicator
+from qserver.query.linear import linear_query, total_query
+from qserver.query.weights import indicator
 
 SIZES = (2, 3)
 ROW = total_query(SIZES)

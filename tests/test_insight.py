@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from qserver.asked import Question
 from qserver.errors import NotEstimableError, NotFoundError
 from qserver.insight import Insight, Known
 from qserver.open_datasets import OpenDatasets
-from qserver.requirement import Requirement
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 

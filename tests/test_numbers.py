@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import DomainError, InputError, QueryError
-from qserver.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
+from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 
 nine_places = st.integers(-(10**15), 10**15).map(lambda n: Decimal(n).scaleb(-9))
 

@@ -17,7 +17,6 @@ from qserver.accounts import Allowance
 from qserver.charge import NANO, AnyCharge, Charge
 from qserver.charge_json import charge_json
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain import Attribute, Domain
 from qserver.errors import AllowanceExhaustedError
 from qserver.ledger.account_ledger import (
     ChargeEntry,
@@ -26,6 +25,7 @@ from qserver.ledger.account_ledger import (
     check_allowance,
     own_spend,
 )
+from qserver.query.domain import Attribute, Domain
 from tests.planning.losses_by_definition import WAYS, Setting, limits
 from tests.planning.table_losses_by_definition import greatest_loss, random_dues
 from tests.planning.test_search import WIDE, a_row

@@ -19,7 +19,7 @@ from qserver.history import (
 )
 from qserver.paid import PaidQuestion
 from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from qserver.product_partition import product_partition
+from qserver.query.partition import product_partition
 
 SIZES = (4, 2)
 HALVES = product_partition(SIZES, {0: [0, 0, 1, 1]})

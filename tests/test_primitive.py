@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_queries import Cell, DenseQuery, cells, dense_queries, rewritings, small_fractions
 
-import qserver.primitive as primitive_module
+import qserver.query.primitive as primitive_module
 from qserver.errors import QueryError
-from qserver.primitive import primitive
-from qserver.query import linear_query, total_query
-from qserver.weights import Weights, from_runs, indicator, interval
+from qserver.query.linear import linear_query, total_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import Weights, from_runs, indicator, interval
 
 
 def direction(vector: Mapping[Cell, Fraction]) -> dict[Cell, Fraction]:
@@ -155,7 +155,7 @@ def test_bounds_in_place_of_the_grid_are_on_the_safe_side(dense: DenseQuery) -> 
     """The sensitivity is charged for: it may be too large, never too small."""
     query, values = dense.query(), dense.vector()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qserver.primitive.MAX_GRID", 0)
+        patch.setattr("qserver.query.primitive.MAX_GRID", 0)
         form = primitive_module._primitive(query)
         again = primitive_module._primitive(form.row)
         doubled = primitive_module._primitive(query.scaled(Fraction(-2, 3)))
@@ -183,7 +183,7 @@ def test_grid_beyond_its_bound_gives_bounds_and_says_so() -> None:
 def test_many_terms_on_a_large_grid_are_bounded_instead_of_written_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("qserver.primitive.MAX_WORK", 11)
+    monkeypatch.setattr("qserver.query.primitive.MAX_WORK", 11)
     one = linear_query((3, 4), [(1, {0: indicator(3, [0]), 1: indicator(4, [1])})])
     three = one + linear_query((3, 4), [(1, {0: indicator(3, [1])}), (1, {1: indicator(4, [3])})])
     assert primitive_module._primitive(one).exact

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import QueryError
-from qserver.grid import AxisClasses
-from qserver.product_partition import ProductPartition, product_partition
-from qserver.query import linear_query, total_query
-from qserver.weights import indicator
+from qserver.query.grid import AxisClasses
+from qserver.query.linear import linear_query, total_query
+from qserver.query.partition import ProductPartition, product_partition
+from qserver.query.weights import indicator
 
 
 @st.composite

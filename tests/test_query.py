@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from small_queries import DenseQuery, cells, dense_queries, small_fractions
 
 from qserver.errors import CapacityError, QueryError
-from qserver.query import (
+from qserver.query.linear import (
     MAX_TERMS,
     LinearQuery,
     linear_query,
     query_from_document,
     total_query,
 )
-from qserver.weights import from_runs, indicator
+from qserver.query.weights import from_runs, indicator
 
 pairs = st.lists(st.integers(1, 3), min_size=1, max_size=3).flatmap(
     lambda sizes: st.tuples(dense_queries(tuple(sizes)), dense_queries(tuple(sizes)))
@@ -129,7 +129,7 @@ def test_terms_up_to_the_bound_are_accepted_and_above_it_refused() -> None:
 def test_runs_up_to_the_bound_are_accepted_and_above_it_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("qserver.query.MAX_RUNS", 6)
+    monkeypatch.setattr("qserver.query.linear.MAX_RUNS", 6)
     terms = [(1, {0: indicator(9, [i])}) for i in range(2, 5)]
     assert linear_query((9,), terms[:2]).n_runs == 6
     with pytest.raises(CapacityError, match=r"at most 6 runs"):

@@ -11,9 +11,9 @@ from qserver.cli import build_parser
 from qserver.commands.conditions import where_document
 from qserver.commands.console import Console
 from qserver.commands.runtime import Runtime
-from qserver.conditions import parse_query
 from qserver.demo_data import adult_domain
-from qserver.domain_file import load_domain
+from qserver.query.domain_file import load_domain
+from qserver.query.structured import parse_query
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.conditions import MAX_DEPTH, condition_weights, parse_query
-from qserver.domain import Attribute, Domain
 from qserver.errors import InputError, QueryError
-from qserver.primitive import primitive
-from qserver.query import MAX_TERMS, LinearQuery
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import MAX_TERMS, LinearQuery
+from qserver.query.primitive import primitive
+from qserver.query.structured import MAX_DEPTH, condition_weights, parse_query
 
 SEX = Attribute(name="sex", kind="labels", labels=("F", "M"), missing="other", other="unknown")
 AGE = Attribute(name="age", kind="integer", edges=tuple(map(Fraction, (0, 1, 2, 5, 9))))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.requirement import MIN_DELTA, Requirement, check_confidence, check_length
+from qserver.query.requirement import MIN_DELTA, Requirement, check_confidence, check_length
 
 lengths = st.floats(1e-9, 1e15)
 confidences = st.floats(0, 1 - MIN_DELTA, exclude_min=True)

@@ -13,8 +13,8 @@ from qserver.asking import Idempotency
 from qserver.errors import BudgetExhaustedError, SqlError
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.problems import error_from_problem
+from qserver.query.sql.cells import Interval, cell_value
 from qserver.service import Service
-from qserver.sql.questions import Interval, cell_value
 from qserver.statements import StatementAnswer, StatementExplanation, Statements, workload_of
 from tests.deployment import ROWS, Deployment
 

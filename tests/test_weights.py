@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small_queries import small_fractions
 
 from qserver.errors import QueryError
-from qserver.weights import (
+from qserver.query.weights import (
     MAX_WEIGHT,
     Weights,
     common_denominator,

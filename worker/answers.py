@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from qserver.answering import answer_from
-from qserver.asked import ModelAsked, Question, Workload
 from qserver.deciding import Free
 from qserver.errors import MeasurementError
 from qserver.modelling.purchase import learnt
 from qserver.planning.planner import row_half_width
-from qserver.primitive import primitive
+from qserver.query.primitive import primitive
+from qserver.query.question import ModelAsked, Question, Workload
 from qserver.replica import Replica
 from qserver.storage.requests import Reservation
 from qserver.workload_answers import Cost, answer_workload

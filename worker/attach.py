@@ -13,13 +13,13 @@ from qserver.charge import NANO, Relation
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
 from qserver.disclosure import guard_nano
-from qserver.domain import Domain
-from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import ConfigError, StoreBehindError
-from qserver.numbers import exact_number
 from qserver.paid import DEFAULT_PHI
-from qserver.primitive import primitive
-from qserver.query import total_query
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.linear import total_query
+from qserver.query.numbers import exact_number
+from qserver.query.primitive import primitive
 from qserver.storage.records import public_row_json
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store

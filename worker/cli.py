@@ -19,11 +19,11 @@ import qserver
 from qserver.charge import epsilon_text
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain import Domain
-from qserver.domain_file import domain_from_document, load_domain
 from qserver.errors import ConfigError, QServerError
 from qserver.log import formatter_of
 from qserver.paid import DEFAULT_PHI
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document, load_domain
 from worker.attach import AttachRequest, attach, parse_limit
 from worker.detach import detach
 from worker.doctor import examine

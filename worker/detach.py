@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain_file import domain_from_document
+from qserver.query.domain_file import domain_from_document
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from worker.randomness import SystemEntropy

@@ -16,7 +16,7 @@ from fractions import Fraction
 from qserver.errors import InputError, MeasurementError, StaleVersionError
 from qserver.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.domain import Domain
-from qserver.domain_file import domain_from_document
 from qserver.errors import ConfigError, InputError, NetworkError, PrivateDataError
 from qserver.modelling.network_kind import NetworkKind
 from qserver.models.bif import read_bif
@@ -30,6 +28,8 @@ from qserver.models.tracing_report import AuditRequest, TracingReport, structura
 from qserver.models.tracing_roc import Roc
 from qserver.plots.render import svg_of
 from qserver.plots.tracing import tracing_chart
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document
 from qserver.storage.store import Store
 from worker.attach import read_entry
 from worker.reading import read_snapshot

@@ -16,9 +16,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.domain import Attribute, Domain
-from qserver.domain_file import domain_to_document
 from qserver.errors import PrivateDataError
+from qserver.query.domain import Attribute, Domain
+from qserver.query.domain_file import domain_to_document
 from worker.tables import Table, table_from_columns
 from worker.truncation import PersonRule, kept_records
 

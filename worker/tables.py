@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import MeasurementError
-from qserver.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.modelling.sampled_kind import SAMPLING_RATE
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery, Term
+from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
+from qserver.query.linear import LinearQuery, Term
+from qserver.query.partition import ProductPartition
 from worker.randomness import Entropy
 
 MAX_COUNT_GRID = 1 << 20

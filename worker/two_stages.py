@@ -14,13 +14,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.asked import ModelAsked
-from qserver.domain import Domain
 from qserver.errors import MeasurementError
 from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.registry import kind_of
 from qserver.modelling.sampled_kind import SampledKind, divided_nano
 from qserver.plan import PlannedTable
+from qserver.query.domain import Domain
+from qserver.query.question import ModelAsked
 from qserver.storage.requests import Reservation
 from worker.drawn import Drawn
 from worker.live import Live

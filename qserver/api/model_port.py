@@ -11,7 +11,7 @@ from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
 from qserver.modelling.correlated import Correlated
 from qserver.modelling.kind import Answered
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 
 class ModelUseCases(Protocol):

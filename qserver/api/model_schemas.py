@@ -20,7 +20,7 @@ from qserver.charge import NANO
 from qserver.errors import InputError, RequirementError
 from qserver.model_prices import Verdict
 from qserver.model_service import ModelStatus
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 
 MAX_EPSILON = 1e6
 _NETWORK: dict[str, Any] = {

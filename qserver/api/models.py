@@ -36,8 +36,8 @@ from qserver.api.replies import json_reply
 from qserver.api.schemas import AnswerBody
 from qserver.api.workload_schemas import JobBody
 from qserver.model_prices import verdict
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery
+from qserver.query.requirement import Requirement
 
 MAX_RECORDS = 1_000_000
 _LINES_AT_ONCE = 1000

@@ -16,7 +16,7 @@ from qserver.answer import (
 )
 from qserver.api.model_port import ModelUseCases
 from qserver.oversight import AuditPage, SpendingReport
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 from qserver.statement_port import Questions
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema of the structured query, which is parsed by `qserver.conditions`."""
+"""JSON Schema of the structured query, which is parsed by `qserver.query.structured`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from qserver.api.errors import fields_problem
 from qserver.api.query_schema import JSON_REF, PAIR_SCHEMA
 from qserver.errors import InputError
-from qserver.requirement import MIN_DELTA, Requirement
+from qserver.query.requirement import MIN_DELTA, Requirement
 
 
 def _number(value: object) -> float:

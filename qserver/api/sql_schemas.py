@@ -11,9 +11,9 @@ from qserver.api.request_bodies import RequestBody
 from qserver.api.schemas import Epsilon
 from qserver.api.wire import epsilon
 from qserver.api.workload_schemas import SimultaneousBody
-from qserver.sql.questions import Interval
-from qserver.sql.statement import Binning, Ratio, Sum
-from qserver.sql.tokens import MAX_CHARACTERS
+from qserver.query.sql.cells import Interval
+from qserver.query.sql.statement import Binning, Ratio, Sum
+from qserver.query.sql.tokens import MAX_CHARACTERS
 from qserver.statements import (
     AnsweredCell,
     AnyStatement,

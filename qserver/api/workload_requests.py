@@ -14,10 +14,10 @@ from qserver.api.request_bodies import (
     QueryDocument,
     RequestBody,
 )
-from qserver.asked import MAX_QUESTIONS, Question, Workload, check_terms
 from qserver.errors import CapacityError, InputError
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery
+from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
+from qserver.query.requirement import Requirement
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:

@@ -20,8 +20,8 @@ from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.workload_requests import WorkloadRequest
 from qserver.api.workload_schemas import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
-from qserver.asked import Workload
 from qserver.consistent_answers import ConsistentWorkload
+from qserver.query.question import Workload
 from qserver.statements import known_total
 
 

@@ -10,7 +10,7 @@ from qserver.client.flows import Flow, Patience, answered, read, told
 from qserver.client.results import Answer, DatasetInfo, Price
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
-from qserver.sql.tokens import dataset_of, explains
+from qserver.query.sql.tokens import dataset_of, explains
 
 Query = Mapping[str, Any] | str
 _DATASETS = ("v1", "datasets")

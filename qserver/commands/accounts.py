@@ -10,7 +10,7 @@ from qserver.commands.console import epsilon_text
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.commands.store_options import add_store_options, store_settings
 from qserver.errors import ConfigError
-from qserver.numbers import exact_number
+from qserver.query.numbers import exact_number
 
 if TYPE_CHECKING:
     from qserver.storage.accounts import AccountBook

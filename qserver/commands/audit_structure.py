@@ -111,9 +111,9 @@ def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
 
 
 def _structure(args: argparse.Namespace) -> Structure:
-    from qserver.domain_file import load_domain
     from qserver.models.bif import read_bif
     from qserver.models.domain_structure import structure_of_document
+    from qserver.query.domain_file import load_domain
 
     text = _text(args.network)
     if args.domain is None:

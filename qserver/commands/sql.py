@@ -12,7 +12,7 @@ from qserver.commands.console import Console, epsilon_text
 from qserver.commands.questions import add_server_options
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
-from qserver.sql.tokens import MAX_CHARACTERS, explains
+from qserver.query.sql.tokens import MAX_CHARACTERS, explains
 
 _TEXT = """\
 Ask a statement of SQL and show the table that answers it. The dataset is the one behind FROM.

@@ -18,7 +18,7 @@ from qserver.inference.factor import GrowingFactor, Solution
 from qserver.inference.modular import Entropy
 from qserver.inference.rational import simple_rationals
 from qserver.inference.rows import FactoredRows, Products
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 # Squares of the distance from the row space, relative to the squared norm of the query.
 _CLEARLY_OUTSIDE = 1e-6

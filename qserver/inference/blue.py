@@ -22,7 +22,7 @@ from qserver.inference.classes import FloatArray
 from qserver.inference.factor import GrowingFactor
 from qserver.inference.growing import GrowingArray, grown_matrix
 from qserver.inference.modular import Entropy
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 

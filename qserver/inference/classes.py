@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from qserver.inference.growing import GrowingArray
-from qserver.weights import Weights
+from qserver.query.weights import Weights
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from qserver.inference.modular import Entropy
 from qserver.inference.rational import RationalWeights
 from qserver.inference.rows import FactoredRows
 from qserver.inference.sketch import BLOCK, CHECKS, Sketcher
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 N_CHECKS = 20
 

@@ -29,8 +29,8 @@ from qserver.inference.rows_in_play import RowsInPlay
 from qserver.inference.table_answer import WeightedRow
 from qserver.inference.tables import MeasuredTables
 from qserver.inference.tail import TailProblem
-from qserver.primitive import Primitive
-from qserver.requirement import check_confidence
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import check_confidence
 
 __all__ = ["InferenceEngine", "RowEstimate"]
 

@@ -22,7 +22,7 @@ from qserver.inference.echelon import Echelon, UnluckyPrimeError
 from qserver.inference.modular import Entropy
 from qserver.inference.rational import RationalWeights
 from qserver.inference.rows import FactoredRows
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 N_PRIMES = 2
 _MAX_PRIMES = 16

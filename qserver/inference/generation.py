@@ -29,9 +29,9 @@ from qserver.inference.lattice.placement import (
 )
 from qserver.inference.lattice.support import ExactSupport
 from qserver.inference.modular import Entropy
-from qserver.primitive import Primitive
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
+from qserver.query.primitive import Primitive
 
 TOTAL: BlockKey = ()
 MAX_COMPONENTS = 1 << 12

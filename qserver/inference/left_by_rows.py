@@ -9,7 +9,7 @@ from qserver.history import Measurement
 from qserver.inference.generation import Generation, State
 from qserver.inference.lattice.box import as_box
 from qserver.inference.table_answer import WeightedRow
-from qserver.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive, primitive
 
 
 def left_by(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:

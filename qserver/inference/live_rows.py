@@ -19,7 +19,7 @@ from qserver.inference.posterior import Posterior, weighted_sum
 from qserver.inference.refined import Refined, WaterFill, Weights
 from qserver.inference.shared_noise import SharedError, error_of_rows
 from qserver.inference.tail import safe_half_width
-from qserver.primitive import Primitive
+from qserver.query.primitive import Primitive
 
 
 class LiveRows:

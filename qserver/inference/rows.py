@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from qserver.inference.classes import ALL_ONES, AxisVectors, FloatArray
 from qserver.inference.growing import GrowingArray
-from qserver.query import LinearQuery, Term
-from qserver.weights import Weights
+from qserver.query.linear import LinearQuery, Term
+from qserver.query.weights import Weights
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from qserver.history import Measurement
 from qserver.inference.blue import Combinations, RowSpace
 from qserver.inference.modular import Entropy
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 _KEPT = 0.8
 """Part of the cap that is kept when it is passed, so that this happens rarely."""

@@ -22,7 +22,7 @@ import numpy as np
 from qserver.inference.classes import FloatArray, jumps_of
 from qserver.inference.modular import Entropy, PrimeField, random_prime
 from qserver.inference.rows import FactoredRows
-from qserver.query import Factor, LinearQuery
+from qserver.query.linear import Factor, LinearQuery
 
 BLOCK = 64
 """Functionals are numbered in blocks of this many."""

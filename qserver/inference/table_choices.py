@@ -16,7 +16,7 @@ from qserver.inference.lattice.pattern import Pattern
 from qserver.inference.left_by_rows import is_cell, left_by
 from qserver.inference.shared_noise import row_weight
 from qserver.inference.table_answer import Choice, OwnSource, Place, WeightedRow
-from qserver.primitive import Primitive
+from qserver.query.primitive import Primitive
 
 _MARGIN = 1e-9
 

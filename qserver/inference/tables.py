@@ -38,8 +38,8 @@ from qserver.inference.table_choices import (
     may_be_within,
     sources_of,
 )
-from qserver.primitive import Primitive
-from qserver.product_partition import ProductPartition
+from qserver.query.partition import ProductPartition
+from qserver.query.primitive import Primitive
 
 _WORTH = 1.0 - 1e-6
 _MAX_VIEWS = 8

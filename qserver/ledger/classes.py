@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.grid import AxisClasses
+from qserver.query.grid import AxisClasses
 
 Indices = NDArray[np.intp]
 

@@ -16,8 +16,8 @@ from qserver.errors import QueryError
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
 from qserver.ledger.maximum import Payment
 from qserver.ledger.neighbours import table_rise_nano
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
 
 
 @dataclass(frozen=True)

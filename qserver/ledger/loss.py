@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.ledger.classes import from_classes
 from qserver.ledger.tabulated import Layout, LossTable
-from qserver.query import LinearQuery, Term
+from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
+from qserver.query.linear import LinearQuery, Term
 
 UNITS_PER_NANO = 1 << 12
 # No sum of losses may reach it (2^44 nano, 17,592 epsilon): int64 sums cannot overflow.

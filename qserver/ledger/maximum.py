@@ -17,7 +17,7 @@ from qserver.ledger.loss import Shape
 from qserver.ledger.proof import greatest_within
 from qserver.ledger.tabulated import LossTable, Table, zero_table
 from qserver.ledger.upper_bound import ShiftedSum
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 Tabulate = Callable[[LinearQuery], tuple[Shape, ...]]
 

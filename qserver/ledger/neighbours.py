@@ -8,7 +8,7 @@ from math import ceil
 
 from qserver.charge import AnyCharge, OpaqueCharge, Relation, TableCharge
 from qserver.errors import DomainError
-from qserver.primitive import primitive
+from qserver.query.primitive import primitive
 
 
 @dataclass(frozen=True)

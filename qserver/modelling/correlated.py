@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError, NetworkError
 from qserver.modelling.kind import Answered
 from qserver.modelling.network_kind import check_learnable
 from qserver.models.greedy_structure import Correlations, correlations
 from qserver.models.structure import Structure
 from qserver.models.structure_proposal import Candidates
-from qserver.product_partition import MAX_TABLE_CELLS
+from qserver.query.domain import Domain
+from qserver.query.partition import MAX_TABLE_CELLS
 
 MAX_VARIABLES = 64
 """Most attributes that a structure is proposed over: every pair is asked of the model."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from qserver.domain import Domain
 from qserver.history import AnyMeasurement
 from qserver.modelling.kind import Model
+from qserver.query.domain import Domain
 
 
 @runtime_checkable

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qserver.domain import Domain
 from qserver.history import AnyMeasurement
-from qserver.query import LinearQuery
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
 
 Document = Mapping[str, Any]
 

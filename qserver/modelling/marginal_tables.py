@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.history import AnyMeasurement, TableMeasurement
-from qserver.product_partition import ProductPartition, product_partition
+from qserver.query.partition import ProductPartition, product_partition
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError
 from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.modelling.kind import Answered, Document, Model, WantedTable
@@ -27,7 +26,8 @@ from qserver.models.marginals.tractable import (
     record_source,
 )
 from qserver.models.marginals.triangulation import clique_tree
-from qserver.query import LinearQuery
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
 
 MAX_ANSWER_CELLS = 100_000
 _ROWS_AT_ONCE = 10_000

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from qserver.domain import Domain
 from qserver.errors import CapacityError, NetworkError
 from qserver.history import AnyMeasurement
 from qserver.modelling.kind import Answered, Document, WantedTable
@@ -28,8 +27,9 @@ from qserver.models.noisy_table import NoisyTable, scope_of
 from qserver.models.paper_allocation import Version
 from qserver.models.sampling import draw_records
 from qserver.models.structure import Structure, structure_of_edges
-from qserver.product_partition import MAX_TABLE_CELLS
-from qserver.query import LinearQuery
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import MAX_TABLE_CELLS
 
 MAX_ANSWER_CELLS = 100_000
 MAX_PARENTS = 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import floor
 
 from qserver.answer import ModelAnswer
-from qserver.asked import ModelAsked
 from qserver.charge import NANO
 from qserver.errors import InputError
 from qserver.history import TableMeasurement
@@ -19,6 +18,7 @@ from qserver.planning.bought import Bought
 from qserver.planning.planner import Plan
 from qserver.planning.proven import proven
 from qserver.planning.purchase import Purchase
+from qserver.query.question import ModelAsked
 from qserver.replica import Replica
 
 

@@ -21,7 +21,7 @@ from qserver.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.models.marginals.layout import IndexArray, Scope
 from qserver.models.marginals.measurement import NoisyMarginal
 from qserver.models.marginals.regions import MAX_SCOPE
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 MAX_CLIQUE_CELLS = 1 << 16
 MAX_CELLS = 1 << 22

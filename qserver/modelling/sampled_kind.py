@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
-from qserver.domain import Domain
 from qserver.models.network import Table
+from qserver.query.domain import Domain
 
 SAMPLING_RATE = Fraction(1, 10)
 """The probability that a record is in the sample."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qserver.domain import MAX_ATTRIBUTES, Domain
 from qserver.errors import CapacityError, NetworkError
 from qserver.models.bif import read_bif
 from qserver.models.structure import Structure, structure_of_edges
+from qserver.query.domain import MAX_ATTRIBUTES, Domain
 
 MAX_EDGES = 4096
 # Labels are copied into the structure; a table of an attribute of more values is out of reach.

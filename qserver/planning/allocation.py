@@ -18,7 +18,7 @@ from math import ceil, isfinite
 
 from qserver.charge import NANO
 from qserver.errors import CapacityError, RequirementError
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 
 # Room for the float evaluation of a half-width, as a part of it.
 EVALUATION_ROOM = Fraction(1, 1 << 40)

@@ -27,7 +27,7 @@ from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.rounded import Rounded, roundings
 from qserver.planning.star import Star, useful_blocks
 from qserver.planning.wanted import Want
-from qserver.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive, primitive
 
 _SEARCH_STEPS = 12
 _COARSE_STEPS = 8

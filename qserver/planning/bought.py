@@ -24,9 +24,9 @@ from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.primitive import Primitive
-from qserver.product_partition import MAX_TABLE_CELLS, ProductPartition
-from qserver.requirement import Requirement
+from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 
 MAX_SOURCES = 256
 """Most cells of a table that continue from rows of their own; those of largest alpha do."""

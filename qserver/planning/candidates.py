@@ -26,8 +26,8 @@ from qserver.plan import PlannedRow
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.bought import Bought, RowStart, row_half_width
 from qserver.planning.purchase import Purchase
-from qserver.primitive import Primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 
 MAX_PRICED = 24
 """Beyond so many rows their prices are not told apart: each costs an evaluation of the ledger."""

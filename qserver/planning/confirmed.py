@@ -24,7 +24,7 @@ from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought
 from qserver.planning.purchase import Purchase
 from qserver.planning.wanted import Want
-from qserver.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive, primitive
 
 _GROWTH = 1.03
 _RAISES = 24

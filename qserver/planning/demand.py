@@ -19,8 +19,8 @@ from qserver.planning.own_rows_alone import OwnRowsAlone
 from qserver.planning.recombined import SeenPredicates
 from qserver.planning.star import Star, calibrate, uses
 from qserver.planning.wanted import MAX_WANTED, Want, Wanted
-from qserver.primitive import Primitive, primitive
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import Primitive, primitive
 
 MAX_PARTS = 256
 """Components times terms of a query that a base may be fitted to."""

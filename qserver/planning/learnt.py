@@ -24,7 +24,6 @@ from math import gcd, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.grid import axis_classes
 from qserver.inference.lattice.chain import Chain, default_chain, single_values
 from qserver.inference.lattice.nested import (
     Labels,
@@ -39,7 +38,8 @@ from qserver.inference.lattice.nested import (
     nests,
 )
 from qserver.paid import PaidQuestion
-from qserver.weights import Weights
+from qserver.query.grid import axis_classes
+from qserver.query.weights import Weights
 
 MAX_LEARNT = 4096
 """Nothing is learnt of longer attributes: that takes too long."""

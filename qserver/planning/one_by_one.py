@@ -27,8 +27,8 @@ from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.question import Question
 from qserver.planning.workload_base import answered_with
-from qserver.primitive import Primitive, primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
 
 Single = Callable[[Primitive, Requirement, Effort], Plan]
 """The plan of one question by itself; its work is counted."""

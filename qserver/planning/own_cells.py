@@ -15,8 +15,8 @@ from fractions import Fraction
 from qserver.history import Measurement, TableMeasurement
 from qserver.inference.engine import InferenceEngine
 from qserver.plan import TableCell
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
 
 Axes = tuple[int, ...]
 _MAX_CELLS = 1 << 15

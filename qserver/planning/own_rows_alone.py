@@ -14,7 +14,7 @@ from qserver.inference.tail import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.bought import Bought
-from qserver.primitive import Primitive
+from qserver.query.primitive import Primitive
 
 _JOB = "alone"
 _BATCH = 16

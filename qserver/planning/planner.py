@@ -28,8 +28,8 @@ from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.rent_or_buy import Choice, RentOrBuy
-from qserver.primitive import Primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 
 __all__ = ["Plan", "meets", "plan_answer", "row_half_width", "row_step"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qserver.primitive import Primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from qserver.inference.lattice.pattern import Components, Pattern, PatternTerm
-from qserver.product_partition import MAX_TABLE_CELLS
-from qserver.weights import Weights
+from qserver.query.partition import MAX_TABLE_CELLS
+from qserver.query.weights import Weights
 
 MAX_SEEN = 64
 _STRIDES = (1, 5, 11)

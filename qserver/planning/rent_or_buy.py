@@ -48,8 +48,8 @@ from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.star import Star, fit_star, fitting, uses
 from qserver.planning.wanted import Want, Wanted
-from qserver.primitive import Primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 
 DEFAULT_RATIO = 1.82
 _COARSE_SHARE = 0.65

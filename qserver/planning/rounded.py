@@ -17,9 +17,9 @@ import numpy as np
 from qserver.inference.lattice.box import as_box
 from qserver.inference.lattice.chain import Chain
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
-from qserver.primitive import Primitive, primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import Weights, from_runs
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.weights import Weights, from_runs
 
 MAX_ROUNDINGS = 256
 _SHARES = (0.5, 1e-9, 1.0)

@@ -22,7 +22,6 @@ from math import log
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.grid import axis_classes
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.chain import Chain
 from qserver.inference.lattice.nested import (
@@ -36,6 +35,7 @@ from qserver.inference.lattice.nested import (
 from qserver.paid import PaidQuestion
 from qserver.planning.effort import count
 from qserver.planning.learnt import MAX_LEARNT
+from qserver.query.grid import axis_classes
 
 MOST_ENTRIES = 1 << 16
 """Questions times cells that a level is sought for."""

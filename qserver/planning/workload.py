@@ -29,7 +29,7 @@ from qserver.planning.question import Question
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.scaling import Scaling
 from qserver.planning.workload_base import best_on, places_of, views_of
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 
 _SAME_PRICE = 1e-6
 _HELPED = 64

@@ -25,7 +25,7 @@ from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.scaling import Scaling
 from qserver.planning.star import Star, fit_star, fitting, uses
 from qserver.planning.wanted import Want, Wanted
-from qserver.product_partition import ProductPartition
+from qserver.query.partition import ProductPartition
 
 _COMPARED = 64
 _AS_GOOD = 1.25

@@ -15,7 +15,7 @@ from qserver.portal import words
 from qserver.portal.faults import Fault
 from qserver.portal.heading import Heading
 from qserver.portal.render import csv_text
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 
 SOURCES = {
     "history": "Nothing was spent: it follows from what was released before.",

@@ -9,7 +9,6 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.answer import Answer, CurvePoint, JobStatus
 from qserver.errors import InputError, NotFoundError, QServerError
-from qserver.numbers import exact_number
 from qserver.portal import labels
 from qserver.portal.answers import AnswerView, Threshold, answer_csv, answer_json
 from qserver.portal.describe import describe_terms
@@ -30,7 +29,8 @@ from qserver.portal.tables import (
     table_json,
     table_quote,
 )
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.numbers import exact_number
 from qserver.service import Service
 from qserver.statements import StatementAnswer, Statements
 

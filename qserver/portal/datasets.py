@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from flask import Blueprint, g, request
 
 from qserver.answer import DatasetStatus, HistoryRow, HistoryTable
-from qserver.domain import Domain
 from qserver.ledger.forecast import BurnDown
 from qserver.portal import words
 from qserver.portal.describe import describe_released
 from qserver.portal.heat import HeatCell, heat_cells
 from qserver.portal.render import page
-from qserver.requirement import Requirement
+from qserver.query.domain import Domain
+from qserver.query.requirement import Requirement
 from qserver.service import Service
 
 _PAGE_SIZE = 50

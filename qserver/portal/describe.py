@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from qserver.answer import HistoryRow, HistoryTable
-from qserver.domain import Attribute, Domain, decimal_text
+from qserver.query.domain import Attribute, Domain, decimal_text
 
 MAX_NAMES = 4
 MAX_TERMS = 3

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from qserver.domain import Domain
 from qserver.errors import InputError
 from qserver.portal.question import Question
+from qserver.query.domain import Domain
 
 TEXT_LABEL = "What to count, in SQL or as JSON"
 LENGTH_LABEL = "Length of the interval"

@@ -11,8 +11,8 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.charge import NANO
 from qserver.errors import InputError
-from qserver.numbers import exact_number
 from qserver.portal.priced import mark_of
+from qserver.query.numbers import exact_number
 
 KINDS = ("network", "marginals")
 MAX_EPSILON = 1_000_000

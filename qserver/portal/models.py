@@ -13,11 +13,9 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.answer import JobStatus, ModelAnswer, PlanTable
 from qserver.api.models import MAX_RECORDS, csv_lines
-from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError, QServerError
 from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
-from qserver.numbers import exact_number
 from qserver.portal import labels, words
 from qserver.portal.ask import NO_TIME_S
 from qserver.portal.describe import describe_axes, describe_terms, model_words
@@ -30,6 +28,8 @@ from qserver.portal.priced import is_as_priced
 from qserver.portal.question import Question
 from qserver.portal.reading import OneQuestion, read_question
 from qserver.portal.render import CSV_TYPE, download, page
+from qserver.query.domain import Domain
+from qserver.query.numbers import exact_number
 from qserver.service import Service
 
 _MOST_LINES = 200

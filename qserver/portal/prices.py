@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from qserver.answer import CurvePoint, Explanation
 from qserver.portal import words
 from qserver.portal.heading import Heading
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 
 _COVERED = "It is about people who have lost less than others did, so the budget does not fall."
 KINDS = {

@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 
 from werkzeug.datastructures import MultiDict
 
-from qserver.domain import Attribute, Domain, decimal_text
 from qserver.errors import QueryError, RequirementError
-from qserver.numbers import exact_number
 from qserver.portal.priced import mark_of
-from qserver.requirement import MIN_DELTA, Requirement
+from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.numbers import exact_number
+from qserver.query.requirement import MIN_DELTA, Requirement
 
 DEFAULT_LENGTH = "100"
 DEFAULT_CONFIDENCE = "95"

@@ -9,12 +9,12 @@ from fractions import Fraction
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import QueryError
 from qserver.portal.question import Question
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery
+from qserver.query.requirement import Requirement
+from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Statement, Sum
 from qserver.service import Service
-from qserver.sql.clauses import Clauses
-from qserver.sql.reading import parse_statement
-from qserver.sql.statement import Statement, Sum
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 

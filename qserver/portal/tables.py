@@ -9,17 +9,17 @@ from dataclasses import asdict, dataclass, replace
 
 from qserver.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.api.sql_schemas import SqlTableBody
-from qserver.asked import AnyAsked, ModelAsked, Question, Workload
 from qserver.insight import AskedJob
 from qserver.portal import words
 from qserver.portal.heading import Heading
 from qserver.portal.prices import KINDS, Stop, stop_of, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
+from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
+from qserver.query.sql.cells import Asked, asked, ratios
+from qserver.query.sql.parts import Halves
+from qserver.query.sql.statement import Binning, Statement, Sum
 from qserver.service import Service
-from qserver.sql.parts import Halves
-from qserver.sql.questions import Asked, asked, ratios
-from qserver.sql.statement import Binning, Statement, Sum
 from qserver.statements import (
     AnsweredCell,
     StatementAnswer,

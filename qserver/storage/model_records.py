@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from qserver.answer import ModelAnswer
-from qserver.asked import ModelAsked
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotFoundError, StoreError
 from qserver.history import AnyMeasurement, place_measurement
+from qserver.query.question import ModelAsked
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.records import measurements_from_json

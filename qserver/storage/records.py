@@ -10,7 +10,7 @@ from typing import Any, cast
 from qserver.errors import StoreError
 from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
 from qserver.plan import Planned, PlannedRow, PlannedTable
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 
 def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:

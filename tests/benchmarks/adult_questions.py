@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.demo_data import adult_csv, adult_domain
-from qserver.primitive import primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import ScaledWeights, Weights, indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import ScaledWeights, Weights, indicator, interval
 
 from .streams import Asked
 

@@ -13,9 +13,9 @@ from qserver.charge import NANO, Relation
 from qserver.paid import DEFAULT_PHI
 from qserver.planning.bought import row_half_width
 from qserver.planning.own_rows_alone import OwnRowsAlone
-from qserver.primitive import primitive
-from qserver.query import linear_query
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 
 from .play import hindsight_price, play, snapshot_for
 from .ranges import UNIT_NANO, WORKLOADS

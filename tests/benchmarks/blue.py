@@ -19,8 +19,8 @@ import numpy.typing as npt
 from qserver.history import Measurement
 from qserver.inference.blue import RowSpace
 from qserver.inference.engine import InferenceEngine
-from qserver.primitive import Primitive, primitive
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import Primitive, primitive
 
 from .machine import Times, times_of
 from .tables import Report, Value

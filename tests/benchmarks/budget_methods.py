@@ -23,9 +23,9 @@ from qserver.plan import PlannedRow
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import plan_answer, row_step
 from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.primitive import Primitive
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import Primitive
+from qserver.query.requirement import Requirement
 from worker.mechanism import release, release_refined
 
 from .synthetic_noise import Snapshot

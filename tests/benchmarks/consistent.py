@@ -17,8 +17,8 @@ import numpy as np
 
 from qserver.answer import Answer
 from qserver.consistent_answers import ConsistentWorkload
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.weights import indicator, interval
 
 from .tables import Report, Value
 from .wide_records import Records, adult_records

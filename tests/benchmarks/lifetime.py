@@ -14,7 +14,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.paid import DEFAULT_PHI
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import meets, row_half_width, row_step
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 
 from .adult_questions import ATTRIBUTES, CONFIDENCES, SIZES, adult_cells, mixed_predicates
 from .budget_methods import Counts, SeededEntropy

@@ -14,8 +14,8 @@ from statistics import median
 
 import numpy as np
 
-from qserver.primitive import Primitive, primitive
-from qserver.requirement import Requirement
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
 
 from .budget_methods import Asked, Counts, ExactCache, Method, Naive, RowsAlone, Served
 from .hindsight import Blocks, Chain, Target, best_price

@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from qserver.primitive import primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import Weights, indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import Weights, indicator, interval
 
 from .streams import ADULT_SIZES, Asked
 

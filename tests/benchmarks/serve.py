@@ -16,16 +16,16 @@ from fractions import Fraction
 from pathlib import Path
 from statistics import median
 
-from qserver.asked import Question
 from qserver.charge import Charge
 from qserver.charge_json import charge_json
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain import Attribute, Domain
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.plan import PlannedRow
-from qserver.query import LinearQuery, total_query
-from qserver.requirement import Requirement
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import LinearQuery, total_query
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.endings import Outcome

@@ -14,10 +14,10 @@ from itertools import product
 
 import numpy as np
 
-from qserver.primitive import Primitive, primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import indicator, interval
 
 COVID_SIZES = (2, 2, 4, 8)
 COVID_RECORDS = 1_008_532

@@ -25,9 +25,9 @@ from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
 from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.primitive import Primitive, primitive
-from qserver.query import total_query
-from qserver.requirement import Requirement
+from qserver.query.linear import total_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
 
 LIMIT_NANO = 10**13
 

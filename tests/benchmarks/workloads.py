@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.history import Measurement
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator, interval
 
 STEP = Fraction(1, 1 << 20)
 

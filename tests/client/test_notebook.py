@@ -43,7 +43,7 @@ from qserver.client import (
 from qserver.client.awaiting_models import AsyncModelPrices, AsyncModels
 from qserver.client.waiting_models import ModelPrices, Models
 from qserver.demo_data import adult_csv, adult_domain
-from qserver.domain_file import load_domain
+from qserver.query.domain_file import load_domain
 from tests.client.serving import serving
 from tests.deployment import Deployment
 from worker.attach import AttachRequest, attach

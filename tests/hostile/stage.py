@@ -13,8 +13,8 @@ from pathlib import Path
 
 from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
 from qserver.config import Settings
-from qserver.domain import Attribute, Domain
 from qserver.http_client import HttpClient
+from qserver.query.domain import Attribute, Domain
 from qserver.storage.accounts import AccountBook
 from qserver.storage.embedded import EmbeddedServer
 from tests.deployment import Deployment

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qserver.conditions import parse_query
-from qserver.domain import Domain
-from qserver.domain_file import domain_from_document, domain_to_document, load_domain
 from qserver.errors import CapacityError, DomainError, QueryError
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document, domain_to_document, load_domain
+from qserver.query.structured import parse_query
 from tests.deployment import PEOPLE
 
 _SETTINGS = settings(

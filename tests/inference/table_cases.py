@@ -13,8 +13,8 @@ from inference.lattice.test_blocks import dense
 from qserver.history import Measurement, TableMeasurement
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.inference.tables import MeasuredTables
-from qserver.primitive import Primitive, primitive
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import Primitive, primitive
 
 SIZES = (13, 4)
 CELLS = list(product(*map(range, SIZES)))

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 
 from qserver.inference.classes import AxisMeasure, AxisVectors
 from qserver.inference.rows import FactoredRows
-from qserver.query import linear_query, total_query
-from qserver.weights import Weights, indicator, interval
+from qserver.query.linear import linear_query, total_query
+from qserver.query.weights import Weights, indicator, interval
 from tests.inference.histories import dense, random_query
 
 SIZES = (4, 3, 5)

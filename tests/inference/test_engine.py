@@ -14,9 +14,9 @@ from qserver.errors import InputError, RequirementError
 from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.laplace_sum import LaplaceSum
-from qserver.primitive import primitive
-from qserver.query import linear_query, total_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import linear_query, total_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator, interval
 from tests.inference.histories import STEP, engine, measured, random_range
 
 SIZES = (10,)

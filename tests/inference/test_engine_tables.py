@@ -20,9 +20,9 @@ from numpy.testing import assert_allclose
 from qserver.errors import InputError
 from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
-from qserver.primitive import primitive
-from qserver.query import linear_query, total_query
-from qserver.weights import interval
+from qserver.query.linear import linear_query, total_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 
 
 def engine_of(*events) -> InferenceEngine:

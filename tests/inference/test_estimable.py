@@ -16,9 +16,9 @@ from qserver.inference.estimable import SpanTest
 from qserver.inference.modular import PRIME_BITS
 from qserver.inference.rational import simple_rationals
 from qserver.inference.rows import FactoredRows
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query, total_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator, interval
 from tests.inference.exact import in_span, rank
 from tests.inference.histories import combination, dense, engine, measured, random_query
 

@@ -25,9 +25,9 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.inference.table_answer import WeightedRow
 from qserver.inference.tables import MeasuredTables
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 
 COARSE: list[BlockKey] = [((0, 1),), ((0, 1), (1, 1))]
 QUERY = linear_query(SIZES, [(1, {0: interval(13, 2, 9)})])

@@ -25,10 +25,10 @@ from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import Lattice
 from qserver.inference.tables import MeasuredTables
 from qserver.inference.tail import safe_half_width
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import linear_query, total_query
-from qserver.weights import interval
+from qserver.query.linear import linear_query, total_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 
 
 @pytest.mark.parametrize("seed", range(6))

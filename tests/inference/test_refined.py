@@ -18,9 +18,9 @@ from qserver.inference.blue import NEW
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.refined import WaterFill
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator
 from tests.inference.histories import NANO, STEP, combined_alpha, engine, measured, random_range
 
 SIZES = (24,)

@@ -14,9 +14,9 @@ from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import Lattice
 from qserver.inference.tables import MeasuredTables
 from qserver.inference.tail import safe_half_width
-from qserver.primitive import primitive
-from qserver.query import linear_query
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 
 N_DRAWS = 60_000
 CONFIDENCE = 0.8

@@ -24,9 +24,9 @@ from qserver.history import TableMeasurement
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.inference.tables import MeasuredTables
-from qserver.product_partition import product_partition
-from qserver.query import linear_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.partition import product_partition
+from qserver.query.weights import indicator, interval
 
 
 def test_what_was_answered_stays_answered_where_least_variance_is_longer_now():

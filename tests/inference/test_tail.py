@@ -17,9 +17,9 @@ from qserver.history import Estimator
 from qserver.inference.blue import RowSpace
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.tail import TailProblem, safe_half_width
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query, total_query
-from qserver.weights import indicator
+from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator
 from tests.inference.histories import (
     STEP,
     combination,

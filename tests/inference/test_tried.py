@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from qserver.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.inference.engine import InferenceEngine
-from qserver.primitive import Primitive, primitive
-from qserver.product_partition import product_partition
-from qserver.query import linear_query
-from qserver.weights import indicator
+from qserver.query.linear import linear_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.weights import indicator
 
 SIZES = (6, 3)
 G = Fraction(1, 8)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.domain import Attribute, Domain
 from qserver.errors import CapacityError, InputError
 from qserver.modelling.correlated import correlated
 from qserver.modelling.kind import Answered
 from qserver.models.structure import structure_of_edges
+from qserver.query.domain import Attribute, Domain
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 DOMAIN = Domain(tuple(Attribute(n, "labels", tuple("xyz"[:s])) for n, s in SIZES.items()))

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.domain import Attribute, Domain
 from qserver.errors import CapacityError, InputError
 from qserver.history import Measurement, TableMeasurement
 from qserver.modelling.marginals_kind import MarginalsKind
 from qserver.modelling.reduced_history import reduced_history
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import linear_query
-from qserver.weights import interval
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import linear_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 
 SIZES = (10, 3, 4)
 DOMAIN = Domain(

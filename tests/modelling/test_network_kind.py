@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from qserver.charge import NANO
-from qserver.domain import Attribute, Domain
 from qserver.errors import CapacityError, NetworkError
 from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.modelling.marginal_tables import marginal_partition, marginals
 from qserver.modelling.network_kind import NetworkKind
-from qserver.product_partition import product_partition
-from qserver.query import linear_query
-from qserver.weights import indicator
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import linear_query
+from qserver.query.partition import product_partition
+from qserver.query.weights import indicator
 
 KIND = NetworkKind()
 SMALL = Domain(

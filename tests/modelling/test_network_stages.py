@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.domain import Attribute, Domain
 from qserver.errors import NetworkError
 from qserver.modelling.network_kind import NetworkKind
 from qserver.modelling.sampled_kind import divided_nano
@@ -18,6 +17,7 @@ from qserver.models.learning import learn
 from qserver.models.network import Table
 from qserver.models.noisy_table import Scope
 from qserver.models.structure import structure_of_edges
+from qserver.query.domain import Attribute, Domain
 
 # Positions in the domain are not those in the network: c, a, only, b.
 DOMAIN = Domain(

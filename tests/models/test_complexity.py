@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from models.structures import sized
 
-from qserver.domain import MAX_ATTRIBUTES
 from qserver.modelling.network_kind import MAX_SUBSETS
 from qserver.models.complexity import IndependentNumbers, complexity, table_complexity
 from qserver.models.noisy_table import Scope
@@ -21,6 +20,7 @@ from qserver.models.table_choice import (
     maximal_families,
     most_numbers_chosen,
 )
+from qserver.query.domain import MAX_ATTRIBUTES
 
 
 def collider() -> Structure:

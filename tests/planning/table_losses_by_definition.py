@@ -11,8 +11,8 @@ from math import lcm
 import numpy as np
 
 from qserver.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
-from qserver.product_partition import ProductPartition, product_partition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition, product_partition
 from tests.planning.losses_by_definition import Setting, random_row, random_setting
 from tests.small_queries import Cell, cells
 

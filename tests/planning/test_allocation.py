@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qserver.errors import CapacityError, RequirementError
 from qserver.ledger.neighbours import rise
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 
 lengths = st.floats(1e-3, 1e9)
 confidences = st.floats(0.01, 1 - 1e-9)

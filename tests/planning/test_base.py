@@ -13,8 +13,8 @@ from qserver.inference.lattice.blocks import Blocks, combinations_below
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import Lattice, Pattern
 from qserver.planning.base import BaseProblem, Target, best_base
-from qserver.query import linear_query
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.weights import interval
 
 LATTICE = Lattice({0: regular_chain(single_values(0, 16), (1, 4, 16))})
 BLOCKS = combinations_below(LATTICE, [0])

@@ -26,11 +26,11 @@ from qserver.planning.demand import want_of
 from qserver.planning.purchase import Purchase
 from qserver.planning.rent_or_buy import DEFAULT_RATIO
 from qserver.planning.star import fit_star
-from qserver.primitive import Primitive, primitive
-from qserver.product_partition import product_partition
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 
 AIM = 2.1
 RANGES_AIM = 1.85

@@ -13,10 +13,10 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought
 from qserver.planning.candidates import MAX_PRICED, Question
 from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.primitive import Primitive, primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 
 SIZE = 40
 N_CELLS = 30

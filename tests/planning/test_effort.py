@@ -11,10 +11,10 @@ from benchmarks.synthetic_noise import Snapshot
 from qserver.planning.effort import PLANNING_WORK, Effort, count, never, work_of_steps
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.primitive import Primitive, primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 
 SIZES = (30, 6)
 

@@ -14,8 +14,8 @@ from qserver.inference.lattice.chain import Chain, default_chain, single_values
 from qserver.paid import PaidQuestion
 from qserver.planning.learner import n_learnt_from
 from qserver.planning.learnt import Sightings, learnt_chain, sightings
-from qserver.query import linear_query
-from qserver.weights import Weights, indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.weights import Weights, indicator, interval
 
 MOST = 40
 

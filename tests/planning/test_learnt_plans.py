@@ -32,11 +32,11 @@ from qserver.planning.learner import Learner, seen_on
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Purchase
 from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.primitive import Primitive, primitive
-from qserver.product_partition import product_partition
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import Weights, indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import Weights, indicator, interval
 from worker.live import Live
 
 SIZES = (40, 8)

@@ -15,8 +15,8 @@ from qserver.charge import Charge, OpaqueCharge
 from qserver.errors import DomainError, QueryError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import Neighbours
-from qserver.query import linear_query, total_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import linear_query, total_query
+from qserver.query.weights import indicator, interval
 from tests.planning.losses_by_definition import (
     WAYS,
     Setting,

@@ -11,9 +11,9 @@ import pytest
 
 from qserver.ledger.loss import Shape, cell_shapes, pair_shapes
 from qserver.ledger.tabulated import LossTable
-from qserver.primitive import primitive
-from qserver.query import linear_query
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 from tests.planning.losses_by_definition import limits, random_row
 from tests.small_queries import cells
 

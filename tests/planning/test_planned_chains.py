@@ -10,7 +10,7 @@ from benchmarks.synthetic_noise import Snapshot
 
 from qserver.charge import Relation
 from qserver.planning.purchase import Purchase
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 from tests.planning.test_rent_or_buy import part, small_question
 from worker.live import Live
 

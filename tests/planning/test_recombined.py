@@ -7,11 +7,11 @@ from math import prod
 from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.recombined import SeenPredicates
-from qserver.primitive import Primitive, primitive
-from qserver.product_partition import MAX_TABLE_CELLS
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import Weights, indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.partition import MAX_TABLE_CELLS
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import Weights, indicator, interval
 
 SIZES = (74, 16, 99, 2)
 

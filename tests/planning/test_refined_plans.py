@@ -16,10 +16,10 @@ from qserver.inference.laplace_sum import LaplaceSum
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.planner import Plan, meets, plan_answer
-from qserver.primitive import Primitive, primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.requirement import Requirement
-from qserver.weights import interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 from tests.inference.histories import combined_alpha
 
 SIZES = (12,)

@@ -17,10 +17,10 @@ from qserver.planning.bought import row_half_width
 from qserver.planning.demand import want_of
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.rent_or_buy import DEFAULT_RATIO, RentOrBuy
-from qserver.primitive import Primitive, primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import Weights, interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import Weights, interval
 
 SIZES = (30, 4)
 N_NOISE = 300

@@ -13,9 +13,9 @@ from inference.table_cases import SIZES, tables_of
 
 from qserver.inference.lattice.pattern import Lattice
 from qserver.planning.rounded import Rounded, roundings
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator, interval
 
 
 def random_product(generator: random.Random) -> LinearQuery:

@@ -17,10 +17,10 @@ from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow
 from qserver.planning.planner import Plan
 from qserver.planning.proven import proven
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import from_points
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.weights import from_points
 
 SIZES = (4, 3, 5, 3)
 WIDE = (40,) * 12

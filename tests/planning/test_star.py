@@ -15,10 +15,10 @@ from qserver.planning.demand import want_of
 from qserver.planning.purchase import Purchase
 from qserver.planning.star import Star, fit_star
 from qserver.planning.wanted import Want
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.requirement import Requirement
-from qserver.weights import indicator
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import indicator
 
 SIZES = (3, 4, 5)
 ALL = ((0, 1), (1, 1), (2, 1))

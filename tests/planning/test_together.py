@@ -18,10 +18,10 @@ from qserver.planning.question import Question
 from qserver.planning.shared import answers_with
 from qserver.planning.together import free_together, plan_together
 from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.primitive import Primitive, primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 
 SIZES = (12, 3)
 DELTA = 0.2

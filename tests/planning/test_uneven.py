@@ -24,10 +24,10 @@ from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.together import plan_together
 from qserver.planning.uneven import _SHARES, _cells, _Search, uneven_chain
 from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.primitive import primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 
 SIZE = 40
 SIZES = (SIZE, 3)

@@ -16,10 +16,10 @@ from qserver.planning.purchase import Purchase
 from qserver.planning.question import Question
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.primitive import Primitive, primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
 
 SIZES = (30, 4)
 

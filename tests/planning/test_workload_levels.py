@@ -21,10 +21,10 @@ from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.together import free_together, plan_together
 from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.planning.workload_base import places_of, views_of
-from qserver.primitive import primitive
-from qserver.query import linear_query
-from qserver.requirement import Requirement
-from qserver.weights import indicator, interval
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import indicator, interval
 
 SIZES = (40, 8)
 BANDS = tuple((low, low + 8) for low in range(0, 40, 8))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from qserver.answer import HistoryRow, HistoryTable
-from qserver.conditions import parse_query
-from qserver.domain_file import domain_from_document
 from qserver.portal.describe import describe_released, describe_terms
 from qserver.portal.heat import heat_cells
+from qserver.query.domain_file import domain_from_document
+from qserver.query.structured import parse_query
 
 DOMAIN = domain_from_document(
     {

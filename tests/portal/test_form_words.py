@@ -11,8 +11,6 @@ import pytest
 from portal_site import HTMX, PEOPLE, Browser
 from werkzeug.test import TestResponse
 
-from qserver.conditions import parse_query
-from qserver.domain_file import domain_from_document
 from qserver.errors import InputError, NetworkError, QueryError, RequirementError
 from qserver.portal.labels import (
     RECORD_FIELDS,
@@ -23,6 +21,8 @@ from qserver.portal.labels import (
     question_fields,
 )
 from qserver.portal.question import Question
+from qserver.query.domain_file import domain_from_document
+from qserver.query.structured import parse_query
 
 MODELS = f"{PEOPLE}/models"
 LENGTH, CONFIDENCE = "Length of the interval", "Confidence, percent"

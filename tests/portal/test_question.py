@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.datastructures import MultiDict
 
-from qserver.conditions import parse_query
-from qserver.domain_file import domain_from_document
 from qserver.errors import QueryError, RequirementError
 from qserver.portal.question import Question, bin_hint
+from qserver.query.domain_file import domain_from_document
+from qserver.query.structured import parse_query
 
 DOMAIN = domain_from_document(
     {

@@ -17,10 +17,10 @@ from unittest import mock
 
 from qserver.charge import NANO, Relation
 from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import Weights, from_points, interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.weights import Weights, from_points, interval
 from tests.privacy.guessing import Guesses
 from tests.privacy.neighbours import (
     DOMAIN,

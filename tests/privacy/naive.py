@@ -13,8 +13,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from qserver.config import Settings
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
 from worker.loading import load
 from worker.loop import Loop
 from worker.randomness import Entropy, SystemEntropy

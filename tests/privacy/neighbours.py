@@ -19,20 +19,20 @@ from unittest import mock
 import numpy as np
 
 from qserver.answer import Answer
-from qserver.asked import Question
 from qserver.charge import NANO, Relation
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain import Attribute, Domain
 from qserver.history import AnyMeasurement, Measurement
 from qserver.lattice import lattice_step
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.planner import Plan
-from qserver.primitive import primitive
-from qserver.query import LinearQuery
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import primitive
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
 from qserver.replica import Replica
-from qserver.requirement import Requirement
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.jobs import answer_from_json
 from qserver.storage.requests import Request

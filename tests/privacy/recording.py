@@ -22,9 +22,9 @@ from qserver.lattice import lattice_step
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedTable
 from qserver.planning.planner import Plan
-from qserver.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
 from qserver.replica import Replica
-from qserver.requirement import Requirement
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
 from worker import measuring, mechanism, two_stages

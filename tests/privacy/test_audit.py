@@ -18,7 +18,7 @@ from qserver.charge import NANO
 from qserver.history import AnyMeasurement
 from qserver.lattice import lattice_step
 from qserver.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
-from qserver.primitive import primitive
+from qserver.query.primitive import primitive
 from tests.privacy import audit as scenarios
 from tests.privacy.audit import BY_SEX, FAULTS, LIMIT_NANO, SCENARIOS, SEX, audit
 from tests.privacy.guessing import ERROR, Guesses

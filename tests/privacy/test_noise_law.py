@@ -16,13 +16,13 @@ import pytest
 from scipy import stats
 
 from qserver.charge import NANO
-from qserver.domain import Attribute, Domain
 from qserver.history import TableMeasurement
 from qserver.lattice import lattice_step
 from qserver.plan import PlannedTable
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import total_query
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import total_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
 from tests.privacy.audit import noise_of_scale
 from tests.privacy.neighbours import Site
 from tests.statistical.test_noise import SeededEntropy

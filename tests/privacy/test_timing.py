@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
 from qserver.storage.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment

@@ -15,7 +15,7 @@ from qserver.model_service import ModelStatus
 from qserver.modelling.correlated import Correlated
 from qserver.modelling.kind import Answered
 from qserver.models.error_bounds import ErrorBounds
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
 
 OWN_PRICE = OwnPrice(
     price_nano=50_000_000,

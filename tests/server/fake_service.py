@@ -31,17 +31,17 @@ from qserver.answer import (
     WorkloadExplanation,
 )
 from qserver.api.access import Credentials
-from qserver.asked import Question, Workload
-from qserver.conditions import parse_query
-from qserver.domain import Domain
-from qserver.domain_file import domain_from_document, domain_to_document
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
 from qserver.inference.quotient import JointParts
 from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.linear import LinearQuery
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.sql.queries import query_of
+from qserver.query.structured import parse_query
 from qserver.service import Idempotency
-from qserver.sql.queries import query_of
 
 DOMAIN = domain_from_document(
     {

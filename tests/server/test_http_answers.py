@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from qserver.answer import Answer, JobState, JobStatus
 from qserver.api.wire import epsilon
-from qserver.conditions import parse_query
-from qserver.domain_file import domain_from_document
 from qserver.errors import BudgetExhaustedError
 from qserver.problems import problem_from_error
-from qserver.requirement import Requirement
+from qserver.query.domain_file import domain_from_document
+from qserver.query.requirement import Requirement
+from qserver.query.structured import parse_query
 
 JOB = JobStatus("j1", "queued", "adult")
 ASYNC = {"Prefer": "respond-async"}

@@ -12,9 +12,9 @@ from calls import QUERY, WORKLOAD, Caller, assert_problem
 from fake_service import FREE, MANY, FakeService
 
 from qserver.answer import JobStatus, Offer
-from qserver.asked import MAX_QUESTIONS
 from qserver.errors import BudgetExhaustedError
 from qserver.problems import problem_from_error
+from qserver.query.question import MAX_QUESTIONS
 
 W = "/v1/datasets/adult/workload"
 ALL = {"length": 100, "confidence": 0.95}

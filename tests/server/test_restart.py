@@ -15,7 +15,7 @@ from qserver.cli import main
 from qserver.client import Client
 from qserver.commands.runtime import ExitCode
 from qserver.config import Settings
-from qserver.domain_file import domain_to_document
+from qserver.query.domain_file import domain_to_document
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.spending import SpendingStore
 from qserver.storage.state_folder import StateFolder

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 import duckdb
 
-from qserver.domain import Attribute, Domain
-from qserver.query import LinearQuery
-from qserver.sql.reading import parse_statement
-from qserver.sql.statement import Statement
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Statement
 
 AGES = range(20, 28)
 REGIONS = ("North", "South", "East", "other")

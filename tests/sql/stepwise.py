@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from qserver.sql.parts import Asking, Halves, Known, Range
+from qserver.query.sql.parts import Asking, Halves, Known, Range
 
 
 def refined(rng: random.Random, noise: float, old: float, new: float) -> float:

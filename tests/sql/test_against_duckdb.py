@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.sql.statement import Ratio, Sum
+from qserver.query.sql.statement import Ratio, Sum
 from tests.sql.people import DOMAIN, People, read
 
 LINEAR = [

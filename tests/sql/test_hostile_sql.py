@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.domain import Attribute, Domain
 from qserver.errors import CapacityError, SqlError
-from qserver.sql.reading import parse_statement
-from qserver.sql.regions import MAX_STEPS, Regions
+from qserver.query.domain import Attribute, Domain
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.regions import MAX_STEPS, Regions
 from tests.sql.people import read
 
 ALPHABET = (

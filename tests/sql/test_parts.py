@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.inference.laplace_sum import LaplaceSum
-from qserver.sql.parts import Asking, ErrorLaw, Halves, Known, Range
+from qserver.query.sql.parts import Asking, ErrorLaw, Halves, Known, Range
 from tests.sql.stepwise import Case, refined
 
 N_TRIALS = 1000

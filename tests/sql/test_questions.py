@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from qserver.errors import SqlError
 from qserver.inference.laplace_sum import LaplaceSum
-from qserver.query import total_query
-from qserver.sql.parts import Known, Range
-from qserver.sql.questions import (
+from qserver.query.linear import total_query
+from qserver.query.sql.cells import (
     Asked,
     Interval,
     at_most,
@@ -25,7 +24,8 @@ from qserver.sql.questions import (
     quotient_interval,
     ratios,
 )
-from qserver.sql.statement import Ratio, Statement
+from qserver.query.sql.parts import Known, Range
+from qserver.query.sql.statement import Ratio, Statement
 from tests.sql.people import DOMAIN, People, read
 
 N_TRIALS = 2000

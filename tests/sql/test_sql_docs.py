@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from qserver.demo_data import adult_domain
-from qserver.domain_file import load_domain
 from qserver.errors import SqlError
-from qserver.sql.questions import at_most
-from qserver.sql.reading import MAX_CELLS, MAX_GROUPED, parse_statement
-from qserver.sql.tokens import MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS
+from qserver.query.domain_file import load_domain
+from qserver.query.sql.cells import at_most
+from qserver.query.sql.parser import MAX_CELLS, MAX_GROUPED, parse_statement
+from qserver.query.sql.tokens import MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 ADULT = load_domain(adult_domain())

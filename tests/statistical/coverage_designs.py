@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from qserver.history import Measurement
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query, total_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator, interval
 
 NANO = 10**9
 # So fine that continuous noise stands for the lattice's.

@@ -14,9 +14,9 @@ from scipy import stats
 from qserver.history import Measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.plan import PlannedRow
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 from tests.statistical.test_noise import SeededEntropy
 from worker.live import Origin
 from worker.measuring import draw_row

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from qserver.asked import Question
 from qserver.charge import Charge
 from qserver.charge_json import charge_json
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain import Attribute, Domain
 from qserver.plan import PlannedRow
-from qserver.primitive import primitive
-from qserver.query import total_query
-from qserver.requirement import Requirement
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import total_query
+from qserver.query.primitive import primitive
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.requests import Request, Reservation
 from qserver.storage.spending import Lease, SpendingStore

@@ -12,7 +12,7 @@ import pytest
 from qserver.accounts import Allowance
 from qserver.answer import Answer, HistoryTable, JobStatus
 from qserver.errors import StoreError
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, connect

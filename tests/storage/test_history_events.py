@@ -8,19 +8,19 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.asked import Question
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
-from qserver.domain import Attribute, Domain
 from qserver.errors import InputError, StoreError
 from qserver.history import Measurement, TableMeasurement
 from qserver.paid import PaidQuestion
 from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import total_query
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import total_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
 from qserver.replica import Replica
-from qserver.requirement import Requirement
 from qserver.standing import Standing
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys

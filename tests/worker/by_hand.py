@@ -15,10 +15,10 @@ from qserver.lattice import lattice_step
 from qserver.paid import PaidQuestion
 from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.planner import Plan
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
 from qserver.replica import Replica
-from qserver.requirement import Requirement
 from qserver.storage.store import Changes, Cursor, Store
 from tests.deployment import PEOPLE, ROWS, Deployment
 from worker.spend import Spender

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qserver.asked import AnyAsked
 from qserver.charge import Relation
 from qserver.charge_json import charge_json
 from qserver.config import Settings
 from qserver.dataset_meta import DatasetMeta
 from qserver.deciding import Free, decide
-from qserver.domain import Attribute, Domain
 from qserver.history import Estimator
 from qserver.paid import PaidQuestion
 from qserver.planning.planner import Plan
-from qserver.primitive import primitive
-from qserver.query import total_query
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import total_query
+from qserver.query.primitive import primitive
+from qserver.query.question import AnyAsked
 from qserver.replica import Replica
 from qserver.standing import Standing
 from qserver.storage.jobs import answer_json

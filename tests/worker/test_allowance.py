@@ -101,7 +101,7 @@ def test_an_allowance_that_refuses_one_refuses_nobody_else(town: Town) -> None:
 def test_an_allowance_of_just_the_price_suffices_and_one_nano_less_does_not(town: Town) -> None:
     query = town.deployment.service()
     parsed = query.parse("people", {"where": YOUNG})
-    from qserver.requirement import Requirement
+    from qserver.query.requirement import Requirement
 
     price = query.explain("people", parsed, Requirement(40, 0.95)).price_nano
     town.allow("ann", limit_nano=price - 1)

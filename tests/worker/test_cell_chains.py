@@ -12,9 +12,9 @@ import pytest
 
 from qserver.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
-from qserver.primitive import primitive
-from qserver.product_partition import ProductPartition, product_partition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition, product_partition
+from qserver.query.primitive import primitive
 from worker import measuring
 from worker.live import Live, Origin
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.domain_file import domain_to_document
+from qserver.query.domain_file import domain_to_document
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from tests.deployment import PEOPLE, write_people

@@ -91,7 +91,7 @@ def test_a_guard_that_cannot_bind_says_so_and_the_limit_refuses(
 
 
 def test_explain_says_that_a_guarded_answer_cannot_be_had(town: Deployment) -> None:
-    from qserver.requirement import Requirement
+    from qserver.query.requirement import Requirement
 
     service = town.service()
     query = service.parse("people", {"where": YOUNG})

@@ -10,9 +10,9 @@ import pytest
 from qserver.errors import MeasurementError, StaleVersionError
 from qserver.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
 from worker.live import Live, Origin
 
 SIZES = (3, 2)

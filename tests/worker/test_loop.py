@@ -10,7 +10,7 @@ import pytest
 
 from qserver.answer import JobStatus
 from qserver.errors import StoreBehindError, StoreNotDurableError
-from qserver.requirement import Requirement
+from qserver.query.requirement import Requirement
 from qserver.storage.connection import StoreClient
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import Keys

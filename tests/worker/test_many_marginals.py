@@ -11,7 +11,7 @@ from deployment import Deployment
 from qserver.answer import ModelAnswer
 from qserver.charge import NANO
 from qserver.config import Settings
-from qserver.domain import Attribute, Domain
+from qserver.query.domain import Attribute, Domain
 from qserver.storage.spending import SpendingStore
 from tests.worker.learn_models import learn
 from worker.attach import AttachRequest, attach

@@ -13,8 +13,8 @@ import pytest
 from qserver.answer import Answer, JobStatus
 from qserver.dataset_meta import DatasetMeta
 from qserver.errors import BudgetExhaustedError, ConfigError, QServerError
-from qserver.query import total_query
-from qserver.requirement import Requirement
+from qserver.query.linear import total_query
+from qserver.query.requirement import Requirement
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from worker.attach import AttachRequest, attach

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qserver.domain import Attribute, Domain
 from qserver.errors import PrivateDataError
+from qserver.query.domain import Attribute, Domain
 from worker.reading import infer_domain_document, read_snapshot
 
 KEY = b"k" * 32

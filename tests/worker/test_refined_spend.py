@@ -14,8 +14,8 @@ from qserver.errors import StaleVersionError
 from qserver.history import Measurement
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import Plan
+from qserver.query.requirement import Requirement
 from qserver.replica import Replica
-from qserver.requirement import Requirement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.store import Cursor, Store

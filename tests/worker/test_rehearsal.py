@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.answer import JobStatus, WorkloadAnswer
-from qserver.asked import AnyAsked, Question, Workload
 from qserver.charge import NANO
 from qserver.errors import BudgetExhaustedError, CapacityError, InputError
 from qserver.plan import PlannedRow, PlannedTable
-from qserver.primitive import primitive
-from qserver.product_partition import product_partition
-from qserver.query import linear_query, total_query
-from qserver.requirement import Requirement
+from qserver.query.linear import linear_query, total_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.question import AnyAsked, Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.weights import indicator
 from qserver.storage.jobs import answer_from_json
-from qserver.weights import indicator
 from tests.deployment import Deployment
 from tests.small_queries import dense_queries
 from tests.worker.by_hand import spent_nano

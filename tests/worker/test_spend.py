@@ -10,9 +10,9 @@ import pytest
 
 from qserver.answer import Answer, JobStatus
 from qserver.errors import BudgetExhaustedError, JournalError, StoreBehindError
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
-from qserver.requirement import Requirement
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
+from qserver.query.requirement import Requirement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.store import Cursor, Store

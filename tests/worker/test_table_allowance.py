@@ -14,8 +14,8 @@ from qserver.answer import JobStatus, OwnPrice
 from qserver.audit_check import AuditExport, check_export
 from qserver.ledger.account_ledger import DAY_S
 from qserver.plan import CellSource, PlannedTable
-from qserver.product_partition import ProductPartition
-from qserver.requirement import Requirement
+from qserver.query.partition import ProductPartition
+from qserver.query.requirement import Requirement
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 from tests.deployment import Deployment

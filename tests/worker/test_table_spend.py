@@ -13,9 +13,9 @@ import pytest
 from qserver.errors import StaleVersionError
 from qserver.history import Measurement, TableMeasurement
 from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from qserver.primitive import primitive
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
+from qserver.query.primitive import primitive
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from tests.deployment import Deployment

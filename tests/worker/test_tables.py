@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import worker.tables
 from qserver.errors import MeasurementError
-from qserver.product_partition import ProductPartition, product_partition
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.partition import ProductPartition, product_partition
+from qserver.query.weights import interval
 from worker.tables import Table, code_dtype, table_from_columns
 
 SIZES = (4, 3, 5)

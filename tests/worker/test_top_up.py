@@ -9,8 +9,8 @@ import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
 from qserver.lattice import lattice_step
-from qserver.primitive import primitive
-from qserver.query import total_query
+from qserver.query.linear import total_query
+from qserver.query.primitive import primitive
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations

@@ -14,7 +14,7 @@ from qserver.audit_check import AuditExport, check_export
 from qserver.charge import Charge
 from qserver.errors import ConfigError, StoreBehindError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry
-from qserver.query import total_query
+from qserver.query.linear import total_query
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.store import Store

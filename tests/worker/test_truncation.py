@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.domain import Attribute, Domain
 from qserver.errors import ConfigError, PrivateDataError
+from qserver.query.domain import Attribute, Domain
 from worker.reading import infer_domain_document, read_snapshot
 from worker.truncation import PersonRule, kept_records
 

@@ -14,7 +14,6 @@ import pytest
 
 from qserver.accounts import Allowance
 from qserver.answer import JobStatus, ModelAnswer
-from qserver.asked import ModelAsked
 from qserver.charge import NANO, OpaqueCharge, Relation
 from qserver.charge_json import charge_from_json
 from qserver.errors import (
@@ -28,8 +27,9 @@ from qserver.history import TableMeasurement
 from qserver.modelling.sampled_kind import SAMPLING_RATE
 from qserver.models.amplification import amplified_nano
 from qserver.plan import Sampled
-from qserver.product_partition import ProductPartition
-from qserver.query import LinearQuery
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
+from qserver.query.question import ModelAsked
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys

@@ -11,10 +11,10 @@ import pytest
 
 from qserver.accounts import Allowance
 from qserver.answer import JobStatus, WorkloadAnswer
-from qserver.asked import Question, Workload
 from qserver.errors import AllowanceExhaustedError, BudgetExhaustedError, DisclosureGuardError
 from qserver.history import TableMeasurement
-from qserver.requirement import Requirement
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys

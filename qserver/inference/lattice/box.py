@@ -9,10 +9,10 @@ from functools import reduce
 
 import numpy as np
 
-from qserver.grid import class_grid
-from qserver.primitive import MAX_KEY_GRID
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator
+from qserver.query.grid import class_grid
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import MAX_KEY_GRID
+from qserver.query.weights import indicator
 
 
 def as_box(row: LinearQuery) -> LinearQuery:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import DomainError
-from qserver.grid import AxisClasses
 from qserver.inference.classes import FloatArray, values_at
-from qserver.weights import Weights
+from qserver.query.grid import AxisClasses
+from qserver.query.weights import Weights
 
 _FLAT = 12
 _ULP = 2.0**-52

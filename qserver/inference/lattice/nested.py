@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from qserver.inference.lattice.chain import Chain, single_values
 from qserver.inference.lattice.pattern import Lattice
-from qserver.product_partition import ProductPartition
+from qserver.query.partition import ProductPartition
 
 MAX_NESTED = 1 << 16
 """A longer attribute keeps its regular chain."""

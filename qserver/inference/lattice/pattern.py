@@ -18,8 +18,8 @@ import numpy as np
 
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.chain import Chain
-from qserver.query import LinearQuery
-from qserver.weights import Weights
+from qserver.query.linear import LinearQuery
+from qserver.query.weights import Weights
 
 BlockKey = tuple[tuple[int, int], ...]
 Components = tuple[FloatArray, ...]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.grid import AxisClasses
 from qserver.inference.lattice.chain import Chain, default_chain, single_values
 from qserver.inference.lattice.pattern import BlockKey, Lattice
-from qserver.product_partition import ProductPartition, product_partition
+from qserver.query.grid import AxisClasses
+from qserver.query.partition import ProductPartition, product_partition
 
 MAX_VALUES = 1 << 18
 """A longer attribute has no default chain: it would take seconds to build."""

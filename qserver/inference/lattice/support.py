@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.inference.modular import Entropy, random_prime
-from qserver.query import LinearQuery, Term
-from qserver.weights import Weights
+from qserver.query.linear import LinearQuery, Term
+from qserver.query.weights import Weights
 
 N_PRIMES = 3
 _SEED_BITS = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qserver.inference.lattice.chain import Chain
-from qserver.weights import Weights, indicator
+from qserver.query.weights import Weights, indicator
 
 
 def weights_of_part(chain: Chain, level: int, part: int) -> Weights:

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from qserver.inference.lattice.blocks import Blocks, combinations_below
 from qserver.inference.lattice.chain import default_chain, regular_chain, single_values
 from qserver.inference.lattice.pattern import BlockKey, Lattice
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.weights import indicator, interval
 from tests.inference.lattice.parts import weights_of_part
 
 CASES = {

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from qserver.errors import QueryError
-from qserver.grid import AxisClasses
 from qserver.inference.lattice.chain import Chain, default_chain, regular_chain, single_values
 from qserver.inference.lattice.pattern import Lattice
 from qserver.inference.lattice.placement import (
@@ -16,8 +15,9 @@ from qserver.inference.lattice.placement import (
     placement_of_block,
     placement_of_partition,
 )
-from qserver.product_partition import product_partition
-from qserver.query import linear_query
+from qserver.query.grid import AxisClasses
+from qserver.query.linear import linear_query
+from qserver.query.partition import product_partition
 from tests.inference.lattice.parts import weights_of_part
 
 # Values 0 and 3 are one class, and the slots take the classes in another order, one phantom among

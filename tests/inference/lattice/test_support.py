@@ -17,9 +17,9 @@ from qserver.inference.lattice.box import as_box
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.inference.lattice.support import ExactSupport
-from qserver.primitive import primitive
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import indicator, interval
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator, interval
 
 SIZES = (11, 6)
 LATTICE = Lattice(

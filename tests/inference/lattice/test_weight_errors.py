@@ -26,7 +26,7 @@ from numpy.testing import assert_allclose
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import BlockKey, Lattice
-from qserver.query import LinearQuery, linear_query
+from qserver.query.linear import LinearQuery, linear_query
 
 
 def solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:

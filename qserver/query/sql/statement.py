@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from qserver.query import LinearQuery
-from qserver.sql.clauses import Clauses
-from qserver.sql.text import SqlText
+from qserver.query.linear import LinearQuery
+from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.text import SqlText
 
 
 @dataclass(frozen=True)

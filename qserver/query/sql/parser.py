@@ -10,17 +10,17 @@ from typing import Literal
 
 from sqlglot import Dialect, ParseError, TokenType, exp
 
-from qserver.domain import Domain
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query import LinearQuery, checked_span, linear_query
-from qserver.sql.aggregates import Aggregates, Linear, Quotient
-from qserver.sql.attributes import Names
-from qserver.sql.clauses import read_clauses
-from qserver.sql.functions import Functions, ProductTerm
-from qserver.sql.regions import Regions
-from qserver.sql.statement import Binning, Ratio, Row, Statement, Sum
-from qserver.sql.text import Place
-from qserver.sql.tokens import TokenizedSql, tokenize
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery, checked_span, linear_query
+from qserver.query.sql.aggregates import Aggregates, Linear, Quotient
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.clauses import read_clauses
+from qserver.query.sql.functions import Functions, ProductTerm
+from qserver.query.sql.regions import Regions
+from qserver.query.sql.statement import Binning, Ratio, Row, Statement, Sum
+from qserver.query.sql.text import Place
+from qserver.query.sql.tokens import TokenizedSql, tokenize
 
 MAX_CELLS = 1000
 MAX_GROUPED = 3

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from qserver.domain import Attribute
 from qserver.errors import CapacityError
-from qserver.query import MAX_TERMS
-from qserver.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.unions import box_weights
-from qserver.weights import ScaledWeights, from_runs, product
+from qserver.query.boxes import box_weights
+from qserver.query.domain import Attribute
+from qserver.query.linear import MAX_TERMS
+from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
+from qserver.query.weights import ScaledWeights, from_runs, product
 
 Factors = Mapping[int, ScaledWeights]
 

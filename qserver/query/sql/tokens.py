@@ -14,7 +14,7 @@ from sqlglot import Dialect, Token, TokenError, TokenType
 from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
-from qserver.sql.text import Place, SqlText
+from qserver.query.sql.text import Place, SqlText
 
 MAX_CHARACTERS = 1 << 16
 MAX_TOKENS = 1 << 14

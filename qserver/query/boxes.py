@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.query import MAX_TERMS
-from qserver.weights import ScaledWeights, Weights, from_runs
+from qserver.query.linear import MAX_TERMS
+from qserver.query.weights import ScaledWeights, Weights, from_runs
 
 # A box: per axis the allowed values as the set bits of an integer; an absent axis allows all.
 Box = Mapping[int, int]

@@ -14,7 +14,7 @@ from functools import cached_property
 from math import lcm
 
 from qserver.errors import CapacityError, QueryError
-from qserver.weights import ScaledWeights, Weights, common_denominator, from_runs
+from qserver.query.weights import ScaledWeights, Weights, common_denominator, from_runs
 
 MAX_TERMS = 4096
 # Weight vectors of all terms together: every step of planning walks through them.

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from qserver.domain import Attribute
-from qserver.sql.attributes import Names, Span, label_mask
-from qserver.sql.constants import constant
-from qserver.sql.regions import ALL, NOTHING, Region, Regions
+from qserver.query.domain import Attribute
+from qserver.query.sql.attributes import Names, Span, label_mask
+from qserver.query.sql.constants import constant
+from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,

@@ -18,7 +18,7 @@ from math import prod
 from typing import Literal
 
 from qserver.errors import DomainError
-from qserver.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
+from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
 Kind = Literal["labels", "integer", "real"]
 Outside = Literal["drop", "clamp", "other"]

@@ -4,7 +4,7 @@ A quotient N / D is answered by two questions whose intervals hold together, and
 the set of all quotients of what the two leave possible. So it holds whenever both do: no normal
 law, no linearisation, and where the denominator may be zero it is unbounded, as it must be.
 Where the joint law of both errors can be told, `qserver.quotients` shortens it.
-`qserver.sql.parts` says how exact both must be.
+`qserver.query.sql.parts` says how exact both must be.
 The numerator is asked about its middle m, as N - m D, since N = m D says nothing about the
 noise: the interval is m plus the quotients of N - m D and D.
 """
@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from qserver.asked import Question
 from qserver.errors import RequirementError, SqlError
-from qserver.grid import class_grid
-from qserver.query import LinearQuery
-from qserver.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
-from qserver.sql.clauses import DEFAULT_CONFIDENCE
-from qserver.sql.parts import Asking, Halves, Known
-from qserver.sql.statement import Ratio, Row, Statement, Sum
+from qserver.query.grid import class_grid
+from qserver.query.linear import LinearQuery
+from qserver.query.question import Question
+from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
+from qserver.query.sql.parts import Asking, Halves, Known
+from qserver.query.sql.statement import Ratio, Row, Statement, Sum
 
 # Bounds of a quotient are looked for on grids of so many cells.
 _MAX_GRID = 1 << 16

@@ -7,9 +7,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.sql.attributes import Names, quoted
-from qserver.sql.constants import constant
-from qserver.sql.functions import (
+from qserver.query.sql.attributes import Names, quoted
+from qserver.query.sql.constants import constant
+from qserver.query.sql.functions import (
     ABSENT,
     ONE,
     Functions,
@@ -17,8 +17,8 @@ from qserver.sql.functions import (
     RecordFunction,
     constant_function,
 )
-from qserver.sql.predicates import Predicates
-from qserver.sql.regions import ALL, Region, Regions
+from qserver.query.sql.predicates import Predicates
+from qserver.query.sql.regions import ALL, Region, Regions
 
 # A union of so many boxes has at least as many terms the other way.
 _FEW = 2

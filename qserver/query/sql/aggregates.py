@@ -8,12 +8,12 @@ from fractions import Fraction
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query import MAX_TERMS
-from qserver.sql.attributes import Names
-from qserver.sql.constants import constant
-from qserver.sql.functions import ONE, Functions, ProductTerm, RecordFunction
-from qserver.sql.records import RecordExpressions
-from qserver.sql.regions import Regions
+from qserver.query.linear import MAX_TERMS
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.constants import constant
+from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction
+from qserver.query.sql.records import RecordExpressions
+from qserver.query.sql.regions import Regions
 
 _NOT_LINEAR: dict[type[exp.Expr], str] = {
     exp.Max: "the greatest value depends on single records",

@@ -10,19 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from qserver.bins import one_value, value_range
-from qserver.domain import Attribute, Domain
 from qserver.errors import QueryError
-from qserver.numbers import exact_number
-from qserver.query import (
-    MAX_TERMS,
-    LinearQuery,
-    check_n_factors,
-    checked_span,
-    linear_query,
-)
-from qserver.unions import box_weights, check_mask_bits, disjoint_union, mask_of
-from qserver.weights import ScaledWeights, from_points, from_runs, interval
+from qserver.query.bins import one_value, value_range
+from qserver.query.boxes import box_weights, check_mask_bits, disjoint_union, mask_of
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
+from qserver.query.numbers import exact_number
+from qserver.query.weights import ScaledWeights, from_points, from_runs, interval
 
 MAX_DEPTH = 32
 _FORMS = "`where`, `any` or `terms`"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qserver.errors import CapacityError
-from qserver.query import MAX_TERMS
-from qserver.unions import Box, check_mask_bits, disjoint_union
+from qserver.query.boxes import Box, check_mask_bits, disjoint_union
+from qserver.query.linear import MAX_TERMS
 
 # Disjoint boxes that cover a set of cells; one empty box is everything, no box is nothing.
 Region = tuple[Box, ...]

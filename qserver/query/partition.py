@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import QueryError
-from qserver.grid import AxisClasses
-from qserver.query import LinearQuery, linear_query
-from qserver.weights import Weights, indicator
+from qserver.query.grid import AxisClasses
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.weights import Weights, indicator
 
 MAX_TABLE_CELLS = 1 << 16
 """A larger table would keep its worker busy for many seconds: a cell takes some 25 microseconds."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from qserver.conditions import parse_query
-from qserver.domain import Domain
-from qserver.query import LinearQuery
-from qserver.sql.clauses import Clauses
-from qserver.sql.reading import parse_statement
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.parser import parse_statement
+from qserver.query.structured import parse_query
 
 
 def query_of(document: object, domain: Domain, *, dataset: str) -> LinearQuery:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
 
-from qserver.domain import Attribute, decimal_text
 from qserver.errors import QueryError
+from qserver.query.domain import Attribute, decimal_text
 
 
 def value_range(

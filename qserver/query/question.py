@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qserver.errors import CapacityError, InputError, RequirementError
-from qserver.query import LinearQuery
-from qserver.requirement import MIN_DELTA, Requirement
+from qserver.query.linear import LinearQuery
+from qserver.query.requirement import MIN_DELTA, Requirement
 
 MAX_QUESTIONS = 1000
 """Most questions of a workload."""

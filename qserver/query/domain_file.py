@@ -10,7 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from qserver.domain import (
+from qserver.errors import DomainError
+from qserver.query.domain import (
     MAX_ATTRIBUTES,
     MAX_VALUES,
     Attribute,
@@ -18,8 +19,7 @@ from qserver.domain import (
     check_n_values,
     decimal_text,
 )
-from qserver.errors import DomainError
-from qserver.numbers import exact_number
+from qserver.query.numbers import exact_number
 
 _KEYS = {
     "name",

@@ -15,12 +15,12 @@ from fractions import Fraction
 
 from sqlglot import Token, TokenType
 
-from qserver.domain import decimal_text
 from qserver.errors import QueryError
-from qserver.numbers import exact_number
-from qserver.requirement import MIN_DELTA
-from qserver.sql.text import SqlText
-from qserver.sql.tokens import TokenizedSql
+from qserver.query.domain import decimal_text
+from qserver.query.numbers import exact_number
+from qserver.query.requirement import MIN_DELTA
+from qserver.query.sql.text import SqlText
+from qserver.query.sql.tokens import TokenizedSql
 
 DEFAULT_CONFIDENCE = Fraction(19, 20)
 MOST_CONFIDENCE = 1 - Fraction(str(MIN_DELTA))

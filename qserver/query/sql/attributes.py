@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from qserver.domain import Attribute, Domain, decimal_text
-from qserver.sql.text import SqlText
+from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.sql.text import SqlText
 
 _MOST_SHOWN = 12
 # Close matches are looked for among so many names: each costs time.

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import CapacityError
-from qserver.query import LinearQuery, Term
-from qserver.weights import Weights
+from qserver.query.linear import LinearQuery, Term
+from qserver.query.weights import Weights
 
 # Exact integers: int64 where a bound shows that they fit, Python integers otherwise.
 IntegerGrid: TypeAlias = NDArray[np.int64] | NDArray[np.object_]

@@ -7,8 +7,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from qserver.errors import QueryError
-from qserver.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
-from qserver.sql.text import SqlText
+from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
+from qserver.query.sql.text import SqlText
 
 
 def constant(node: exp.Expr, source: SqlText) -> Fraction | None:
