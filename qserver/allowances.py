@@ -11,10 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from qserver.accounts import Allowance
-from qserver.answer import OwnPrice
-from qserver.charge import AnyCharge
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import AllowanceExhaustedError
 from qserver.ledger.account_ledger import (
     DAY_S,
@@ -24,6 +20,10 @@ from qserver.ledger.account_ledger import (
     check_allowance,
     own_spend,
 )
+from qserver.records.account import Allowance
+from qserver.records.answer import OwnPrice
+from qserver.records.charge import AnyCharge
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.store import Store

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from qserver.answer import AnyAnswer, JobStatus
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.deciding import Free, decide, free_answer
 from qserver.open_datasets import OpenDatasets
-from qserver.problems import error_from_problem
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, ModelAsked, Workload
+from qserver.records.answer import AnyAnswer, JobStatus
+from qserver.records.dataset import DatasetMeta
+from qserver.records.problem import error_from_problem
 from qserver.storage.jobs import JobRecord, answer_from_json, answer_json
 from qserver.storage.requests import Request
 from qserver.storage.store import Store

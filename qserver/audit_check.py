@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from qserver.audit import check_links, digest_of
-from qserver.charge import epsilon_text
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
-from qserver.standing import population_spent
+from qserver.records.audit_chain import check_links, digest_of
+from qserver.records.charge import epsilon_text
+from qserver.records.dataset import DatasetMeta
+from qserver.records.standing import population_spent
 from qserver.storage.audit import AuditLog, LedgerFacts
 
 

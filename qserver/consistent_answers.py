@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from qserver.answer import Answer, Offer
 from qserver.errors import CapacityError
 from qserver.models.marginals.cheapest_cells import CheapestCells
 from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, Scope
@@ -24,6 +23,7 @@ from qserver.models.marginals.nearest_table import nearest_table
 from qserver.query.grid import ClassGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.requirement import MIN_DELTA
+from qserver.records.answer import Answer, Offer
 
 MAX_CELLS = 1 << 16
 """Most cells of the tables on which the cells of a workload are searched."""

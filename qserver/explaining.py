@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from math import inf
 from typing import Generic, TypeVar
 
-from qserver.answer import (
+from qserver.answering import offer, refusal
+from qserver.errors import CapacityError
+from qserver.model_prices import ModelExplanation
+from qserver.modelling.bounded_kind import foretold_error
+from qserver.modelling.model_work import ModelWork, WeighedKind
+from qserver.modelling.purchase import learnt, plan_model
+from qserver.modelling.registry import kind_of
+from qserver.planning.effort import Effort
+from qserver.planning.planner import Plan
+from qserver.planning.question import Question as PlannedQuestion
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import ModelAsked, Question, Workload
+from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.records.answer import (
     CurvePoint,
     Explanation,
     FactorPoint,
@@ -15,21 +28,8 @@ from qserver.answer import (
     PlanTable,
     WorkloadExplanation,
 )
-from qserver.answering import offer, refusal
-from qserver.charge import AnyCharge
-from qserver.errors import CapacityError
-from qserver.model_prices import ModelExplanation
-from qserver.modelling.bounded_kind import foretold_error
-from qserver.modelling.model_work import ModelWork, WeighedKind
-from qserver.modelling.purchase import learnt, plan_model
-from qserver.modelling.registry import kind_of
-from qserver.plan import PlannedRow, PlannedTable
-from qserver.planning.effort import Effort
-from qserver.planning.planner import Plan
-from qserver.planning.question import Question as PlannedQuestion
-from qserver.query.primitive import Primitive, primitive
-from qserver.query.question import ModelAsked, Question, Workload
-from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.records.charge import AnyCharge
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.replica import Replica
 from qserver.workload_answers import asked_of, offers, planned_questions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from qserver.dataset_meta import DatasetMeta
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Store
 

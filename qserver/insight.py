@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from qserver.answer import Answer, JobStatus
 from qserver.answering import answer_from, exact_answer
 from qserver.asking import job_status
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotEstimableError
 from qserver.inference.curve import CurvePoint, posterior_curve
 from qserver.inference.engine import RowEstimate
@@ -25,6 +23,8 @@ from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, JobStatus
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.requests import Request
 from qserver.storage.store import Store

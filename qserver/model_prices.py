@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qserver.answer import OwnPrice, PlanKind, PlanTable
 from qserver.modelling.model_work import ModelWork
 from qserver.models.error_bounds import ErrorBounds
+from qserver.records.answer import OwnPrice, PlanKind, PlanTable
 
 Verdict = Literal["confirmed", "contradicted"]
 Would = Literal["tell", "confirm", "contradict", "check"]

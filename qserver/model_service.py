@@ -12,9 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from qserver.allowances import Allowances, Asker
-from qserver.answer import JobStatus, ModelAnswer
 from qserver.asking import Asking, Idempotency
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import CapacityError
 from qserver.explaining import explain_model
 from qserver.model_prices import ModelExplanation
@@ -25,6 +23,8 @@ from qserver.modelling.registry import kind_of
 from qserver.open_datasets import OpenDatasets
 from qserver.query.linear import LinearQuery
 from qserver.query.question import ModelAsked
+from qserver.records.answer import JobStatus, ModelAnswer
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.model_records import ModelRecord
 from qserver.storage.store import Store
 

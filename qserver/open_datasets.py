@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass
 
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotFoundError
+from qserver.records.dataset import DatasetMeta
 from qserver.replica import Replica
 from qserver.storage.store import Stamp, Store
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from qserver.accounts import Allowance
-from qserver.audit import digest_of
 from qserver.ledger.account_ledger import DAY_S, ChargeEntry, OwnLedger, attached_metas
+from qserver.records.account import Allowance
+from qserver.records.audit_chain import digest_of
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 

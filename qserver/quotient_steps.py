@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from functools import partial
 
-from qserver.answer import Offer
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.cells import (
     Asked,
@@ -22,6 +21,7 @@ from qserver.query.sql.cells import (
 from qserver.query.sql.parts import Halves, Known, Range
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.quotients import joint_value
+from qserver.records.answer import Offer
 from qserver.statement_port import Questions
 
 MOST_STEPS = 12

@@ -12,11 +12,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qserver.charge_json import charge_from_json
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import InputError, StoreError
-from qserver.history import AnyMeasurement, Estimator, place_measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought
@@ -30,7 +27,10 @@ from qserver.planning.together import free_together, plan_together
 from qserver.planning.workload import WorkloadPlan, free_workload, plan_workload
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
-from qserver.standing import Standing
+from qserver.records.charge_json import charge_from_json
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import AnyMeasurement, Estimator, place_measurement
+from qserver.records.standing import Standing
 from qserver.storage.records import measurements_from_json
 from qserver.storage.store import Cursor, Stamp, Store
 

@@ -8,7 +8,26 @@ from dataclasses import replace
 from typing import cast
 
 from qserver.allowances import Allowances, Asker
-from qserver.answer import (
+from qserver.answering import offer_from
+from qserver.asking import Asking, Idempotency
+from qserver.config import Settings
+from qserver.errors import NotEstimableError, NotFoundError, QueryError
+from qserver.explaining import explain_question, explain_workload, payable_charges
+from qserver.frozen import FrozenHistories
+from qserver.inference.quotient import JointParts
+from qserver.insight import Insight
+from qserver.model_service import ModelService
+from qserver.open_datasets import OpenDatasets
+from qserver.oversight import AuditPage, Oversight, SpendingReport
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import primitive
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.sql.queries import query_of
+from qserver.query.structured import parse_query
+from qserver.quotients import joint_parts
+from qserver.records.answer import (
     Answer,
     DatasetStatus,
     Explanation,
@@ -24,29 +43,10 @@ from qserver.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.answering import offer_from
-from qserver.asking import Asking, Idempotency
-from qserver.charge import AnyCharge
-from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
-from qserver.disclosure import known_at_most
-from qserver.errors import NotEstimableError, NotFoundError, QueryError
-from qserver.explaining import explain_question, explain_workload, payable_charges
-from qserver.frozen import FrozenHistories
-from qserver.history import AnyMeasurement, TableMeasurement
-from qserver.inference.quotient import JointParts
-from qserver.insight import Insight
-from qserver.model_service import ModelService
-from qserver.open_datasets import OpenDatasets
-from qserver.oversight import AuditPage, Oversight, SpendingReport
-from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
-from qserver.query.primitive import primitive
-from qserver.query.question import Question, Workload
-from qserver.query.requirement import Requirement
-from qserver.query.sql.queries import query_of
-from qserver.query.structured import parse_query
-from qserver.quotients import joint_parts
+from qserver.records.charge import AnyCharge
+from qserver.records.dataset import DatasetMeta
+from qserver.records.disclosure import known_at_most
+from qserver.records.history import AnyMeasurement, TableMeasurement
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
 from qserver.workload_answers import offers

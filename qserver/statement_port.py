@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from qserver.answer import (
+from qserver.asking import Idempotency
+from qserver.inference.quotient import JointParts
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.records.answer import (
     Answer,
     Explanation,
     JobStatus,
@@ -12,12 +18,6 @@ from qserver.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.asking import Idempotency
-from qserver.inference.quotient import JointParts
-from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
-from qserver.query.question import Question, Workload
-from qserver.query.requirement import Requirement
 
 
 class Questions(Protocol):

@@ -8,19 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from qserver.answer import (
-    Answer,
-    Explanation,
-    FactorPoint,
-    JobStatus,
-    Offer,
-    OwnPrice,
-    PlanKind,
-    Simultaneous,
-    Source,
-    WorkloadAnswer,
-    WorkloadExplanation,
-)
 from qserver.asking import Idempotency
 from qserver.consistent_answers import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
 from qserver.query.linear import total_query
@@ -37,6 +24,19 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.quotients import joint_value
+from qserver.records.answer import (
+    Answer,
+    Explanation,
+    FactorPoint,
+    JobStatus,
+    Offer,
+    OwnPrice,
+    PlanKind,
+    Simultaneous,
+    Source,
+    WorkloadAnswer,
+    WorkloadExplanation,
+)
 from qserver.statement_port import Questions
 
 _T = TypeVar("_T")

@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from qserver.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.answering import answer_from, exact_answer, offer_from
 from qserver.errors import MeasurementError
-from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.planning.bought import roomy_half_width, row_half_width
 from qserver.planning.question import Question
@@ -17,6 +15,8 @@ from qserver.planning.workload import simultaneous
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Workload
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
+from qserver.records.history import Estimator
 
 
 @dataclass(frozen=True)

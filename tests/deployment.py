@@ -9,13 +9,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from qserver.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
-from qserver.problems import error_from_problem
 from qserver.query.domain import Attribute, Domain
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
+from qserver.records.dataset import DatasetMeta
+from qserver.records.problem import error_from_problem
 from qserver.service import Service
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from qserver.history import AnyMeasurement, Estimator, place_measurement
+from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 
 
 @dataclass(frozen=True)

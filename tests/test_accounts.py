@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from qserver.accounts import Account, Allowance, Token, TokenRecord
 from qserver.errors import ConfigError
+from qserver.records.account import Account, Allowance, Token, TokenRecord
 
 
 def test_a_token_is_read_back_from_its_text() -> None:

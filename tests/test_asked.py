@@ -9,16 +9,16 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.answer import Simultaneous
 from qserver.api.workload_requests import WorkloadRequest
 from qserver.errors import CapacityError, InputError, RequirementError
-from qserver.history import Estimator
-from qserver.plan import PlannedRow
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from qserver.standing import Standing
+from qserver.records.answer import Simultaneous
+from qserver.records.history import Estimator
+from qserver.records.plan import PlannedRow
+from qserver.records.standing import Standing
 from qserver.storage.endings import Outcome
 from qserver.storage.requests import Request, Reservation
 

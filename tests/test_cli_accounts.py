@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from qserver.accounts import Token
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
+from qserver.records.account import Token
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys

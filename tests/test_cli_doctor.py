@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from qserver.charge import epsilon_text
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
+from qserver.records.charge import epsilon_text
 from qserver.storage.embedded import EmbeddedServer
 from tests.deployment import Deployment
 

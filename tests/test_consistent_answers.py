@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from qserver import consistent_answers
-from qserver.answer import Answer, JobStatus, Offer
 from qserver.consistent_answers import (
     MAX_CELLS,
     PUBLIC_CONFIDENCE,
@@ -26,6 +25,7 @@ from qserver.models.marginals.nearest_table import NearestTable, nearest_table
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, JobStatus, Offer
 from qserver.statements import StatementAnswer, Statements, known_total
 from tests.deployment import ROWS, Deployment
 from tests.small_queries import DenseQuery, cells, dense_queries

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.answer import CurvePoint, FactorPoint
 from qserver.explaining import falling
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.question import Question as PlannedQuestion
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
+from qserver.records.answer import CurvePoint, FactorPoint
 from qserver.replica import Replica
 from qserver.storage.store import Store
 from tests.deployment import Deployment

@@ -12,11 +12,11 @@ from grown import History, grown
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.charge import Charge, OpaqueCharge, check_nano, epsilon_text
 from qserver.errors import InputError
-from qserver.history import Estimator, Measurement
 from qserver.query.linear import linear_query, total_query
 from qserver.query.weights import indicator
+from qserver.records.charge import Charge, OpaqueCharge, check_nano, epsilon_text
+from qserver.records.history import Estimator, Measurement
 
 SIZES = (2, 3)
 ROW = total_query(SIZES)

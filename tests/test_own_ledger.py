@@ -13,10 +13,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from qserver.accounts import Allowance
-from qserver.charge import NANO, AnyCharge, Charge
-from qserver.charge_json import charge_json
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import AllowanceExhaustedError
 from qserver.ledger.account_ledger import (
     ChargeEntry,
@@ -26,6 +22,10 @@ from qserver.ledger.account_ledger import (
     own_spend,
 )
 from qserver.query.domain import Attribute, Domain
+from qserver.records.account import Allowance
+from qserver.records.charge import NANO, AnyCharge, Charge
+from qserver.records.charge_json import charge_json
+from qserver.records.dataset import DatasetMeta
 from tests.planning.losses_by_definition import WAYS, Setting, limits
 from tests.planning.table_losses_by_definition import greatest_loss, random_dues
 from tests.planning.test_search import WIDE, a_row

@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 from grown import History, grown
 
-from qserver.charge import TableCharge
 from qserver.errors import InputError
-from qserver.history import (
-    AnyMeasurement,
-    Measurement,
-    TableMeasurement,
-    place_measurement,
-)
-from qserver.paid import PaidQuestion
-from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.query.partition import product_partition
+from qserver.records.charge import TableCharge
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 
 SIZES = (4, 2)
 HALVES = product_partition(SIZES, {0: [0, 0, 1, 1]})

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from qserver.answer import Offer
 from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
@@ -19,7 +18,8 @@ from qserver.errors import (
     RequirementError,
     UnanswerableError,
 )
-from qserver.problems import error_from_problem, problem_from_error
+from qserver.records.answer import Offer
+from qserver.records.problem import error_from_problem, problem_from_error
 
 
 def there_and_back(error: QServerError) -> QServerError:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import StoreError
-from qserver.standing import Standing
+from qserver.records.standing import Standing
 
 LIMIT = 1000
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qserver.answer import JobStatus
 from qserver.asking import Idempotency
 from qserver.errors import BudgetExhaustedError, SqlError
 from qserver.inference.laplace_sum import LaplaceSum
-from qserver.problems import error_from_problem
 from qserver.query.sql.cells import Interval, cell_value
+from qserver.records.answer import JobStatus
+from qserver.records.problem import error_from_problem
 from qserver.service import Service
 from qserver.statements import StatementAnswer, StatementExplanation, Statements, workload_of
 from tests.deployment import ROWS, Deployment

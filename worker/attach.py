@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from qserver.charge import NANO, Relation
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
-from qserver.disclosure import guard_nano
 from qserver.errors import ConfigError, StoreBehindError
-from qserver.paid import DEFAULT_PHI
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.linear import total_query
 from qserver.query.numbers import exact_number
 from qserver.query.primitive import primitive
+from qserver.records.charge import NANO, Relation
+from qserver.records.dataset import DatasetMeta
+from qserver.records.disclosure import guard_nano
+from qserver.records.paid_question import DEFAULT_PHI
 from qserver.storage.records import public_row_json
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store

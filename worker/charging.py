@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from qserver.charge import AnyCharge, Charge, TableCharge
 from qserver.planning.planner import Plan
 from qserver.planning.workload import WorkloadPlan
+from qserver.records.charge import AnyCharge, Charge, TableCharge
 from qserver.replica import Replica
 from qserver.storage.requests import Request, Reservation
 

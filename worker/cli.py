@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import qserver
-from qserver.charge import epsilon_text
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import ConfigError, QServerError
 from qserver.log import formatter_of
-from qserver.paid import DEFAULT_PHI
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, load_domain
+from qserver.records.charge import epsilon_text
+from qserver.records.dataset import DatasetMeta
+from qserver.records.paid_question import DEFAULT_PHI
 from worker.attach import AttachRequest, attach, parse_limit
 from worker.detach import detach
 from worker.doctor import examine

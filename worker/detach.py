@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass
 
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.query.domain_file import domain_from_document
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from worker.randomness import SystemEntropy

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from qserver.errors import InputError, MeasurementError, StaleVersionError
-from qserver.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
-from qserver.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.query.linear import LinearQuery
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
+from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from qserver.errors import MeasurementError
-from qserver.plan import Planned, PlannedRow, PlannedTable
+from qserver.records.plan import Planned, PlannedRow, PlannedTable
 from worker.live import Live, Origin
 from worker.mechanism import release, release_refined
 from worker.randomness import Entropy

@@ -16,7 +16,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from qserver.errors import MeasurementError, RequirementError
-from qserver.lattice import NANO
+from qserver.records.noise_step import NANO
 from worker.randomness import Entropy
 
 _HALF = Fraction(1, 2)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import JournalError, StoreBehindError
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.journal import Journal

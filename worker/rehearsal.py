@@ -15,11 +15,11 @@ from math import ceil
 
 import numpy as np
 
-from qserver.charge import NANO
-from qserver.charge_json import charge_from_json, charge_json
 from qserver.errors import InputError
-from qserver.plan import PlannedRow, PlannedTable
 from qserver.query.domain import Domain
+from qserver.records.charge import NANO
+from qserver.records.charge_json import charge_from_json, charge_json
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.replica import Replica
 from qserver.storage.endings import Outcome
 from qserver.storage.jobs import answer_from_json, answer_json

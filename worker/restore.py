@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from qserver.charge import epsilon_text
 from qserver.config import Settings
 from qserver.errors import ConfigError
+from qserver.records.charge import epsilon_text
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from worker.randomness import SystemEntropy

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import BusyError, JournalError, StaleVersionError
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.attach import (

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from qserver.answer import ModelAnswer
 from qserver.config import Settings
 from qserver.deciding import Free, decide
 from qserver.errors import (
@@ -25,9 +24,10 @@ from qserver.errors import (
     StoreError,
     UnanswerableError,
 )
-from qserver.plan import Planned
 from qserver.planning.planner import Plan
-from qserver.problems import problem_from_error
+from qserver.records.answer import ModelAnswer
+from qserver.records.plan import Planned
+from qserver.records.problem import problem_from_error
 from qserver.replica import Replica
 from qserver.storage.endings import Outcome
 from qserver.storage.jobs import JobRecord, answer_json

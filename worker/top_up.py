@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.charge import NANO, epsilon_text
 from qserver.config import Settings
 from qserver.errors import ConfigError, JournalError
+from qserver.records.charge import NANO, epsilon_text
 from qserver.storage.spending import SpendingStore
 from worker.attach import MAX_LIMIT, check_name, check_store_remembers
 from worker.journal_records import LimitRaised

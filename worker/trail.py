@@ -10,11 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qserver.accounts import Allowance
-from qserver.audit import GENESIS, check_links, digest_of, linked
-from qserver.charge import AnyCharge
-from qserver.charge_json import charge_json
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import StoreBehindError, StoreError
 from qserver.ledger.account_ledger import (
     ChargeEntry,
@@ -23,6 +18,11 @@ from qserver.ledger.account_ledger import (
     check_allowance,
     own_spend,
 )
+from qserver.records.account import Allowance
+from qserver.records.audit_chain import GENESIS, check_links, digest_of, linked
+from qserver.records.charge import AnyCharge
+from qserver.records.charge_json import charge_json
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.store import Store
 from worker.journal import Journal
 

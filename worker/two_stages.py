@@ -18,9 +18,9 @@ from qserver.errors import MeasurementError
 from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.registry import kind_of
 from qserver.modelling.sampled_kind import SampledKind, divided_nano
-from qserver.plan import PlannedTable
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
+from qserver.records.plan import PlannedTable
 from qserver.storage.requests import Reservation
 from worker.drawn import Drawn
 from worker.live import Live

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from qserver.accounts import Caller, Token, TokenRecord
 from qserver.errors import AccessError, UnauthenticatedError
+from qserver.records.account import Caller, Token, TokenRecord
 
 _FRESH_S = 1.0
 _MAX_REMEMBERED = 4096

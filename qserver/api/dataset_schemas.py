@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
-from qserver.answer import DatasetStatus, Guard, LedgerReport
 from qserver.api.schemas import Epsilon, WideInteger
 from qserver.api.wire import epsilon, wire_value
+from qserver.records.answer import DatasetStatus, Guard, LedgerReport
 
 
 class LedgerBody(BaseModel):

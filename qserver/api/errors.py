@@ -25,7 +25,7 @@ from qserver.errors import (
     RateLimitedError,
     SqlError,
 )
-from qserver.problems import error_from_problem
+from qserver.records.problem import error_from_problem
 
 PROBLEM_TYPE = "application/problem+json"
 MAX_SHOWN = 600

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from flask import Flask, request
 from werkzeug.http import parse_cookie, parse_list_header
 
-from qserver.accounts import Caller
 from qserver.api.access import Access, Credentials
 from qserver.api.errors import early_response
 from qserver.api.operation import operation_of
 from qserver.errors import AccessError, QServerError, UnauthenticatedError
+from qserver.records.account import Caller
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from qserver.answer import Explanation
 from qserver.api.asking_replies import QUERY_CODES
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
@@ -18,6 +17,7 @@ from qserver.api.plan_schemas import ExplanationBody
 from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.model_prices import would
+from qserver.records.answer import Explanation
 
 
 class ModelPriceViews:

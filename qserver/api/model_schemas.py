@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from qserver.answer import ModelAnswer
 from qserver.api.request_bodies import (
     CONFIDENCE_BOUNDS,
     LENGTH_BOUNDS,
@@ -16,11 +15,12 @@ from qserver.api.request_bodies import (
 )
 from qserver.api.schemas import AnswerBody, Epsilon
 from qserver.api.wire import epsilon
-from qserver.charge import NANO
 from qserver.errors import InputError, RequirementError
 from qserver.model_prices import Verdict
 from qserver.model_service import ModelStatus
 from qserver.query.requirement import Requirement
+from qserver.records.answer import ModelAnswer
+from qserver.records.charge import NANO
 
 MAX_EPSILON = 1e6
 _NETWORK: dict[str, Any] = {

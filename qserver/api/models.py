@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, request
 from werkzeug.routing import BaseConverter
 
-from qserver.answer import Answer, JobStatus
 from qserver.api.asking_replies import (
     ASKING_CODES,
     ASKING_HEADERS,
@@ -38,6 +37,7 @@ from qserver.api.workload_schemas import JobBody
 from qserver.model_prices import verdict
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, JobStatus
 
 MAX_RECORDS = 1_000_000
 _LINES_AT_ONCE = 1000

@@ -6,10 +6,10 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from qserver.answer import Explanation, OwnPrice, PlanKind, PlanRow, PlanTable
 from qserver.api.query_schema import PRICE_POINT_SCHEMA
 from qserver.api.schemas import Axes, Epsilon, OfferBody, Terms
 from qserver.api.wire import epsilon
+from qserver.records.answer import Explanation, OwnPrice, PlanKind, PlanRow, PlanTable
 
 PricePoint = Annotated[tuple[float, float | None], WithJsonSchema(PRICE_POINT_SCHEMA)]
 

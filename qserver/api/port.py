@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
-from qserver.answer import (
+from qserver.api.model_port import ModelUseCases
+from qserver.oversight import AuditPage, SpendingReport
+from qserver.query.linear import LinearQuery
+from qserver.records.answer import (
     DatasetStatus,
     HistoryPage,
     HistoryRow,
@@ -14,9 +17,6 @@ from qserver.answer import (
     LedgerReport,
     Probability,
 )
-from qserver.api.model_port import ModelUseCases
-from qserver.oversight import AuditPage, SpendingReport
-from qserver.query.linear import LinearQuery
 from qserver.statement_port import Questions
 
 

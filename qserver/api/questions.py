@@ -6,7 +6,6 @@ from collections.abc import Hashable
 
 from flask import Blueprint, Response, request
 
-from qserver.answer import Answer, JobStatus
 from qserver.api.answer_cache import AnswerCache, KeptAnswer
 from qserver.api.asking_replies import (
     ASKING_CODES,
@@ -25,6 +24,7 @@ from qserver.api.replies import bytes_reply, json_reply
 from qserver.api.request_bodies import ProbabilityRequest, QueryRequest
 from qserver.api.schemas import AnswerBody, ProbabilityBody
 from qserver.api.workload_schemas import JobBody
+from qserver.records.answer import Answer, JobStatus
 
 
 class QuestionViews:

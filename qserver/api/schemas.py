@@ -13,7 +13,14 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from qserver.answer import (
+from qserver.api.query_schema import (
+    AXES_SCHEMA,
+    INTEGER_SCHEMA,
+    PAIR_SCHEMA,
+    TERMS_SCHEMA,
+)
+from qserver.api.wire import epsilon, wire_integer, wire_value
+from qserver.records.answer import (
     Answer,
     HistoryPage,
     HistoryRow,
@@ -22,13 +29,6 @@ from qserver.answer import (
     Probability,
     Source,
 )
-from qserver.api.query_schema import (
-    AXES_SCHEMA,
-    INTEGER_SCHEMA,
-    PAIR_SCHEMA,
-    TERMS_SCHEMA,
-)
-from qserver.api.wire import epsilon, wire_integer, wire_value
 
 WideInteger = Annotated[
     int, PlainSerializer(wire_integer, return_type=Any), WithJsonSchema(INTEGER_SCHEMA)

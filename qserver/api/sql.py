@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from qserver.answer import JobStatus
 from qserver.api.asking_replies import (
     ASKING_CODES,
     ASKING_HEADERS,
@@ -18,6 +17,7 @@ from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.sql_schemas import SqlBody, SqlRequest
 from qserver.api.workload_schemas import JobBody
+from qserver.records.answer import JobStatus
 from qserver.statements import Statements
 
 

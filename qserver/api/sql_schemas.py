@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, StrictBool, StrictStr, WithJsonSchema
 
-from qserver.answer import PlanKind, Source
 from qserver.api.request_bodies import RequestBody
 from qserver.api.schemas import Epsilon
 from qserver.api.wire import epsilon
@@ -14,6 +13,7 @@ from qserver.api.workload_schemas import SimultaneousBody
 from qserver.query.sql.cells import Interval
 from qserver.query.sql.statement import Binning, Ratio, Sum
 from qserver.query.sql.tokens import MAX_CHARACTERS
+from qserver.records.answer import PlanKind, Source
 from qserver.statements import (
     AnsweredCell,
     AnyStatement,

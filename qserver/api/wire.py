@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from qserver.answer import Offer
+from qserver.records.answer import Offer
 
 SAFE_INTEGER = (1 << 53) - 1
 NANO = 10**9

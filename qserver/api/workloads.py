@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from qserver.answer import JobStatus
 from qserver.api.asking_replies import (
     ASKING_CODES,
     ASKING_HEADERS,
@@ -22,6 +21,7 @@ from qserver.api.workload_requests import WorkloadRequest
 from qserver.api.workload_schemas import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
 from qserver.consistent_answers import ConsistentWorkload
 from qserver.query.question import Workload
+from qserver.records.answer import JobStatus
 from qserver.statements import known_total
 
 

@@ -6,8 +6,8 @@ import argparse
 from datetime import UTC, datetime
 from shlex import quote
 
-from qserver.charge import epsilon_text
 from qserver.commands.runtime import ExitCode, Runtime
+from qserver.records.charge import epsilon_text
 from qserver.storage.backup import Backup, make_backup, restore_backup
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal
 
-from qserver.charge import epsilon_text
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.http_client import HttpClient
+from qserver.records.charge import epsilon_text
 from qserver.storage.connection import connect, public_address
 from qserver.storage.embedded import server_binary
 from qserver.storage.gauges import read_gauges

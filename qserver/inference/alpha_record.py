@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from qserver.history import Measurement
+from qserver.records.history import Measurement
 
 
 class AlphaRecord:

@@ -16,13 +16,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from qserver.history import Measurement
 from qserver.inference.basis import BATCH, Basis, Coefficients
 from qserver.inference.classes import FloatArray
 from qserver.inference.factor import GrowingFactor
 from qserver.inference.growing import GrowingArray, grown_matrix
 from qserver.inference.modular import Entropy
 from qserver.query.linear import LinearQuery
+from qserver.records.history import Measurement
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 

@@ -12,7 +12,6 @@ from typing import TypeVar
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.history import AnyMeasurement, Estimator, Measurement, place_measurement
 from qserver.inference.blue import (
     MAX_ROWS,
     Combinations,
@@ -31,6 +30,7 @@ from qserver.inference.tables import MeasuredTables
 from qserver.inference.tail import TailProblem
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
+from qserver.records.history import AnyMeasurement, Estimator, Measurement, place_measurement
 
 __all__ = ["InferenceEngine", "RowEstimate"]
 

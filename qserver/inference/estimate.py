@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qserver.history import Estimator
 from qserver.inference.posterior import Posterior
+from qserver.records.history import Estimator
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,7 @@ from math import inf, prod
 
 import numpy as np
 
-from qserver.charge import NANO
 from qserver.errors import InputError
-from qserver.history import Measurement, TableMeasurement
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.box import as_box
@@ -32,6 +30,8 @@ from qserver.inference.modular import Entropy
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.history import Measurement, TableMeasurement
 
 TOTAL: BlockKey = ()
 MAX_COMPONENTS = 1 << 12

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from qserver.history import Measurement
 from qserver.inference.generation import Generation, State
 from qserver.inference.lattice.box import as_box
 from qserver.inference.table_answer import WeightedRow
 from qserver.query.primitive import Primitive, primitive
+from qserver.records.history import Measurement
 
 
 def left_by(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:

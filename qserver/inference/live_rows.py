@@ -9,9 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from qserver.charge import NANO
 from qserver.errors import InputError
-from qserver.history import AnyMeasurement, Estimator, Measurement
 from qserver.inference.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.classes import FloatArray
 from qserver.inference.estimate import RowEstimate
@@ -20,6 +18,8 @@ from qserver.inference.refined import Refined, WaterFill, Weights
 from qserver.inference.shared_noise import SharedError, error_of_rows
 from qserver.inference.tail import safe_half_width
 from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.history import AnyMeasurement, Estimator, Measurement
 
 
 class LiveRows:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 
-from qserver.history import Measurement
 from qserver.inference.blue import Combinations, RowSpace
 from qserver.inference.modular import Entropy
 from qserver.query.linear import LinearQuery
+from qserver.records.history import Measurement
 
 _KEPT = 0.8
 """Part of the cap that is kept when it is passed, so that this happens rarely."""

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.history import Estimator, Measurement
 from qserver.inference.classes import FloatArray
 from qserver.inference.joint import JointErrors
 from qserver.inference.lattice.beside import FLOAT_ROOM, Beside
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.cell_weights import CellWeights
 from qserver.inference.lattice.pattern import BlockKey, Pattern
+from qserver.records.history import Estimator, Measurement
 
 MAX_ENTRIES = 1 << 17
 """Answers times noises that are written down together."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.history import Measurement
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.generation import TOTAL, Generation
 from qserver.inference.lattice.beside import FLOAT_ROOM, Known, Rest
@@ -14,6 +13,7 @@ from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.cell_weights import CellWeights
 from qserver.inference.lattice.pattern import BlockKey, Pattern
 from qserver.inference.posterior import Posterior
+from qserver.records.history import Measurement
 
 _ULP = 2.0**-52
 _SUMMED = 40.0

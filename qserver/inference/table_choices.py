@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from qserver.charge import NANO
-from qserver.history import Measurement
 from qserver.inference.generation import TOTAL, Generation, State
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.inference.lattice.beside import FLOAT_ROOM, Known, beside_of, rest_of, whole_of
@@ -17,6 +15,8 @@ from qserver.inference.left_by_rows import is_cell, left_by
 from qserver.inference.shared_noise import row_weight
 from qserver.inference.table_answer import Choice, OwnSource, Place, WeightedRow
 from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.history import Measurement
 
 _MARGIN = 1e-9
 

@@ -17,8 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from qserver.charge import NANO
-from qserver.history import Measurement, TableMeasurement
 from qserver.inference.alpha_record import AlphaRecord
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.generation import TOTAL, Generation
@@ -40,6 +38,8 @@ from qserver.inference.table_choices import (
 )
 from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.history import Measurement, TableMeasurement
 
 _WORTH = 1.0 - 1e-6
 _MAX_VIEWS = 8

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.accounts import Allowance
-from qserver.charge import AnyCharge
-from qserver.charge_json import charge_from_json
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.standing import population_spent
+from qserver.records.account import Allowance
+from qserver.records.charge import AnyCharge
+from qserver.records.charge_json import charge_from_json
+from qserver.records.dataset import DatasetMeta
+from qserver.records.standing import population_spent
 
 DAY_S = 86_400
 

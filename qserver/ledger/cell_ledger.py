@@ -21,13 +21,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from qserver.charge import AnyCharge, Charge, Relation
 from qserver.errors import QueryError, StoreError
 from qserver.ledger.classes import Indices
 from qserver.ledger.composition import Dues, Flat, dues
 from qserver.ledger.loss import MAX_UNITS, UNITS_PER_NANO, cell_shapes, pair_shapes
 from qserver.ledger.maximum import Maximum
 from qserver.ledger.neighbours import Neighbours
+from qserver.records.charge import AnyCharge, Charge, Relation
 
 
 class CellLedger:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from qserver.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from qserver.errors import QueryError
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
 from qserver.ledger.maximum import Payment
 from qserver.ledger.neighbours import table_rise_nano
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
+from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from qserver.charge import AnyCharge, OpaqueCharge, Relation, TableCharge
 from qserver.errors import DomainError
 from qserver.query.primitive import primitive
+from qserver.records.charge import AnyCharge, OpaqueCharge, Relation, TableCharge
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from qserver.charge import NANO
 from qserver.modelling.marginal_tables import Marginal, marginals
 from qserver.modelling.registry import kind_of
 from qserver.models.error_bounds import ErrorBounds
-from qserver.plan import PlannedTable
 from qserver.planning.planner import Plan
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
+from qserver.records.charge import NANO
+from qserver.records.plan import PlannedTable
 from qserver.replica import Replica
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from qserver.history import AnyMeasurement
 from qserver.modelling.kind import Model
 from qserver.query.domain import Domain
+from qserver.records.history import AnyMeasurement
 
 
 @runtime_checkable

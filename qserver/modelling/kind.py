@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qserver.history import AnyMeasurement
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
+from qserver.records.history import AnyMeasurement
 
 Document = Mapping[str, Any]
 

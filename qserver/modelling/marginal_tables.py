@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.query.partition import ProductPartition, product_partition
+from qserver.records.history import AnyMeasurement, TableMeasurement
 
 
 @dataclass(frozen=True, eq=False)

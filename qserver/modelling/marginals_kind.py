@@ -10,7 +10,6 @@ from typing import Any, get_args
 import numpy as np
 
 from qserver.errors import CapacityError, InputError
-from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.modelling.kind import Answered, Document, Model, WantedTable
 from qserver.modelling.model_work import ModelWork, marginals_work
 from qserver.modelling.reduced_history import ReducedHistory, reduced_history
@@ -28,6 +27,7 @@ from qserver.models.marginals.tractable import (
 from qserver.models.marginals.triangulation import clique_tree
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
+from qserver.records.history import AnyMeasurement, TableMeasurement
 
 MAX_ANSWER_CELLS = 100_000
 _ROWS_AT_ONCE = 10_000

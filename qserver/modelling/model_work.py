@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol, runtime_checkable
 
-from qserver.history import AnyMeasurement
 from qserver.models.marginals.layout import Scope
 from qserver.query.domain import Domain
+from qserver.records.history import AnyMeasurement
 
 # Measured on one core of 2.5 GHz; rounded up. A round passes every part of every table some ten
 # times, and pays for each table besides.

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from qserver.errors import CapacityError, NetworkError
-from qserver.history import AnyMeasurement
 from qserver.modelling.kind import Answered, Document, WantedTable
 from qserver.modelling.marginal_tables import Marginal, marginals
 from qserver.modelling.network_errors import foretold_bounds, own_table
@@ -30,6 +29,7 @@ from qserver.models.structure import Structure, structure_of_edges
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS
+from qserver.records.history import AnyMeasurement
 
 MAX_ANSWER_CELLS = 100_000
 MAX_PARENTS = 8

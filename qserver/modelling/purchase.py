@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from math import floor
 
-from qserver.answer import ModelAnswer
-from qserver.charge import NANO
 from qserver.errors import InputError
-from qserver.history import TableMeasurement
 from qserver.modelling.kind import WantedTable
 from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.registry import kind_of
 from qserver.modelling.sampled_kind import SampledKind
 from qserver.modelling.sampled_purchase import sampled_plan
-from qserver.plan import PlannedTable
 from qserver.planning.bought import Bought
 from qserver.planning.planner import Plan
 from qserver.planning.proven import proven
 from qserver.planning.purchase import Purchase
 from qserver.query.question import ModelAsked
+from qserver.records.answer import ModelAnswer
+from qserver.records.charge import NANO
+from qserver.records.history import TableMeasurement
+from qserver.records.plan import PlannedTable
 from qserver.replica import Replica
 
 

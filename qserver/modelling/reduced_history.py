@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from qserver.errors import InputError
-from qserver.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.models.marginals.layout import IndexArray, Scope
 from qserver.models.marginals.measurement import NoisyMarginal
 from qserver.models.marginals.regions import MAX_SCOPE
 from qserver.query.linear import LinearQuery
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
 MAX_CLIQUE_CELLS = 1 << 16
 MAX_CELLS = 1 << 22

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qserver.charge import NANO
 from qserver.errors import InputError
-from qserver.history import TableMeasurement
 from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.sampled_kind import SAMPLE_SHARE, SAMPLING_RATE, TwoStages
 from qserver.models.amplification import amplified_nano, nominal_nano
-from qserver.plan import PlannedTable, Sampled
 from qserver.planning.bought import Bought
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
+from qserver.records.charge import NANO
+from qserver.records.history import TableMeasurement
+from qserver.records.plan import PlannedTable, Sampled
 from qserver.replica import Replica
 
 

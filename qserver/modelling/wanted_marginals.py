@@ -8,11 +8,11 @@ from math import log, prod
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.modelling.reduced_history import MAX_CELLS
 from qserver.models.marginals.layout import Scope
 from qserver.query.domain import Domain
 from qserver.query.partition import MAX_TABLE_CELLS
+from qserver.records.history import AnyMeasurement, TableMeasurement
 
 MAX_MARGINALS = 4_096
 MAX_PARTS = 1 << 20

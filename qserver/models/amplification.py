@@ -16,8 +16,8 @@ from __future__ import annotations
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from qserver.charge import NANO
 from qserver.errors import InputError
+from qserver.records.charge import NANO
 
 # Far more digits than nano-epsilons of a million epsilon need; each step errs by a unit at most.
 _EXACT = Context(prec=80, Emax=MAX_EMAX, Emin=MIN_EMIN)

@@ -16,9 +16,9 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, isfinite
 
-from qserver.charge import NANO
 from qserver.errors import CapacityError, RequirementError
 from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO
 
 # Room for the float evaluation of a half-width, as a part of it.
 EVALUATION_ROOM = Fraction(1, 1 << 40)

@@ -19,7 +19,6 @@ from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.inference.refined import Weights
 from qserver.inference.tail import safe_half_width
-from qserver.plan import PlannedRow
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.bought import Bought, RowStart
 from qserver.planning.effort import EVALUATION, count, never
@@ -28,6 +27,7 @@ from qserver.planning.rounded import Rounded, roundings
 from qserver.planning.star import Star, useful_blocks
 from qserver.planning.wanted import Want
 from qserver.query.primitive import Primitive, primitive
+from qserver.records.plan import PlannedRow
 
 _SEARCH_STEPS = 12
 _COARSE_STEPS = 8

@@ -11,22 +11,22 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
-from qserver.charge import NANO
 from qserver.errors import CapacityError
-from qserver.history import Measurement, TableMeasurement
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.lattice.beside import Beside, Known
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
-from qserver.lattice import lattice_step
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO
+from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.noise_step import lattice_step
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 
 MAX_SOURCES = 256
 """Most cells of a table that continue from rows of their own; those of largest alpha do."""

@@ -13,21 +13,21 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
-from qserver.answer import PlanKind
-from qserver.charge import Charge
 from qserver.errors import CapacityError
 from qserver.inference.blue import NEW
 from qserver.inference.combined import Combined
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Refined, Weights
-from qserver.lattice import lattice_step
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.plan import PlannedRow
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.bought import Bought, RowStart, row_half_width
 from qserver.planning.purchase import Purchase
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
+from qserver.records.answer import PlanKind
+from qserver.records.charge import Charge
+from qserver.records.noise_step import lattice_step
+from qserver.records.plan import PlannedRow
 
 MAX_PRICED = 24
 """Beyond so many rows their prices are not told apart: each costs an evaluation of the ledger."""

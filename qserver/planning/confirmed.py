@@ -13,18 +13,18 @@ from math import inf
 
 import numpy as np
 
-from qserver.charge import NANO
 from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.box import as_box
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.inference.tail import safe_half_width
-from qserver.plan import PlannedRow
 from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought
 from qserver.planning.purchase import Purchase
 from qserver.planning.wanted import Want
 from qserver.query.primitive import Primitive, primitive
+from qserver.records.charge import NANO
+from qserver.records.plan import PlannedRow
 
 _GROWTH = 1.03
 _RAISES = 24

@@ -11,9 +11,7 @@ from math import inf
 
 import numpy as np
 
-from qserver.charge import NANO
 from qserver.inference.lattice.pattern import Pattern
-from qserver.paid import PaidQuestion
 from qserver.planning.bought import Bought
 from qserver.planning.own_rows_alone import OwnRowsAlone
 from qserver.planning.recombined import SeenPredicates
@@ -21,6 +19,8 @@ from qserver.planning.star import Star, calibrate, uses
 from qserver.planning.wanted import MAX_WANTED, Want, Wanted
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
+from qserver.records.charge import NANO
+from qserver.records.paid_question import PaidQuestion
 
 MAX_PARTS = 256
 """Components times terms of a query that a base may be fitted to."""

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from qserver.inference.lattice.chain import Chain
 from qserver.inference.lattice.nested import Labels, OverlaidChains, partitions_of
 from qserver.inference.lattice.pattern import BlockKey, Lattice
-from qserver.paid import PaidQuestion
 from qserver.planning.bought import Bought
 from qserver.planning.demand import want_of
 from qserver.planning.effort import never
@@ -27,6 +26,7 @@ from qserver.planning.learnt import MAX_LEARNT, Sightings, learnt_chain, sightin
 from qserver.planning.star import price_left
 from qserver.planning.uneven import uneven_chain
 from qserver.planning.wanted import Wanted
+from qserver.records.paid_question import PaidQuestion
 
 MOST_READ = 512
 """Paid questions that are learnt from: by then what is bought has settled the levels."""

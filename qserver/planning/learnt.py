@@ -37,9 +37,9 @@ from qserver.inference.lattice.nested import (
     nested_levels,
     nests,
 )
-from qserver.paid import PaidQuestion
 from qserver.query.grid import axis_classes
 from qserver.query.weights import Weights
+from qserver.records.paid_question import PaidQuestion
 
 MAX_LEARNT = 4096
 """Nothing is learnt of longer attributes: that takes too long."""

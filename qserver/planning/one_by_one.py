@@ -14,13 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from qserver.charge import NANO
-from qserver.history import Estimator
 from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
 from qserver.inference.lattice.box import as_box
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.inference.tail import safe_half_width
-from qserver.plan import PlannedRow
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import ROWS_ALONE, Effort
 from qserver.planning.planner import Plan, plan_answer
@@ -29,6 +26,9 @@ from qserver.planning.question import Question
 from qserver.planning.workload_base import answered_with
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO
+from qserver.records.history import Estimator
+from qserver.records.plan import PlannedRow
 
 Single = Callable[[Primitive, Requirement, Effort], Plan]
 """The plan of one question by itself; its work is counted."""

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from qserver.history import Measurement, TableMeasurement
 from qserver.inference.engine import InferenceEngine
-from qserver.plan import TableCell
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
+from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.plan import TableCell
 
 Axes = tuple[int, ...]
 _MAX_CELLS = 1 << 15

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qserver.charge import Charge
 from qserver.inference.tail import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.bought import Bought
 from qserver.query.primitive import Primitive
+from qserver.records.charge import Charge
 
 _JOB = "alone"
 _BATCH = 16

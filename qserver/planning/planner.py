@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from qserver.answer import PlanKind
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.refined import Weights
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.paid import PaidQuestion
-from qserver.plan import PlannedRow, PlannedTable, Sampled
 from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought, roomy_half_width, row_half_width
 from qserver.planning.candidates import (
@@ -30,6 +27,9 @@ from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.rent_or_buy import Choice, RentOrBuy
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
+from qserver.records.answer import PlanKind
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import PlannedRow, PlannedTable, Sampled
 
 __all__ = ["Plan", "meets", "plan_answer", "row_half_width", "row_step"]
 

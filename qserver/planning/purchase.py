@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qserver.charge import AnyCharge, Charge, TableCharge
-from qserver.plan import PlannedRow, PlannedTable, Sampled
+from qserver.records.charge import AnyCharge, Charge, TableCharge
+from qserver.records.plan import PlannedRow, PlannedTable, Sampled
 
 _JOB = "plan"
 

@@ -35,9 +35,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isinf
 
-from qserver.charge import NANO
 from qserver.inference.lattice.pattern import Lattice
-from qserver.paid import DEFAULT_PHI, FittedBase, PaidQuestion
 from qserver.planning.as_needed import Need, Offer
 from qserver.planning.bought import Bought, roomy_half_width
 from qserver.planning.confirmed import confirmed
@@ -50,6 +48,8 @@ from qserver.planning.star import Star, fit_star, fitting, uses
 from qserver.planning.wanted import Want, Wanted
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO
+from qserver.records.paid_question import DEFAULT_PHI, FittedBase, PaidQuestion
 
 DEFAULT_RATIO = 1.82
 _COARSE_SHARE = 0.65

@@ -8,10 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from qserver.answer import JointMethod, Simultaneous
-from qserver.charge import NANO
 from qserver.errors import CapacityError
-from qserver.history import Estimator, Measurement
 from qserver.inference.classes import FloatArray
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.joint import (
@@ -31,6 +28,9 @@ from qserver.inference.shared_noise import (
 )
 from qserver.planning.bought import Bought, roomy_half_width
 from qserver.planning.question import Question
+from qserver.records.answer import JointMethod, Simultaneous
+from qserver.records.charge import NANO
+from qserver.records.history import Estimator, Measurement
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ import numpy as np
 from qserver.inference.classes import FloatArray
 from qserver.inference.lattice.blocks import Blocks
 from qserver.inference.lattice.pattern import BlockKey, finest_of, join
-from qserver.paid import Base
 from qserver.planning.base import STEPS, BaseProblem, best_base
 from qserver.planning.bought import Bought
 from qserver.planning.effort import EVALUATION, count, never
 from qserver.planning.wanted import Want
+from qserver.records.paid_question import Base
 
 MAX_COMPONENTS = 512
 """Blocks and components that a base is fitted over, at most: the work grows with their product."""

@@ -21,9 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import exp, log
 
-from qserver.answer import Simultaneous
 from qserver.errors import CapacityError
-from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
@@ -37,6 +35,8 @@ from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.shared import Answers, answers_after, answers_with
 from qserver.planning.workload import Known, WorkloadPlan, plan_unmet, simultaneous, workload_plan
 from qserver.planning.workload_base import Base, answered_base, fitted, views_of, wants_of
+from qserver.records.answer import Simultaneous
+from qserver.records.history import Estimator
 
 SEARCH_WORK = 100_000_000
 """Multiplications of one evaluation while the base is sought: some 50 ms on one core."""

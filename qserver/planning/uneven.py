@@ -32,10 +32,10 @@ from qserver.inference.lattice.nested import (
     n_parts,
     nested_levels,
 )
-from qserver.paid import PaidQuestion
 from qserver.planning.effort import count
 from qserver.planning.learnt import MAX_LEARNT
 from qserver.query.grid import axis_classes
+from qserver.records.paid_question import PaidQuestion
 
 MOST_ENTRIES = 1 << 16
 """Questions times cells that a level is sought for."""

@@ -12,13 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from qserver.answer import PlanKind, Simultaneous
 from qserver.errors import CapacityError, RequirementError
-from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.plan import PlannedRow
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort
 from qserver.planning.one_by_one import Single, one_by_one, rows_alone
@@ -30,6 +27,9 @@ from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.scaling import Scaling
 from qserver.planning.workload_base import best_on, places_of, views_of
 from qserver.query.requirement import Requirement
+from qserver.records.answer import PlanKind, Simultaneous
+from qserver.records.history import Estimator
+from qserver.records.plan import PlannedRow
 
 _SAME_PRICE = 1e-6
 _HELPED = 64

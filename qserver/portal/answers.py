@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from qserver.answer import Answer
 from qserver.api.schemas import AnswerBody
 from qserver.insight import Known
 from qserver.portal import words
@@ -16,6 +15,7 @@ from qserver.portal.faults import Fault
 from qserver.portal.heading import Heading
 from qserver.portal.render import csv_text
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer
 
 SOURCES = {
     "history": "Nothing was spent: it follows from what was released before.",

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from qserver.answer import Answer, CurvePoint, JobStatus
 from qserver.errors import InputError, NotFoundError, QServerError
 from qserver.portal import labels
 from qserver.portal.answers import AnswerView, Threshold, answer_csv, answer_json
@@ -31,6 +30,7 @@ from qserver.portal.tables import (
 )
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
+from qserver.records.answer import Answer, CurvePoint, JobStatus
 from qserver.service import Service
 from qserver.statements import StatementAnswer, Statements
 

@@ -13,7 +13,6 @@ from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver import __version__
-from qserver.accounts import Caller
 from qserver.api.gate import TOKEN_COOKIE, caller_of_request
 from qserver.errors import NotFoundError, QServerError, UnauthenticatedError
 from qserver.portal import words
@@ -33,6 +32,7 @@ from qserver.portal.jobs import JobPages
 from qserver.portal.models import ModelPages
 from qserver.portal.render import page
 from qserver.portal.sign_in import SignInPages
+from qserver.records.account import Caller
 from qserver.service import Service
 
 HOME = "/portal/"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from flask import Blueprint, g, request
 
-from qserver.answer import DatasetStatus, HistoryRow, HistoryTable
 from qserver.ledger.forecast import BurnDown
 from qserver.portal import words
 from qserver.portal.describe import describe_released
@@ -15,6 +14,7 @@ from qserver.portal.heat import HeatCell, heat_cells
 from qserver.portal.render import page
 from qserver.query.domain import Domain
 from qserver.query.requirement import Requirement
+from qserver.records.answer import DatasetStatus, HistoryRow, HistoryTable
 from qserver.service import Service
 
 _PAGE_SIZE = 50

@@ -7,8 +7,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from qserver.answer import HistoryRow, HistoryTable
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.records.answer import HistoryRow, HistoryTable
 
 MAX_NAMES = 4
 MAX_TERMS = 3

@@ -8,7 +8,6 @@ from typing import Any
 
 from werkzeug.exceptions import HTTPException
 
-from qserver.answer import Offer
 from qserver.api.headers import request_id
 from qserver.api.problem_kinds import INTERNAL, kind_of
 from qserver.errors import (
@@ -20,6 +19,7 @@ from qserver.errors import (
     SqlError,
 )
 from qserver.portal.labels import FormFields
+from qserver.records.answer import Offer
 
 _ADVICE = {
     "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "

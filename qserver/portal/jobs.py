@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from flask import Blueprint, Response, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from qserver.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
 from qserver.insight import AskedJob, Known
 from qserver.portal.answers import AnswerView
@@ -23,9 +22,10 @@ from qserver.portal.reading import OneQuestion, TableQuestion, read_question
 from qserver.portal.render import page
 from qserver.portal.tables import TableView, asks, heading_of, job_view
 from qserver.portal.words import interval_words
-from qserver.problems import error_from_problem
 from qserver.query.question import ModelAsked, Workload
 from qserver.query.question import Question as AskedQuestion
+from qserver.records.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
+from qserver.records.problem import error_from_problem
 from qserver.service import Service
 
 # Questions of a workload that are named where there is one line for all.

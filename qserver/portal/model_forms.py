@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 from werkzeug.datastructures import MultiDict
 
-from qserver.charge import NANO
 from qserver.errors import InputError
 from qserver.portal.priced import mark_of
 from qserver.query.numbers import exact_number
+from qserver.records.charge import NANO
 
 KINDS = ("network", "marginals")
 MAX_EPSILON = 1_000_000

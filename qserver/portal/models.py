@@ -11,7 +11,6 @@ import numpy as np
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from qserver.answer import JobStatus, ModelAnswer, PlanTable
 from qserver.api.models import MAX_RECORDS, csv_lines
 from qserver.errors import CapacityError, InputError, QServerError
 from qserver.model_prices import ModelExplanation
@@ -30,6 +29,7 @@ from qserver.portal.reading import OneQuestion, read_question
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
+from qserver.records.answer import JobStatus, ModelAnswer, PlanTable
 from qserver.service import Service
 
 _MOST_LINES = 200

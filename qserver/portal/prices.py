@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from qserver.answer import CurvePoint, Explanation
 from qserver.portal import words
 from qserver.portal.heading import Heading
 from qserver.query.requirement import Requirement
+from qserver.records.answer import CurvePoint, Explanation
 
 _COVERED = "It is about people who have lost less than others did, so the budget does not fall."
 KINDS = {

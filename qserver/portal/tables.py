@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from qserver.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.api.sql_schemas import SqlTableBody
 from qserver.insight import AskedJob
 from qserver.portal import words
@@ -19,6 +18,7 @@ from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import Asked, asked, ratios
 from qserver.query.sql.parts import Halves
 from qserver.query.sql.statement import Binning, Statement, Sum
+from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.service import Service
 from qserver.statements import (
     AnsweredCell,

@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from qserver.answer import Answer
+from qserver.records.answer import Answer
 
 NANO = 10**9
 _MOST_DECIMALS = 9

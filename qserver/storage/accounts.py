@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from qserver.accounts import Account, Allowance, Role, Token, TokenRecord
 from qserver.config import Settings
 from qserver.errors import ConfigError, NotFoundError
+from qserver.records.account import Account, Allowance, Role, Token, TokenRecord
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.audit import digest_of, linked
 from qserver.errors import StoreBehindError, StoreError
+from qserver.records.audit_chain import digest_of, linked
 from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.records import reply_code

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from qserver.history import Estimator
+from qserver.records.history import Estimator
 from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import GROUP, Keys
 from qserver.storage.queue import Taken

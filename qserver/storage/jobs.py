@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from qserver.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
+from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from qserver.dataset_meta import DatasetMeta
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.requests import Reservation

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from qserver.answer import ModelAnswer
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotFoundError, StoreError
-from qserver.history import AnyMeasurement, place_measurement
 from qserver.query.question import ModelAsked
+from qserver.records.answer import ModelAnswer
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import AnyMeasurement, place_measurement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.records import measurements_from_json

@@ -10,8 +10,8 @@ import json
 import time
 from typing import Any
 
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import AUDIT, Keys

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any, cast
 
 from qserver.errors import StoreError
-from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
-from qserver.plan import Planned, PlannedRow, PlannedTable
 from qserver.query.linear import LinearQuery
+from qserver.records.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
+from qserver.records.plan import Planned, PlannedRow, PlannedTable
 
 
 def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
-from qserver.answer import Simultaneous, Source
 from qserver.errors import InputError
-from qserver.history import Estimator
-from qserver.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.query.linear import query_from_document
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.standing import Standing
+from qserver.records.answer import Simultaneous, Source
+from qserver.records.history import Estimator
+from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
+from qserver.records.standing import Standing
 from qserver.storage.records import estimator_from_plain, estimator_plain
 
 

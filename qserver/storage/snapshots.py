@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import NotFoundError
-from qserver.history import AnyMeasurement, place_measurement
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import AnyMeasurement, place_measurement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.records import measurements_from_json

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BudgetExhaustedError,
     ConfigError,
@@ -24,7 +23,8 @@ from qserver.errors import (
     StoreBehindError,
     StoreError,
 )
-from qserver.standing import People
+from qserver.records.dataset import DatasetMeta
+from qserver.records.standing import People
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import await_durable, check_durable

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BusyError,
     IdempotencyError,
@@ -17,9 +16,10 @@ from qserver.errors import (
     StoreError,
     StoreUnsupportedError,
 )
-from qserver.history import AnyMeasurement, Estimator
-from qserver.paid import PaidQuestion
-from qserver.standing import Standing
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import AnyMeasurement, Estimator
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.standing import Standing
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.durability import check_durable

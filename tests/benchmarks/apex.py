@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qserver.charge import NANO
-from qserver.paid import DEFAULT_PHI
 from qserver.planning.bought import roomy_half_width
 from qserver.planning.effort import WORKLOAD_WORK, Effort
 from qserver.planning.question import Question
 from qserver.planning.together import plan_together
 from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.records.charge import NANO
+from qserver.records.paid_question import DEFAULT_PHI
 
 from .machine import times_of
 from .play import snapshot_for

@@ -9,13 +9,13 @@ from statistics import median
 
 import numpy as np
 
-from qserver.charge import NANO, Relation
-from qserver.paid import DEFAULT_PHI
 from qserver.planning.bought import row_half_width
 from qserver.planning.own_rows_alone import OwnRowsAlone
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records.charge import NANO, Relation
+from qserver.records.paid_question import DEFAULT_PHI
 
 from .play import hindsight_price, play, snapshot_for
 from .ranges import UNIT_NANO, WORKLOADS

@@ -16,11 +16,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from qserver.history import Measurement
 from qserver.inference.blue import RowSpace
 from qserver.inference.engine import InferenceEngine
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
+from qserver.records.history import Measurement
 
 from .machine import Times, times_of
 from .tables import Report, Value

@@ -14,18 +14,18 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from qserver.charge import Charge
-from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.paid import DEFAULT_PHI
-from qserver.plan import PlannedRow
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import plan_answer, row_step
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
+from qserver.records.charge import Charge
+from qserver.records.history import Estimator, Measurement
+from qserver.records.paid_question import DEFAULT_PHI
+from qserver.records.plan import PlannedRow
 from worker.mechanism import release, release_refined
 
 from .synthetic_noise import Snapshot

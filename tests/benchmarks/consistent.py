@@ -15,10 +15,10 @@ from itertools import product
 
 import numpy as np
 
-from qserver.answer import Answer
 from qserver.consistent_answers import ConsistentWorkload
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
+from qserver.records.answer import Answer
 
 from .tables import Report, Value
 from .wide_records import Records, adult_records

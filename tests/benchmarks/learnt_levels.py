@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from qserver.paid import DEFAULT_PHI
+from qserver.records.paid_question import DEFAULT_PHI
 
 from .play import Played, play, snapshot_for
 from .ranges import UNIT_NANO, WORKLOADS

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from qserver.charge import NANO, Charge
-from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.paid import DEFAULT_PHI
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import meets, row_half_width, row_step
 from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO, Charge
+from qserver.records.history import Estimator, Measurement
+from qserver.records.paid_question import DEFAULT_PHI
 
 from .adult_questions import ATTRIBUTES, CONFIDENCES, SIZES, adult_cells, mixed_predicates
 from .budget_methods import Counts, SeededEntropy

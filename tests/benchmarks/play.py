@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.charge import NANO, Relation
 from qserver.planning.bought import roomy_half_width
 from qserver.planning.demand import want_of
 from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.planning.star import fit_star
 from qserver.planning.wanted import Wanted
+from qserver.records.charge import NANO, Relation
 
 from .machine import Times
 from .streams import Asked

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from statistics import mean, median
 
-from qserver.paid import DEFAULT_PHI
+from qserver.records.paid_question import DEFAULT_PHI
 
 from .blocks_spend import STREAMS, Stream, alone_at
 from .play import hindsight_price, play, snapshot_for

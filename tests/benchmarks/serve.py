@@ -16,17 +16,17 @@ from fractions import Fraction
 from pathlib import Path
 from statistics import median
 
-from qserver.charge import Charge
-from qserver.charge_json import charge_json
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.plan import PlannedRow
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import LinearQuery, total_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.standing import Standing
+from qserver.records.charge import Charge
+from qserver.records.charge_json import charge_json
+from qserver.records.dataset import DatasetMeta
+from qserver.records.plan import PlannedRow
+from qserver.records.standing import Standing
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.endings import Outcome
 from qserver.storage.queue import Taken

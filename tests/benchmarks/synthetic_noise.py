@@ -13,13 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from qserver.charge import NANO, AnyCharge, Relation
-from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
 from qserver.inference.classes import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.paid import PaidQuestion
-from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import PLANNING_WORK, Effort
 from qserver.planning.planner import Plan, plan_answer
@@ -28,6 +24,10 @@ from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.query.linear import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO, AnyCharge, Relation
+from qserver.records.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import PlannedRow, PlannedTable
 
 LIMIT_NANO = 10**13
 

@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from qserver.history import Measurement
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
+from qserver.records.history import Measurement
 
 STEP = Fraction(1, 1 << 20)
 

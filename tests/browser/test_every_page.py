@@ -7,7 +7,7 @@ from chromium_page import Scheme, Size, Visitor
 from playwright.sync_api import expect
 from town_server import TownServer
 
-from qserver.answer import JobStatus
+from qserver.records.answer import JobStatus
 
 EDGE = {"network": {"edges": [["sex", "age"]]}}
 QUESTION = "is:sex=Female&length=40&confidence=95"

@@ -15,8 +15,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from qserver.charge import Charge, TableCharge
-from qserver.charge_json import charge_from_json
+from qserver.records.charge import Charge, TableCharge
+from qserver.records.charge_json import charge_from_json
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from tests.deployment import PEOPLE

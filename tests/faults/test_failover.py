@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from qserver.answer import JobStatus
 from qserver.errors import StoreBehindError, StoreNotDurableError
+from qserver.records.answer import JobStatus
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.endings import Outcome

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from qserver.answer import AnyAnswer, JobStatus, ModelAnswer
 from qserver.api.workload_schemas import answer_body
+from qserver.records.answer import AnyAnswer, JobStatus, ModelAnswer
 from qserver.storage.connection import connect
 from tests.deployment import Deployment
 from tests.faults import kills, races

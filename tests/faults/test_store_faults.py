@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from qserver.answer import JobStatus
 from qserver.errors import FencedError, JournalError, StoreNotDurableError, StoreUnavailableError
+from qserver.records.answer import JobStatus
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.keys import Keys

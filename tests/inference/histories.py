@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from dense_weights import scaled_weights
 
-from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval
+from qserver.records.history import Estimator, Measurement
 
 NANO = 10**9
 STEP = Fraction(1, 1 << 20)

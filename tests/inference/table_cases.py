@@ -10,11 +10,11 @@ import numpy as np
 from inference.histories import STEP
 from inference.lattice.test_blocks import dense
 
-from qserver.history import Measurement, TableMeasurement
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.inference.tables import MeasuredTables
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
+from qserver.records.history import Measurement, TableMeasurement
 
 SIZES = (13, 4)
 CELLS = list(product(*map(range, SIZES)))

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.history import Measurement
 from qserver.inference.blue import Combinations, RowSpace
 from qserver.inference.factor import GrowingFactor
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
+from qserver.records.history import Measurement
 from tests.inference.exact import in_span, least_variance
 from tests.inference.histories import combination, dense, measured, random_query, random_range
 

@@ -11,12 +11,12 @@ from grown import History, grown
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError, RequirementError
-from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
+from qserver.records.history import Estimator
 from tests.inference.histories import STEP, engine, measured, random_range
 
 SIZES = (10,)

@@ -18,11 +18,11 @@ from inference.table_cases import (
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
-from qserver.history import Estimator
 from qserver.inference.engine import InferenceEngine
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records.history import Estimator
 
 
 def engine_of(*events) -> InferenceEngine:

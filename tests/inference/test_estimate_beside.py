@@ -20,7 +20,6 @@ from inference.table_cases import (
 )
 from numpy.testing import assert_allclose
 
-from qserver.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.lattice.pattern import BlockKey
 from qserver.inference.table_answer import WeightedRow
@@ -28,6 +27,7 @@ from qserver.inference.tables import MeasuredTables
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
 
 COARSE: list[BlockKey] = [((0, 1),), ((0, 1), (1, 1))]
 QUERY = linear_query(SIZES, [(1, {0: interval(13, 2, 9)})])

@@ -19,7 +19,6 @@ from inference.table_cases import (
 )
 from numpy.testing import assert_allclose
 
-from qserver.history import Measurement, TableMeasurement
 from qserver.inference.lattice.beside import FLOAT_ROOM
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import Lattice
@@ -29,6 +28,7 @@ from qserver.query.linear import linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records.history import Measurement, TableMeasurement
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -13,7 +13,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from qserver.history import Estimator, Measurement
 from qserver.inference.blue import NEW
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.laplace_sum import LaplaceSum
@@ -21,6 +20,7 @@ from qserver.inference.refined import WaterFill
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
+from qserver.records.history import Estimator, Measurement
 from tests.inference.histories import NANO, STEP, combined_alpha, engine, measured, random_range
 
 SIZES = (24,)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from inference.histories import NANO
 
-from qserver.history import Measurement, TableMeasurement
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import Lattice
 from qserver.inference.tables import MeasuredTables
@@ -17,6 +16,7 @@ from qserver.inference.tail import safe_half_width
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records.history import Measurement, TableMeasurement
 
 N_DRAWS = 60_000
 CONFIDENCE = 0.8

@@ -20,13 +20,13 @@ from inference.table_cases import (
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
-from qserver.history import TableMeasurement
 from qserver.inference.lattice.chain import regular_chain, single_values
 from qserver.inference.lattice.pattern import BlockKey, Lattice
 from qserver.inference.tables import MeasuredTables
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import indicator, interval
+from qserver.records.history import TableMeasurement
 
 
 def test_what_was_answered_stays_answered_where_least_variance_is_longer_now():

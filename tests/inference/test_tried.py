@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from qserver.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.inference.engine import InferenceEngine
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import indicator
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
 SIZES = (6, 3)
 G = Fraction(1, 8)

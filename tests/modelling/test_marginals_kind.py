@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.errors import CapacityError, InputError
-from qserver.history import Measurement, TableMeasurement
 from qserver.modelling.marginals_kind import MarginalsKind
 from qserver.modelling.reduced_history import reduced_history
 from qserver.query.domain import Attribute, Domain
@@ -18,6 +17,7 @@ from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records.history import Measurement, TableMeasurement
 
 SIZES = (10, 3, 4)
 DOMAIN = Domain(

@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver.charge import NANO
 from qserver.errors import CapacityError, NetworkError
-from qserver.history import AnyMeasurement, TableMeasurement
 from qserver.modelling.marginal_tables import marginal_partition, marginals
 from qserver.modelling.network_kind import NetworkKind
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import indicator
+from qserver.records.charge import NANO
+from qserver.records.history import AnyMeasurement, TableMeasurement
 
 KIND = NetworkKind()
 SMALL = Domain(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.charge import NANO
 from qserver.errors import InputError
 from qserver.models.amplification import amplified_nano, nominal_nano
+from qserver.records.charge import NANO
 
 TENTH = Fraction(1, 10)
 RATES = st.fractions(min_value=Fraction(1, 1000), max_value=1, max_denominator=1000)

@@ -11,11 +11,11 @@ from fractions import Fraction
 import pytest
 from dense_weights import scaled_weights
 
-from qserver.charge import Charge
 from qserver.ledger import loss, maximum
 from qserver.ledger import upper_bound as shifting
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
+from qserver.records.charge import Charge
 from tests.small_queries import Cell, cells
 
 WEIGHTS = (0, 0, 1, 1, 2, -1, Fraction(1, 2))

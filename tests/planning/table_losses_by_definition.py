@@ -10,9 +10,9 @@ from math import lcm
 
 import numpy as np
 
-from qserver.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition, product_partition
+from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from tests.planning.losses_by_definition import Setting, random_row, random_setting
 from tests.small_queries import Cell, cells
 

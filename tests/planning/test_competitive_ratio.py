@@ -20,8 +20,6 @@ from benchmarks.play import hindsight_price
 from benchmarks.streams import COVID_SIZES, Asked, covid
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.charge import NANO, Relation
-from qserver.plan import PlannedTable
 from qserver.planning.demand import want_of
 from qserver.planning.purchase import Purchase
 from qserver.planning.rent_or_buy import DEFAULT_RATIO
@@ -31,6 +29,8 @@ from qserver.query.partition import product_partition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from qserver.records.charge import NANO, Relation
+from qserver.records.plan import PlannedTable
 
 AIM = 2.1
 RANGES_AIM = 1.85

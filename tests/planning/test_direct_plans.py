@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.charge import AnyCharge
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought
 from qserver.planning.candidates import MAX_PRICED, Question
@@ -17,6 +16,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from qserver.records.charge import AnyCharge
 
 SIZE = 40
 N_CELLS = 30

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.inference.lattice.chain import Chain, default_chain, single_values
-from qserver.paid import PaidQuestion
 from qserver.planning.learner import n_learnt_from
 from qserver.planning.learnt import Sightings, learnt_chain, sightings
 from qserver.query.linear import linear_query
 from qserver.query.weights import Weights, indicator, interval
+from qserver.records.paid_question import PaidQuestion
 
 MOST = 40
 

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.charge import NANO, Relation
-from qserver.history import TableMeasurement
 from qserver.inference.lattice.chain import default_chain, single_values
 from qserver.inference.lattice.nested import (
     chain_through,
@@ -23,7 +21,6 @@ from qserver.inference.lattice.nested import (
 )
 from qserver.inference.lattice.pattern import Lattice
 from qserver.inference.tables import MeasuredTables
-from qserver.plan import PlannedTable
 from qserver.planning.as_needed import Need, Offer
 from qserver.planning.bought import row_half_width
 from qserver.planning.confirmed import confirmed
@@ -37,6 +34,9 @@ from qserver.query.partition import product_partition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import Weights, indicator, interval
+from qserver.records.charge import NANO, Relation
+from qserver.records.history import TableMeasurement
+from qserver.records.plan import PlannedTable
 from worker.live import Live
 
 SIZES = (40, 8)

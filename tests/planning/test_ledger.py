@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.charge import Charge, OpaqueCharge
 from qserver.errors import DomainError, QueryError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import Neighbours
 from qserver.query.linear import linear_query, total_query
 from qserver.query.weights import indicator, interval
+from qserver.records.charge import Charge, OpaqueCharge
 from tests.planning.losses_by_definition import (
     WAYS,
     Setting,

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.charge import AnyCharge, Charge, TableCharge
 from qserver.errors import QueryError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import Neighbours
 from qserver.query.linear import linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import interval
+from qserver.records.charge import AnyCharge, Charge, TableCharge
 from tests.planning.losses_by_definition import WAYS, Setting, limits
 from tests.planning.table_losses_by_definition import (
     greatest_loss,

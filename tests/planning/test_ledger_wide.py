@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from qserver.charge import Charge
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
+from qserver.records.charge import Charge
 
 WIDE = (74, 9, 100, 16, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42)
 N_ROWS = 60

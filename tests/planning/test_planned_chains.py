@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.charge import Relation
 from qserver.planning.purchase import Purchase
 from qserver.query.requirement import Requirement
+from qserver.records.charge import Relation
 from tests.planning.test_rent_or_buy import part, small_question
 from worker.live import Live
 

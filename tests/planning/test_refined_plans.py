@@ -9,8 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver.charge import NANO, Charge, Relation
-from qserver.history import Estimator, Measurement
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.laplace_sum import LaplaceSum
 from qserver.ledger.cell_ledger import CellLedger
@@ -20,6 +18,8 @@ from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from qserver.records.charge import NANO, Charge, Relation
+from qserver.records.history import Estimator, Measurement
 from tests.inference.histories import combined_alpha
 
 SIZES = (12,)

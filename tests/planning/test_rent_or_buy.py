@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.charge import NANO, Relation
-from qserver.history import TableMeasurement
-from qserver.paid import FittedBase, PaidQuestion
 from qserver.planning.bought import row_half_width
 from qserver.planning.demand import want_of
 from qserver.planning.planner import Plan, plan_answer
@@ -21,6 +18,9 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import Weights, interval
+from qserver.records.charge import NANO, Relation
+from qserver.records.history import TableMeasurement
+from qserver.records.paid_question import FittedBase, PaidQuestion
 
 SIZES = (30, 4)
 N_NOISE = 300

@@ -8,19 +8,19 @@ from itertools import product
 import numpy as np
 import pytest
 
-from qserver.charge import NANO, Charge, TableCharge
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.loss import cell_shapes
 from qserver.ledger.proof import greatest_within
 from qserver.ledger.tabulated import Table, zero_table
-from qserver.paid import PaidQuestion
-from qserver.plan import PlannedRow
 from qserver.planning.planner import Plan
 from qserver.planning.proven import proven
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
+from qserver.records.charge import NANO, Charge, TableCharge
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import PlannedRow
 
 SIZES = (4, 3, 5, 3)
 WIDE = (40,) * 12

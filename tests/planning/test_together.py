@@ -11,7 +11,6 @@ from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
-from qserver.history import Estimator
 from qserver.planning.bought import roomy_half_width
 from qserver.planning.planner import Plan
 from qserver.planning.question import Question
@@ -22,6 +21,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from qserver.records.history import Estimator
 
 SIZES = (12, 3)
 DELTA = 0.2

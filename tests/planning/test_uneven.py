@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.inference.lattice.nested import Labels, labels_of
-from qserver.paid import PaidQuestion
 from qserver.planning.bought import roomy_half_width
 from qserver.planning.effort import Effort, never
 from qserver.planning.learnt import MAX_LEARNT
@@ -28,6 +27,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from qserver.records.paid_question import PaidQuestion
 
 SIZE = 40
 SIZES = (SIZE, 3)

@@ -11,7 +11,6 @@ import pytest
 from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
-from qserver.charge import Relation
 from qserver.planning.bought import Bought, roomy_half_width
 from qserver.planning.effort import WORKLOAD_WORK, Effort
 from qserver.planning.learner import Learner
@@ -25,6 +24,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval
+from qserver.records.charge import Relation
 
 SIZES = (40, 8)
 BANDS = tuple((low, low + 8) for low in range(0, 40, 8))

@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 from portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
 
-from qserver.answer import CurvePoint, JobStatus, ModelAnswer
 from qserver.insight import AskedJob
 from qserver.portal import words
 from qserver.portal.heading import Heading
 from qserver.portal.prices import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
+from qserver.records.answer import CurvePoint, JobStatus, ModelAnswer
 from qserver.storage.store import Store
 
 QUERY = "from:age=22&to:age=24&length=40&confidence=95"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from qserver.answer import HistoryRow, HistoryTable
 from qserver.portal.describe import describe_released, describe_terms
 from qserver.portal.heat import heat_cells
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
+from qserver.records.answer import HistoryRow, HistoryTable
 
 DOMAIN = domain_from_document(
     {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.answer import Answer
 from qserver.portal import words
+from qserver.records.answer import Answer
 
 ANSWER = Answer(
     estimate=12_340.2,

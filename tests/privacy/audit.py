@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import Any
 from unittest import mock
 
-from qserver.charge import NANO, Relation
-from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, from_points, interval
+from qserver.records.charge import NANO, Relation
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from tests.privacy.guessing import Guesses
 from tests.privacy.neighbours import (
     DOMAIN,

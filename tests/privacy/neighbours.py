@@ -18,20 +18,20 @@ from unittest import mock
 
 import numpy as np
 
-from qserver.answer import Answer
-from qserver.charge import NANO, Relation
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
-from qserver.history import AnyMeasurement, Measurement
-from qserver.lattice import lattice_step
-from qserver.paid import PaidQuestion
-from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.planner import Plan
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer
+from qserver.records.charge import NANO, Relation
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import AnyMeasurement, Measurement
+from qserver.records.noise_step import lattice_step
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.replica import Replica
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.jobs import answer_from_json

@@ -15,15 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from qserver.charge import NANO
 from qserver.config import Settings
-from qserver.history import TableMeasurement
-from qserver.lattice import lattice_step
-from qserver.paid import PaidQuestion
-from qserver.plan import PlannedTable
 from qserver.planning.planner import Plan
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO
+from qserver.records.history import TableMeasurement
+from qserver.records.noise_step import lattice_step
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import PlannedTable
 from qserver.replica import Replica
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand

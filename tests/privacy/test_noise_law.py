@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qserver.charge import NANO
-from qserver.history import TableMeasurement
-from qserver.lattice import lattice_step
-from qserver.plan import PlannedTable
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
+from qserver.records.charge import NANO
+from qserver.records.history import TableMeasurement
+from qserver.records.noise_step import lattice_step
+from qserver.records.plan import PlannedTable
 from tests.privacy.audit import noise_of_scale
 from tests.privacy.neighbours import Site
 from tests.statistical.test_noise import SeededEntropy

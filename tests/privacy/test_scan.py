@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from qserver.charge import NANO
 from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
 from qserver.cli import main
 from qserver.config import Settings
 from qserver.exporter import metrics_registry
+from qserver.records.charge import NANO
 from qserver.storage.backup import make_backup
 from qserver.storage.connection import StoreClient, connect
 from qserver.storage.embedded import EmbeddedServer

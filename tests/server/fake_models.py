@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qserver.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
 from qserver.errors import NotFoundError
 from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
@@ -16,6 +15,7 @@ from qserver.modelling.correlated import Correlated
 from qserver.modelling.kind import Answered
 from qserver.models.error_bounds import ErrorBounds
 from qserver.query.linear import LinearQuery
+from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
 
 OWN_PRICE = OwnPrice(
     price_nano=50_000_000,

@@ -8,8 +8,19 @@ from typing import Any
 
 from fake_models import LEARNT, OWN_PRICE, FakeModels
 
-from qserver.accounts import Allowance, Caller, Role
-from qserver.answer import (
+from qserver.api.access import Credentials
+from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.inference.quotient import JointParts
+from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.linear import LinearQuery
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.sql.queries import query_of
+from qserver.query.structured import parse_query
+from qserver.records.account import Allowance, Caller, Role
+from qserver.records.answer import (
     Answer,
     CurvePoint,
     DatasetStatus,
@@ -30,17 +41,6 @@ from qserver.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.api.access import Credentials
-from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
-from qserver.inference.quotient import JointParts
-from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
-from qserver.query.domain import Domain
-from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.linear import LinearQuery
-from qserver.query.question import Question, Workload
-from qserver.query.requirement import Requirement
-from qserver.query.sql.queries import query_of
-from qserver.query.structured import parse_query
 from qserver.service import Idempotency
 
 DOMAIN = domain_from_document(

@@ -14,13 +14,13 @@ from flask import Flask
 from quiet_server import QuietHandler
 from werkzeug.serving import make_server
 
-from qserver import accounts
-from qserver.accounts import Role, Token, TokenRecord
 from qserver.api.access import Credentials, OpenAccess, TokenAccess
 from qserver.api.app import create_app
 from qserver.api.gate import PUBLIC_PATHS
 from qserver.api.openapi import openapi_document, routes_of
 from qserver.errors import AccessError, RateLimitedError, StoreError, UnauthenticatedError
+from qserver.records import account as accounts
+from qserver.records.account import Role, Token, TokenRecord
 
 OWNERS = ("/v1/audit", "/v1/datasets/adult/audit", "/v1/datasets/adult/spending")
 READ = tuple(f"/v1/datasets{rest}" for rest in ("", "/adult", "/adult/history", "/adult/history/0"))

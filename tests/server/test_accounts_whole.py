@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from qserver.accounts import Allowance
 from qserver.api.access import TokenAccess
 from qserver.api.app import create_app
+from qserver.records.account import Allowance
 from qserver.service import Service
 from qserver.storage.accounts import AccountBook
 from qserver.storage.rates import RateLimiter

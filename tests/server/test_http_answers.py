@@ -13,13 +13,13 @@ from fake_service import DOMAIN, FREE, MEASURED, WIDE_CELLS, FakeService
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.answer import Answer, JobState, JobStatus
 from qserver.api.wire import epsilon
 from qserver.errors import BudgetExhaustedError
-from qserver.problems import problem_from_error
 from qserver.query.domain_file import domain_from_document
 from qserver.query.requirement import Requirement
 from qserver.query.structured import parse_query
+from qserver.records.answer import Answer, JobState, JobStatus
+from qserver.records.problem import problem_from_error
 
 JOB = JobStatus("j1", "queued", "adult")
 ASYNC = {"Prefer": "respond-async"}

@@ -16,11 +16,11 @@ from flask import Flask
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from qserver.answer import JobStatus
 from qserver.api.openapi import openapi_document, routes_of
 from qserver.api.problem_kinds import KINDS
 from qserver.errors import MeasurementError
-from qserver.problems import problem_from_error
+from qserver.records.answer import JobStatus
+from qserver.records.problem import problem_from_error
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "http.md"
 EXAMPLE = re.compile(r"^```json (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

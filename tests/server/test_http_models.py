@@ -12,8 +12,8 @@ from calls import MODEL, QUERY, Caller, assert_problem
 from fake_models import LEARNT
 from fake_service import FREE, FakeService
 
-from qserver.answer import JobStatus
 from qserver.errors import NetworkError
+from qserver.records.answer import JobStatus
 
 M = "/v1/datasets/adult/models"
 

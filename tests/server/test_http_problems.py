@@ -29,9 +29,9 @@ from openapi_schema_validator import OAS31Validator
 from quiet_server import MAX_BODY_BYTES
 
 from qserver import errors
-from qserver.answer import Offer
 from qserver.api.openapi import openapi_document
 from qserver.api.problem_kinds import KINDS, STORE_CODES
+from qserver.records.answer import Offer
 
 D = "/v1/datasets/adult"
 STORE_ERRORS = {

@@ -11,10 +11,10 @@ import pytest
 from calls import QUERY, WORKLOAD, Caller, assert_problem
 from fake_service import FREE, MANY, FakeService
 
-from qserver.answer import JobStatus, Offer
 from qserver.errors import BudgetExhaustedError
-from qserver.problems import problem_from_error
 from qserver.query.question import MAX_QUESTIONS
+from qserver.records.answer import JobStatus, Offer
+from qserver.records.problem import problem_from_error
 
 W = "/v1/datasets/adult/workload"
 ALL = {"length": 100, "confidence": 0.95}

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
-from qserver.history import TableMeasurement
+from qserver.records.history import TableMeasurement
 from tests.deployment import Deployment
 from tests.worker.by_hand import live
 

@@ -15,11 +15,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from qserver.history import Measurement
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
+from qserver.records.history import Measurement
 
 NANO = 10**9
 # So fine that continuous noise stands for the lattice's.

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from qserver.inference.refined import Weights
-from qserver.plan import PlannedRow
+from qserver.records.plan import PlannedRow
 from tests.planning.test_refined_plans import Town, random_part
 from tests.statistical.test_noise import SeededEntropy
 from worker.mechanism import discrete_laplace, refine

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from qserver.history import Measurement
 from qserver.inference.engine import InferenceEngine
-from qserver.plan import PlannedRow
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records.history import Measurement
+from qserver.records.plan import PlannedRow
 from tests.statistical.test_noise import SeededEntropy
 from worker.live import Origin
 from worker.measuring import draw_row

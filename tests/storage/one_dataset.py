@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from qserver.charge import Charge
-from qserver.charge_json import charge_json
-from qserver.dataset_meta import DatasetMeta
-from qserver.plan import PlannedRow
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.standing import Standing
+from qserver.records.charge import Charge
+from qserver.records.charge_json import charge_json
+from qserver.records.dataset import DatasetMeta
+from qserver.records.plan import PlannedRow
+from qserver.records.standing import Standing
 from qserver.storage.requests import Request, Reservation
 from qserver.storage.spending import Lease, SpendingStore
 from qserver.storage.store import Store

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from qserver.accounts import Allowance, Token
-from qserver.audit import check_links
 from qserver.errors import ConfigError, NotFoundError
+from qserver.records.account import Allowance, Token
+from qserver.records.audit_chain import check_links
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import StoreClient

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from qserver.accounts import Allowance
-from qserver.answer import Answer, HistoryTable, JobStatus
 from qserver.errors import StoreError
 from qserver.query.requirement import Requirement
+from qserver.records.account import Allowance
+from qserver.records.answer import Answer, HistoryTable, JobStatus
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.connection import Scripts, StoreClient, connect

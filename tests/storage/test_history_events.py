@@ -9,19 +9,19 @@ from fractions import Fraction
 import pytest
 
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import InputError, StoreError
-from qserver.history import Measurement, TableMeasurement
-from qserver.paid import PaidQuestion
-from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
+from qserver.records.standing import Standing
 from qserver.replica import Replica
-from qserver.standing import Standing
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.records import measurement_json, measurements_from_json

@@ -9,10 +9,7 @@ from functools import partial
 
 import pytest
 
-from qserver.charge import Charge
-from qserver.charge_json import charge_json
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BudgetExhaustedError,
     ConfigError,
@@ -23,8 +20,11 @@ from qserver.errors import (
     StoreError,
     StoreUnsupportedError,
 )
-from qserver.history import Estimator
-from qserver.paid import PaidQuestion
+from qserver.records.charge import Charge
+from qserver.records.charge_json import charge_json
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import Estimator
+from qserver.records.paid_question import PaidQuestion
 from qserver.storage.connection import StoreClient
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import SCHEMA, Keys

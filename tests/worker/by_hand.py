@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from qserver.answer import JobStatus
-from qserver.charge import AnyCharge, Charge, TableCharge
-from qserver.history import AnyMeasurement, Measurement
-from qserver.lattice import lattice_step
-from qserver.paid import PaidQuestion
-from qserver.plan import PlannedRow, PlannedTable
 from qserver.planning.planner import Plan
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
+from qserver.records.answer import JobStatus
+from qserver.records.charge import AnyCharge, Charge, TableCharge
+from qserver.records.history import AnyMeasurement, Measurement
+from qserver.records.noise_step import lattice_step
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.replica import Replica
 from qserver.storage.store import Changes, Cursor, Store
 from tests.deployment import PEOPLE, ROWS, Deployment

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qserver.charge import Relation
-from qserver.charge_json import charge_json
 from qserver.config import Settings
-from qserver.dataset_meta import DatasetMeta
 from qserver.deciding import Free, decide
-from qserver.history import Estimator
-from qserver.paid import PaidQuestion
 from qserver.planning.planner import Plan
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked
+from qserver.records.charge import Relation
+from qserver.records.charge_json import charge_json
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import Estimator
+from qserver.records.paid_question import PaidQuestion
+from qserver.records.standing import Standing
 from qserver.replica import Replica
-from qserver.standing import Standing
 from qserver.storage.jobs import answer_json
 from qserver.storage.records import (
     estimator_from_json,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from qserver.answer import JobStatus, ModelAnswer
-from qserver.charge import NANO
-from qserver.problems import error_from_problem
+from qserver.records.answer import JobStatus, ModelAnswer
+from qserver.records.charge import NANO
+from qserver.records.problem import error_from_problem
 from tests.deployment import Deployment
 from worker.spend import Spender
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from qserver.accounts import Allowance
-from qserver.answer import JobStatus
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, QServerError
 from qserver.ledger.account_ledger import DAY_S
-from qserver.problems import error_from_problem
+from qserver.records.account import Allowance
+from qserver.records.answer import JobStatus
+from qserver.records.problem import error_from_problem
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import ConfigError, NotFoundError
-from qserver.paid import DEFAULT_PHI
+from qserver.records.paid_question import DEFAULT_PHI
 from qserver.storage.spending import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment

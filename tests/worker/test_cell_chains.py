@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from qserver.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
-from qserver.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
+from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from worker import measuring
 from worker.live import Live, Origin
 

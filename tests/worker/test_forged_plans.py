@@ -11,13 +11,13 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.charge import AnyCharge, Charge, TableCharge
 from qserver.errors import InputError, MeasurementError, StaleVersionError
-from qserver.history import Measurement, TableMeasurement
-from qserver.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
+from qserver.records.charge import AnyCharge, Charge, TableCharge
+from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.planning.losses_by_definition import Setting
 from tests.planning.table_losses_by_definition import greatest_loss
 from tests.worker.test_cell_chains import PARTITIONS, ROWS, SIZES, STEPS, Releases, Town

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from qserver.answer import Guard, JobStatus
-from qserver.disclosure import known_at_most
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
+from qserver.records.answer import Guard, JobStatus
+from qserver.records.disclosure import known_at_most
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from tests.deployment import Deployment

@@ -8,11 +8,11 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import MeasurementError, StaleVersionError
-from qserver.history import AnyMeasurement, Measurement, TableMeasurement
-from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from worker.live import Live, Origin
 
 SIZES = (3, 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.answer import JobStatus
+from qserver.records.answer import JobStatus
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.test_loop import attach_others, submit_to
 from worker.detach import detach

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from qserver.answer import JobStatus
 from qserver.errors import StoreBehindError, StoreNotDurableError
 from qserver.query.requirement import Requirement
+from qserver.records.answer import JobStatus
 from qserver.storage.connection import StoreClient
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import Keys

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from deployment import Deployment
 
-from qserver.answer import ModelAnswer
-from qserver.charge import NANO
 from qserver.config import Settings
 from qserver.query.domain import Attribute, Domain
+from qserver.records.answer import ModelAnswer
+from qserver.records.charge import NANO
 from qserver.storage.spending import SpendingStore
 from tests.worker.learn_models import learn
 from worker.attach import AttachRequest, attach

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from deployment import PEOPLE, ROWS, Deployment
 
-from qserver.answer import ModelAnswer
-from qserver.charge import NANO
 from qserver.errors import BudgetExhaustedError, InputError
+from qserver.records.answer import ModelAnswer
+from qserver.records.charge import NANO
 from tests.worker.learn_models import learn as learn_model
 
 BOTH = {"marginals": [["age", "sex"]]}

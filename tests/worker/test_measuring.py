@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 
 from qserver.errors import MeasurementError
-from qserver.history import AnyMeasurement, Measurement, TableMeasurement
-from qserver.plan import CellSource, Planned, PlannedRow, PlannedTable
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
+from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable
 from tests.statistical.test_noise import SeededEntropy
 from worker import measuring
 from worker.live import Live, Origin

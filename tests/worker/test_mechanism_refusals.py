@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from qserver import lattice
 from qserver.errors import MeasurementError
+from qserver.records import noise_step as lattice
 from worker import mechanism, randomness
 from worker.mechanism import (
     discrete_laplace,

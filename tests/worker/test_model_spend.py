@@ -11,8 +11,6 @@ import pytest
 from deployment import PEOPLE, ROWS, Deployment
 
 from qserver import model_service
-from qserver.answer import JobStatus, ModelAnswer
-from qserver.charge import NANO
 from qserver.errors import (
     BudgetExhaustedError,
     CapacityError,
@@ -21,10 +19,12 @@ from qserver.errors import (
     NotFoundError,
     QServerError,
 )
-from qserver.history import TableMeasurement
 from qserver.models.bif import read_bif, write_bif
 from qserver.models.network import network_of_counts
 from qserver.models.structure import structure_of_edges
+from qserver.records.answer import JobStatus, ModelAnswer
+from qserver.records.charge import NANO
+from qserver.records.history import TableMeasurement
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.store import Store

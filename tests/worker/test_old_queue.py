@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qserver.answer import JobStatus
+from qserver.records.answer import JobStatus
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import GROUP, Keys
 from tests.deployment import LOG, Deployment

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from qserver.answer import Answer, JobStatus
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import BudgetExhaustedError, ConfigError, QServerError
 from qserver.query.linear import total_query
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, JobStatus
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from worker.attach import AttachRequest, attach

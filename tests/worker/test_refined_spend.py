@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from qserver.answer import JobStatus
 from qserver.errors import StaleVersionError
-from qserver.history import Measurement
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import Plan
 from qserver.query.requirement import Requirement
+from qserver.records.answer import JobStatus
+from qserver.records.history import Measurement
 from qserver.replica import Replica
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.answer import JobStatus, WorkloadAnswer
-from qserver.charge import NANO
 from qserver.errors import BudgetExhaustedError, CapacityError, InputError
-from qserver.plan import PlannedRow, PlannedTable
 from qserver.query.linear import linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator
+from qserver.records.answer import JobStatus, WorkloadAnswer
+from qserver.records.charge import NANO
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.jobs import answer_from_json
 from tests.deployment import Deployment
 from tests.small_queries import dense_queries

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from qserver.answer import HistoryRow, JobStatus
-from qserver.dataset_meta import DatasetMeta
 from qserver.errors import (
     BudgetExhaustedError,
     DisclosureGuardError,
@@ -17,6 +15,8 @@ from qserver.errors import (
     PrivateDataError,
     StaleVersionError,
 )
+from qserver.records.answer import HistoryRow, JobStatus
+from qserver.records.dataset import DatasetMeta
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations

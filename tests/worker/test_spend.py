@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from qserver.answer import Answer, JobStatus
 from qserver.errors import BudgetExhaustedError, JournalError, StoreBehindError
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, JobStatus
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.store import Cursor, Store

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from qserver.accounts import Allowance
-from qserver.answer import JobStatus, OwnPrice
 from qserver.audit_check import AuditExport, check_export
 from qserver.ledger.account_ledger import DAY_S
-from qserver.plan import CellSource, PlannedTable
 from qserver.query.partition import ProductPartition
 from qserver.query.requirement import Requirement
+from qserver.records.account import Allowance
+from qserver.records.answer import JobStatus, OwnPrice
+from qserver.records.plan import CellSource, PlannedTable
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 from tests.deployment import Deployment

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from qserver.errors import StaleVersionError
-from qserver.history import Measurement, TableMeasurement
-from qserver.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.primitive import primitive
+from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from tests.deployment import Deployment

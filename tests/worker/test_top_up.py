@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
-from qserver.lattice import lattice_step
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
+from qserver.records.noise_step import lattice_step
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations

@@ -12,10 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.accounts import Allowance
-from qserver.answer import JobStatus, ModelAnswer
-from qserver.charge import NANO, OpaqueCharge, Relation
-from qserver.charge_json import charge_from_json
 from qserver.errors import (
     BudgetExhaustedError,
     InputError,
@@ -23,13 +19,17 @@ from qserver.errors import (
     MeasurementError,
     UnanswerableError,
 )
-from qserver.history import TableMeasurement
 from qserver.modelling.sampled_kind import SAMPLING_RATE
 from qserver.models.amplification import amplified_nano
-from qserver.plan import Sampled
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.question import ModelAsked
+from qserver.records.account import Allowance
+from qserver.records.answer import JobStatus, ModelAnswer
+from qserver.records.charge import NANO, OpaqueCharge, Relation
+from qserver.records.charge_json import charge_from_json
+from qserver.records.history import TableMeasurement
+from qserver.records.plan import Sampled
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys

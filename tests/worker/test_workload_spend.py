@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from qserver.accounts import Allowance
-from qserver.answer import JobStatus, WorkloadAnswer
 from qserver.errors import AllowanceExhaustedError, BudgetExhaustedError, DisclosureGuardError
-from qserver.history import TableMeasurement
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
+from qserver.records.account import Allowance
+from qserver.records.answer import JobStatus, WorkloadAnswer
+from qserver.records.history import TableMeasurement
 from qserver.storage.accounts import AccountBook
 from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys

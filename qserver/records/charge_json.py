@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from qserver.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from qserver.query.linear import query_from_document
 from qserver.query.partition import ProductPartition
+from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 
 
 def charge_json(charge: AnyCharge, *, snapshot: str, at: int) -> str:

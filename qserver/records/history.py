@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.charge import NANO
 from qserver.errors import InputError
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
+from qserver.records.charge import NANO
 
 
 @dataclass(frozen=True)

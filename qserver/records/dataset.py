@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 
-from qserver.charge import Relation
-from qserver.disclosure import guard_nano
-from qserver.paid import DEFAULT_PHI
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.standing import People
+from qserver.records.charge import Relation
+from qserver.records.disclosure import guard_nano
+from qserver.records.paid_question import DEFAULT_PHI
+from qserver.records.standing import People
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from decimal import ROUND_FLOOR, Decimal, localcontext
 
-from qserver.charge import NANO
 from qserver.errors import ConfigError
+from qserver.records.charge import NANO
 
 MIN_CAP, MAX_CAP = 1e-6, 1 - 1e-6
 _DIGITS = 40

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.answer import Offer
 from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
@@ -27,6 +26,7 @@ from qserver.errors import (
     StoreUnavailableError,
     UnanswerableError,
 )
+from qserver.records.answer import Offer
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from qserver.charge import OpaqueCharge, check_nano
 from qserver.errors import InputError
-from qserver.history import Measurement, TableMeasurement
 from qserver.query.linear import LinearQuery, query_from_document
 from qserver.query.partition import ProductPartition
+from qserver.records.charge import OpaqueCharge, check_nano
+from qserver.records.history import Measurement, TableMeasurement
 
 
 @dataclass(frozen=True)
