@@ -14,8 +14,8 @@ from fractions import Fraction
 from qserver.answering import answer_from, exact_answer
 from qserver.asking import job_status
 from qserver.errors import NotEstimableError
-from qserver.inference.curve import CurvePoint, posterior_curve
 from qserver.inference.engine import RowEstimate
+from qserver.inference.posterior.curve import CurvePoint, posterior_curve
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
 from qserver.open_datasets import OpenDatasets

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.quotient import JointParts, Part
+from qserver.inference.joint.quotient import JointParts, Part
 from qserver.planning.bought import row_half_width
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question

@@ -14,7 +14,7 @@ from qserver.config import Settings
 from qserver.errors import NotEstimableError, NotFoundError, QueryError
 from qserver.explaining import explain_question, explain_workload, payable_charges
 from qserver.frozen import FrozenHistories
-from qserver.inference.quotient import JointParts
+from qserver.inference.joint.quotient import JointParts
 from qserver.insight import Insight
 from qserver.model_service import ModelService
 from qserver.open_datasets import OpenDatasets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from qserver.asking import Idempotency
-from qserver.inference.quotient import JointParts
+from qserver.inference.joint.quotient import JointParts
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Question, Workload

@@ -13,8 +13,8 @@ PACKAGES = ("qserver", "worker")
 ENTRIES = ("qserver.wsgi", "qserver.api.gunicorn", "qserver.client", "worker.__main__")
 # What no entry point reaches, and why it is kept.
 KEPT = {
-    "qserver.inference.convolution": "posteriors of other laws will be served by it",
-    "qserver.inference.monte_carlo": "posteriors of other laws will be served by it",
+    "qserver.inference.law.convolution": "posteriors of other laws will be served by it",
+    "qserver.inference.law.monte_carlo": "posteriors of other laws will be served by it",
     "qserver.models.marginals.proximal": "a fit that leans towards entropy starts there",
 }
 

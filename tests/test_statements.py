@@ -10,7 +10,7 @@ import pytest
 
 from qserver.asking import Idempotency
 from qserver.errors import BudgetExhaustedError, SqlError
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.sql.cells import Interval, cell_value
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem

@@ -12,22 +12,17 @@ from typing import TypeVar
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.inference.blue import (
-    MAX_ROWS,
-    Combinations,
-    noise_of,
-    only_combination,
-)
-from qserver.inference.classes import FloatArray
-from qserver.inference.combined import Combined, CombinedProblem, least
-from qserver.inference.estimate import RowEstimate
 from qserver.inference.live_rows import LiveRows
-from qserver.inference.modular import Entropy
-from qserver.inference.refined import Refined, RefinedRow, Weights
-from qserver.inference.rows_in_play import RowsInPlay
-from qserver.inference.table_answer import WeightedRow
-from qserver.inference.tables import MeasuredTables
-from qserver.inference.tail import TailProblem
+from qserver.inference.posterior.estimate import RowEstimate
+from qserver.inference.rows.blue import MAX_ROWS, Combinations, noise_of, only_combination
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
+from qserver.inference.rows.refinement import Refined, RefinedRow, Weights
+from qserver.inference.rows.rows_in_play import RowsInPlay
+from qserver.inference.rows.tail import TailProblem
+from qserver.inference.tables.answer import WeightedRow
+from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, place_measurement

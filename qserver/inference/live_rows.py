@@ -10,13 +10,13 @@ from fractions import Fraction
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.inference.blue import NEW, Combinations, noise_of, only_combination
-from qserver.inference.classes import FloatArray
-from qserver.inference.estimate import RowEstimate
-from qserver.inference.posterior import Posterior, weighted_sum
-from qserver.inference.refined import Refined, WaterFill, Weights
-from qserver.inference.shared_noise import SharedError, error_of_rows
-from qserver.inference.tail import safe_half_width
+from qserver.inference.posterior.estimate import RowEstimate
+from qserver.inference.posterior.posterior import Posterior, weighted_sum
+from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.refinement import Refined, WaterFill, Weights
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.shared_noise import SharedError, error_of_rows
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Estimator, Measurement

@@ -13,12 +13,12 @@ from math import inf, sqrt
 
 import numpy as np
 
-from qserver.inference.classes import FloatArray
-from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import BlockKey
-from qserver.inference.refined import Weights
-from qserver.inference.tail import safe_half_width
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.refinement import Weights
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.bought import Bought, RowStart
 from qserver.planning.effort import EVALUATION, count, never

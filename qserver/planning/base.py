@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import InputError
-from qserver.inference.classes import FloatArray
-from qserver.inference.lattice.pattern import BlockKey, Lattice
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.effort import count, never, work_of_steps
 
 STEPS = 240

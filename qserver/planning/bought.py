@@ -13,9 +13,9 @@ from math import ceil
 
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.lattice.beside import Beside, Known
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.own_row import Beside, Known
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.own_cells import Home, OwnCells

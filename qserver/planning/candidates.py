@@ -14,10 +14,10 @@ from functools import cached_property
 from math import ceil
 
 from qserver.errors import CapacityError
-from qserver.inference.blue import NEW
-from qserver.inference.combined import Combined
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.refined import Refined, Weights
+from qserver.inference.rows.blue import NEW
+from qserver.inference.rows.own_measurement import Combined
+from qserver.inference.rows.refinement import Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.bought import Bought, RowStart, row_half_width

@@ -13,11 +13,11 @@ from math import inf
 
 import numpy as np
 
-from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.box import as_box
-from qserver.inference.lattice.pattern import BlockKey
-from qserver.inference.tail import safe_half_width
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought
 from qserver.planning.purchase import Purchase

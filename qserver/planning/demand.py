@@ -11,7 +11,7 @@ from math import inf
 
 import numpy as np
 
-from qserver.inference.lattice.pattern import Pattern
+from qserver.inference.tables.blocks.pattern import Pattern
 from qserver.planning.bought import Bought
 from qserver.planning.own_rows_alone import OwnRowsAlone
 from qserver.planning.recombined import SeenPredicates

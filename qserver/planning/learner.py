@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from qserver.inference.lattice.chain import Chain
-from qserver.inference.lattice.nested import Labels, OverlaidChains, partitions_of
-from qserver.inference.lattice.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.chain import Chain
+from qserver.inference.tables.blocks.nested import Labels, OverlaidChains, partitions_of
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.bought import Bought
 from qserver.planning.demand import want_of
 from qserver.planning.effort import never

@@ -24,8 +24,8 @@ from math import gcd, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.inference.lattice.chain import Chain, default_chain, single_values
-from qserver.inference.lattice.nested import (
+from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
+from qserver.inference.tables.blocks.nested import (
     Labels,
     chain_through,
     firsts,

@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from qserver.inference.lattice.beside import FLOAT_ROOM, whole_of
-from qserver.inference.lattice.box import as_box
-from qserver.inference.lattice.pattern import BlockKey
-from qserver.inference.tail import safe_half_width
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import ROWS_ALONE, Effort
 from qserver.planning.planner import Plan, plan_answer

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qserver.inference.tail import safe_half_width
+from qserver.inference.rows.tail import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.bought import Bought

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.refined import Weights
+from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.as_needed import Offer
 from qserver.planning.bought import Bought, roomy_half_width, row_half_width

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from qserver.inference.lattice.pattern import Components, Pattern, PatternTerm
+from qserver.inference.tables.blocks.pattern import Components, Pattern, PatternTerm
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.weights import Weights
 

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isinf
 
-from qserver.inference.lattice.pattern import Lattice
+from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.planning.as_needed import Need, Offer
 from qserver.planning.bought import Bought, roomy_half_width
 from qserver.planning.confirmed import confirmed

@@ -14,9 +14,9 @@ from math import prod
 
 import numpy as np
 
-from qserver.inference.lattice.box import as_box
-from qserver.inference.lattice.chain import Chain
-from qserver.inference.lattice.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.chain import Chain
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import Weights, from_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.bought import Bought, roomy_half_width
 from qserver.planning.effort import EVALUATION, Effort
 from qserver.planning.question import Question

@@ -9,18 +9,18 @@ from functools import cached_property
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.inference.classes import FloatArray
-from qserver.inference.estimate import RowEstimate
-from qserver.inference.joint import (
+from qserver.inference.joint.joint import (
     FAILURE,
     JointErrors,
     joint_confidence,
     least_factor,
     most_work,
 )
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import BlockKey
-from qserver.inference.shared_noise import (
+from qserver.inference.posterior.estimate import RowEstimate
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey
+from qserver.inference.tables.shared_noise import (
     MAX_ENTRIES,
     SharedError,
     error_beside,

@@ -9,9 +9,9 @@ from math import inf
 
 import numpy as np
 
-from qserver.inference.classes import FloatArray
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import BlockKey, finest_of, join
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, join
 from qserver.planning.base import STEPS, BaseProblem, best_base
 from qserver.planning.bought import Bought
 from qserver.planning.effort import EVALUATION, count, never

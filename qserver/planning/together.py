@@ -23,7 +23,7 @@ from math import exp, log
 
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought
 from qserver.planning.effort import EVALUATION, Effort

@@ -22,9 +22,9 @@ from math import log
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.inference.classes import FloatArray
-from qserver.inference.lattice.chain import Chain
-from qserver.inference.lattice.nested import (
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.tables.blocks.chain import Chain
+from qserver.inference.tables.blocks.nested import (
     Labels,
     chain_through,
     firsts,

@@ -14,9 +14,9 @@ from math import floor, log2, sqrt
 
 from scipy.special import ndtri
 
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.pattern import BlockKey, Pattern
-from qserver.inference.tail import safe_half_width
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.planning.base import Target
 
 MAX_WANTED = 160

@@ -14,7 +14,7 @@ from math import ceil
 
 from qserver.errors import CapacityError, RequirementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.inference.lattice.pattern import BlockKey
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.bought import Bought, roomy_half_width
 from qserver.planning.demand import want_of
 from qserver.planning.effort import SIGHT, Effort

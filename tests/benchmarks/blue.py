@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from qserver.inference.blue import RowSpace
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.rows.blue import RowSpace
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import Measurement

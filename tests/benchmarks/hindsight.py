@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds, minimize
 
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum
 
 Floats = npt.NDArray[np.float64]
 _LEAST = 1e-5

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from qserver.inference.classes import FloatArray
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.rows.classes import FloatArray
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import PLANNING_WORK, Effort

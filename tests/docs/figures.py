@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.plots.bars import Bar, BarChart, svg_of_bars
 from qserver.plots.chart import Axis, Chart, Line
 from qserver.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about

@@ -10,8 +10,8 @@ import numpy as np
 from inference.histories import STEP
 from inference.lattice.test_blocks import dense
 
-from qserver.inference.lattice.pattern import BlockKey, Lattice
-from qserver.inference.tables import MeasuredTables
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import Measurement, TableMeasurement

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.blue import Combinations, RowSpace
-from qserver.inference.factor import GrowingFactor
+from qserver.inference.rows.blue import Combinations, RowSpace
+from qserver.inference.rows.factor import GrowingFactor
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.classes import AxisMeasure, AxisVectors
-from qserver.inference.rows import FactoredRows
+from qserver.inference.rows.classes import AxisMeasure, AxisVectors
+from qserver.inference.rows.factors import FactoredRows
 from qserver.query.linear import linear_query, total_query
 from qserver.query.weights import Weights, indicator, interval
 from tests.inference.histories import dense, random_query

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import InputError, RequirementError
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval

@@ -11,11 +11,11 @@ from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.inference.echelon import Echelon
-from qserver.inference.estimable import SpanTest
-from qserver.inference.modular import PRIME_BITS
-from qserver.inference.rational import simple_rationals
-from qserver.inference.rows import FactoredRows
+from qserver.inference.rows.echelon import Echelon
+from qserver.inference.rows.estimability import SpanTest
+from qserver.inference.rows.factors import FactoredRows
+from qserver.inference.rows.modular import PRIME_BITS
+from qserver.inference.rows.rational import simple_rationals
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval

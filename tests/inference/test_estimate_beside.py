@@ -21,9 +21,9 @@ from inference.table_cases import (
 from numpy.testing import assert_allclose
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.lattice.pattern import BlockKey
-from qserver.inference.table_answer import WeightedRow
-from qserver.inference.tables import MeasuredTables
+from qserver.inference.tables.answer import WeightedRow
+from qserver.inference.tables.blocks.pattern import BlockKey
+from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

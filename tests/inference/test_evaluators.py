@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
-from qserver.inference.contour import Contour
-from qserver.inference.convolution import Convolution
-from qserver.inference.evaluator import CertifiedProbability, Evaluator
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.monte_carlo import MonteCarlo
+from qserver.inference.law.contour import Contour
+from qserver.inference.law.convolution import Convolution
+from qserver.inference.law.evaluator import CertifiedProbability, Evaluator
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.monte_carlo import MonteCarlo
 
 SEED = 20240611
 N_DRAWS = 100_000

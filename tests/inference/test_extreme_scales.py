@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.errors import EvaluationError, RequirementError
-from qserver.inference.contour import ContourLaw
-from qserver.inference.convolution import Convolution
-from qserver.inference.evaluator import (
+from qserver.inference.joint.joint import JointErrors
+from qserver.inference.law.contour import ContourLaw
+from qserver.inference.law.convolution import Convolution
+from qserver.inference.law.evaluator import (
     CertifiedProbability,
     as_finite,
     as_log_probability,
     as_probability,
     as_upper_bound,
 )
-from qserver.inference.joint import JointErrors
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.moments import FloatArray, Moments
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.moments import FloatArray, Moments
 
 SCALES: dict[str, list[float]] = {
     "tiny_equals": [1.0] + [1e-12] * 32,

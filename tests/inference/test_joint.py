@@ -12,10 +12,10 @@ from scipy.integrate import quad
 from scipy.stats import beta
 
 from qserver.errors import RequirementError
-from qserver.inference.joint import JointErrors, joint_confidence, least_factor
-from qserver.inference.joint_draws import Bet, Sample, Sampling
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.moments import FloatArray
+from qserver.inference.joint.joint import JointErrors, joint_confidence, least_factor
+from qserver.inference.joint.joint_draws import Bet, Sample, Sampling
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.moments import FloatArray
 
 FALSE_ALARM = 1e-7
 """Chance that a comparison with plain draws fails though all is right."""

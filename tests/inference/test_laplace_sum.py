@@ -12,8 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
-from qserver.inference.contour import ContourLaw
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.contour import ContourLaw
+from qserver.inference.law.laplace_sum import LaplaceSum
 
 # 15 digits computed with mpmath: partial fractions, Gamma mixtures or a 50-digit contour.
 REFERENCE = Path(__file__).parents[1] / "reference" / "laplace_sums.json"

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference import certificate
-from qserver.inference.certificate import tail_error
-from qserver.inference.contour import ContourLaw
-from qserver.inference.hyperbola import Hyperbola, Quadrature
-from qserver.inference.moments import ComplexArray, Moments
-from qserver.inference.nodes import Nodes
-from qserver.inference.saddle import SaddleGrid
+from qserver.inference.law import certificate
+from qserver.inference.law.certificate import tail_error
+from qserver.inference.law.contour import ContourLaw
+from qserver.inference.law.hyperbola import Hyperbola, Quadrature
+from qserver.inference.law.moments import ComplexArray, Moments
+from qserver.inference.law.nodes import Nodes
+from qserver.inference.law.saddle import SaddleGrid
 
 SCALES = {
     "pair": np.array([1.0, 0.3]),

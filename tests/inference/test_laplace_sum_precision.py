@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.contour import ContourLaw
-from qserver.inference.convolution import Convolution
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.contour import ContourLaw
+from qserver.inference.law.convolution import Convolution
+from qserver.inference.law.laplace_sum import LaplaceSum
 
 DIGITS = 120
 

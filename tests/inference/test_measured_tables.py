@@ -19,11 +19,11 @@ from inference.table_cases import (
 )
 from numpy.testing import assert_allclose
 
-from qserver.inference.lattice.beside import FLOAT_ROOM
-from qserver.inference.lattice.chain import regular_chain, single_values
-from qserver.inference.lattice.pattern import Lattice
-from qserver.inference.tables import MeasuredTables
-from qserver.inference.tail import safe_half_width
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM
+from qserver.inference.tables.blocks.pattern import Lattice
+from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.linear import linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive

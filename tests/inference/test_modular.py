@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from qserver.inference.modular import PRIME_BITS, PrimeField, random_prime
+from qserver.inference.rows.modular import PRIME_BITS, PrimeField, random_prime
 
 LARGEST_PRIME = 67_108_859
 """The largest prime below 2^26: the worst case for exactness."""

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.positive_prior import PositivePosterior
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.posterior.positive_prior import PositivePosterior
 
 SCALES = [1.0, 0.5, 0.2]
 ESTIMATES = [-300.0, -20.0, -1.0, 0.0, 0.4, 3.0, 30.0]

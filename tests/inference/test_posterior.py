@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.inference.posterior import Posterior, weighted_sum
+from qserver.inference.posterior.posterior import Posterior, weighted_sum
 
 ONE = Posterior(100.0, np.array([10.0]), 0.5)
 """One Laplace variable: everything has a closed form."""

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.inference.bounds import Verdict
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.bounds import Verdict
+from qserver.inference.law.laplace_sum import LaplaceSum
 
 
 @settings(max_examples=150)

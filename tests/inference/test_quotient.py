@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.inference import quotient
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.quotient import JointParts, Part
+from qserver.inference.joint import quotient
+from qserver.inference.joint.quotient import JointParts, Part
+from qserver.inference.law.laplace_sum import LaplaceSum
 
 CONFIDENCE = 0.8
 DELTA = 1 - CONFIDENCE

@@ -13,10 +13,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from qserver.inference.blue import NEW
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.refined import WaterFill
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.rows.blue import NEW
+from qserver.inference.rows.refinement import WaterFill
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from inference.histories import NANO
 
-from qserver.inference.lattice.chain import regular_chain, single_values
-from qserver.inference.lattice.pattern import Lattice
-from qserver.inference.tables import MeasuredTables
-from qserver.inference.tail import safe_half_width
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.pattern import Lattice
+from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

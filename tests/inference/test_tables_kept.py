@@ -20,9 +20,9 @@ from inference.table_cases import (
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
-from qserver.inference.lattice.chain import regular_chain, single_values
-from qserver.inference.lattice.pattern import BlockKey, Lattice
-from qserver.inference.tables import MeasuredTables
+from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import indicator, interval

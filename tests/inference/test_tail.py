@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq, minimize, minimize_scalar
 
-from qserver.inference.blue import RowSpace
-from qserver.inference.laplace_sum import LaplaceSum
-from qserver.inference.tail import TailProblem, safe_half_width
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.rows.blue import RowSpace
+from qserver.inference.rows.tail import TailProblem, safe_half_width
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator

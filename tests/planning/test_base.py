@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.lattice.blocks import Blocks, combinations_below
-from qserver.inference.lattice.chain import regular_chain, single_values
-from qserver.inference.lattice.pattern import Lattice, Pattern
+from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.noisy_blocks import Blocks, combinations_below
+from qserver.inference.tables.blocks.pattern import Lattice, Pattern
 from qserver.planning.base import BaseProblem, Target, best_base
 from qserver.query.linear import linear_query
 from qserver.query.weights import interval

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.inference.lattice.chain import Chain, default_chain, single_values
+from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
 from qserver.planning.learner import n_learnt_from
 from qserver.planning.learnt import Sightings, learnt_chain, sightings
 from qserver.query.linear import linear_query

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.inference.lattice.chain import default_chain, single_values
-from qserver.inference.lattice.nested import (
+from qserver.inference.tables.blocks.chain import default_chain, single_values
+from qserver.inference.tables.blocks.nested import (
     chain_through,
     has_levels,
     joined,
     labels_of,
     nested_levels,
 )
-from qserver.inference.lattice.pattern import Lattice
-from qserver.inference.tables import MeasuredTables
+from qserver.inference.tables.blocks.pattern import Lattice
+from qserver.inference.tables.tables import MeasuredTables
 from qserver.planning.as_needed import Need, Offer
 from qserver.planning.bought import row_half_width
 from qserver.planning.confirmed import confirmed

@@ -11,7 +11,7 @@ from benchmarks.synthetic_noise import Snapshot
 from inference.lattice.test_blocks import dense
 from inference.table_cases import SIZES, tables_of
 
-from qserver.inference.lattice.pattern import Lattice
+from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.planning.rounded import Rounded, roundings
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive

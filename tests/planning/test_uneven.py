@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.lattice.nested import Labels, labels_of
+from qserver.inference.tables.blocks.nested import Labels, labels_of
 from qserver.planning.bought import roomy_half_width
 from qserver.planning.effort import Effort, never
 from qserver.planning.learnt import MAX_LEARNT

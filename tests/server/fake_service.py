@@ -10,7 +10,7 @@ from fake_models import LEARNT, OWN_PRICE, FakeModels
 
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
-from qserver.inference.quotient import JointParts
+from qserver.inference.joint.quotient import JointParts
 from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document

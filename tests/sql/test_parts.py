@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.sql.parts import Asking, ErrorLaw, Halves, Known, Range
 from tests.sql.stepwise import Case, refined
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.inference.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.linear import total_query
 from qserver.query.sql.cells import (
     Asked,

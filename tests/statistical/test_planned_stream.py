@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qserver.inference.refined import Weights
+from qserver.inference.rows.refinement import Weights
 from qserver.records.plan import PlannedRow
 from tests.planning.test_refined_plans import Town, random_part
 from tests.statistical.test_noise import SeededEntropy

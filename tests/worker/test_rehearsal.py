@@ -94,7 +94,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "worker.drawn.Drawn", "to_journal"),
     (question, "worker.live.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),
-    (workload, "qserver.inference.table_answer.Choice", "answer"),
+    (workload, "qserver.inference.tables.answer.Choice", "answer"),
     (workload, "qserver.storage.requests.Reservation", "sources"),
     (workload, "qserver.workload_answers", "answer_from"),
     (workload, "worker.answers", "answer_workload"),

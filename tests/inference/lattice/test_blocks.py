@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.lattice.blocks import Blocks, combinations_below
-from qserver.inference.lattice.chain import default_chain, regular_chain, single_values
-from qserver.inference.lattice.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.chain import default_chain, regular_chain, single_values
+from qserver.inference.tables.blocks.noisy_blocks import Blocks, combinations_below
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
 from tests.inference.lattice.parts import weights_of_part

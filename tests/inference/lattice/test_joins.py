@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from qserver.inference.lattice.pattern import BlockKey, finest_of, is_within, join
+from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, is_within, join
 
 EVERY: list[BlockKey] = [
     tuple((axis, level) for axis, level in enumerate(levels) if level)

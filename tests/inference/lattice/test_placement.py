@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from qserver.errors import QueryError
-from qserver.inference.lattice.chain import Chain, default_chain, regular_chain, single_values
-from qserver.inference.lattice.pattern import Lattice
-from qserver.inference.lattice.placement import (
+from qserver.inference.tables.blocks.chain import Chain, default_chain, regular_chain, single_values
+from qserver.inference.tables.blocks.pattern import Lattice
+from qserver.inference.tables.blocks.placement import (
     DefaultChains,
     placement_of_block,
     placement_of_partition,

@@ -12,11 +12,11 @@ import pytest
 from dense_weights import scaled_weights
 from inference.lattice.test_blocks import random_query
 
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.box import as_box
-from qserver.inference.lattice.chain import regular_chain, single_values
-from qserver.inference.lattice.pattern import BlockKey, Lattice
-from qserver.inference.lattice.support import ExactSupport
+from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.support import ExactSupport
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval

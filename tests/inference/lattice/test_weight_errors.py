@@ -23,9 +23,9 @@ from inference.lattice.test_blocks import (
 )
 from numpy.testing import assert_allclose
 
-from qserver.inference.lattice.blocks import Blocks
-from qserver.inference.lattice.chain import regular_chain, single_values
-from qserver.inference.lattice.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.query.linear import LinearQuery, linear_query
 
 

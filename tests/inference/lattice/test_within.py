@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qserver.inference.lattice.beside import Known
+from qserver.inference.tables.blocks.own_row import Known
 
 CONFIDENCES = (0.5, 0.95, 1.0 - 1e-7)
 

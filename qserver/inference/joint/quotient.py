@@ -1,0 +1,116 @@
+"""Where a quotient N / D may lie, by the joint law of the errors of both estimates.
+
+For a number t the estimate of N - t D has an error of known law, and N - t D = 0 at t = N / D. So
+the set of all t with abs(N^ - t D^) <= h(t) holds the quotient with probability c, where h(t) is
+the half-width at c of the error of N^ - t D^. That is the construction of Fieller (1954), with the
+law of a sum of Laplace variables in place of the normal one.
+
+The set lies within every set {t: abs(N^ - t D^) <= a + abs(t) b} where a and b hold the errors of
+N^ and D^ with chances to miss that add up to 1 - c: the union bound says h(t) <= a + abs(t) b. So
+a search may start from such a set. It only leaves out what is proven to be outside: between two
+values of t no weight of a noise is larger in size than at one of them, a sum of Laplace variables
+with larger weights has the larger half-width, and N^ - t D^ is linear.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.tail import safe_half_width
+
+_ULP = 2.0**-52
+_RESOLUTION = 2.0**-8
+"""Steps of the search end at this part of the interval that it starts from."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The numerator or the denominator.
+
+    Args:
+        estimate: unbiased, in its own units.
+        loads: by measured row its weight times the scale of its noise, in the same units.
+        allowance: bound on what lattice and floats add to the error, >= 0.
+    """
+
+    estimate: float
+    loads: Mapping[int, float]
+    allowance: float
+
+
+@dataclass(frozen=True)
+class JointParts:
+    """Two estimates from noisy rows, which may share some of them; rows' noises are independent."""
+
+    over: Part
+    under: Part
+
+    def bounds(self, low: float, high: float, *, confidence: float) -> tuple[float, float] | None:
+        """Where the quotient lies with `confidence`, if it lies between `low` and `high`.
+
+        Args:
+            low, high: finite; a set that the union bound gives, or bounds that are always true.
+            confidence: 1 - delta.
+
+        Returns:
+            Ends that hold all of the set between `low` and `high`, too long by a part in 256 at
+            most but where the set has gaps; None where the set is empty.
+        """
+        search = _Search(*self._aligned(), self, confidence)
+        first = search.left_out(low, high)
+        last = search.left_out(high, first)
+        return (first, last) if first < last else None
+
+    def _aligned(self) -> tuple[FloatArray, FloatArray]:
+        """The loads of both, row by row."""
+        ids = sorted({*self.over.loads, *self.under.loads})
+        return (
+            np.array([self.over.loads.get(i, 0.0) for i in ids]),
+            np.array([self.under.loads.get(i, 0.0) for i in ids]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    over: FloatArray
+    under: FloatArray
+    parts: JointParts
+    confidence: float
+
+    def left_out(self, start: float, stop: float) -> float:
+        """How far from `start` towards `stop` everything is outside of the set."""
+        # Halved first: the distance of two floats may be more than floats reach.
+        at, step = start, stop / 2.0 - start / 2.0
+        least = abs(step) * (2.0 * _RESOLUTION)
+        while at != stop and abs(step) >= least:
+            beyond = at + step
+            if beyond == at:
+                # Smaller steps than this are lost in rounding.
+                return at
+            # The last step may pass the end by rounding.
+            beyond = min(beyond, stop) if step > 0 else max(beyond, stop)
+            if self._is_outside(at, beyond):
+                at = beyond
+            else:
+                step /= 2.0
+        return at
+
+    def _is_outside(self, a: float, b: float) -> bool:
+        """Whether no t between two numbers can belong to the set."""
+        over, under = self.parts.over, self.parts.under
+        ends = over.estimate - a * under.estimate, over.estimate - b * under.estimate
+        far = max(abs(a), abs(b))
+        rounding = 4.0 * _ULP * (abs(over.estimate) + far * abs(under.estimate))
+        if ends[0] * ends[1] <= 0.0:
+            return False
+        loads = np.maximum(np.abs(self.over - a * self.under), np.abs(self.over - b * self.under))
+        loads *= 1.0 + 8.0 * _ULP
+        loads += 4.0 * _ULP * (np.abs(self.over) + far * np.abs(self.under))
+        allowance = over.allowance + far * under.allowance + rounding
+        noise = safe_half_width(loads, self.confidence)
+        return min(map(abs, ends)) > noise + math.nextafter(allowance, math.inf)

@@ -1,0 +1,115 @@
+"""What every way of computing the error distribution offers.
+
+An `Evaluator` turns scales into a `Law`, the distribution of W = sum_i Lap(c_i); a law answers
+questions about abs(W) and says how far off its answers may be.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from qserver.errors import EvaluationError, RequirementError
+from qserver.inference.law.moments import FloatArray
+
+_ROUNDING: Final = 1e-9
+"""How far a value may lie beyond what is possible and still be put down to rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedProbability:
+    """A probability with a bound on its error.
+
+    Attributes:
+        probability: P(abs(W) <= h), in [0, 1].
+        error: bound on abs(probability - exact), rounding included.
+        confidence: probability that the bound itself holds; below 1 for random methods only.
+    """
+
+    probability: float
+    error: float
+    confidence: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.probability <= 1.0:
+            raise RequirementError("probability", "lie in [0, 1]", self.probability)
+        if not self.error >= 0.0:
+            raise RequirementError("error", "be >= 0", self.error)
+        if not 0.0 < self.confidence <= 1.0:
+            raise RequirementError("confidence", "lie in (0, 1]", self.confidence)
+
+    @property
+    def lower(self) -> float:
+        """Least probability consistent with the error."""
+        return max(0.0, self.probability - self.error)
+
+
+class Law(Protocol):
+    """Distribution of abs(W); half-widths are finite and >= 0, in the unit of the scales."""
+
+    def within(self, half_width: float, /) -> float:
+        """P(abs(W) <= h)."""
+
+    def log_tail(self, half_width: float, /) -> float:
+        """log P(abs(W) > h), -inf when no mass is left."""
+
+    def certify(self, half_width: float, /) -> CertifiedProbability:
+        """P(abs(W) <= h) and a bound on its error."""
+
+    def half_width(self, confidence: float, /) -> float:
+        """Least h with P(abs(W) <= h) >= confidence, confidence in (0, 1)."""
+
+    def half_width_of_tail(self, log_tail: float, /) -> float:
+        """h with log P(abs(W) > h) = log_tail, log_tail < 0 finite."""
+
+
+class Evaluator(Protocol):
+    """A way to compute the law of W."""
+
+    def prepare(self, scales: FloatArray, /) -> Law:
+        """Law for positive finite `scales`, shape (n,), n >= 1, in any order.
+
+        Their ratio is what `LaplaceSum` leaves of it: n * 2^60 at most.
+        """
+
+
+def as_probability(value: float, *, error: float = 0.0) -> float:
+    """`value` cut to [0, 1]; EvaluationError if it lies outside by more than `error` and rounding.
+
+    Unlike min and max it lets no nan pass for a bound of the interval.
+    """
+    room = error + _ROUNDING
+    if not -room <= value <= 1.0 + room:
+        raise EvaluationError
+    return min(1.0, max(0.0, value))
+
+
+def as_upper_bound(value: float) -> float:
+    """An upper bound of a probability, cut to at most 1; EvaluationError if it is no number."""
+    if not value >= 0.0:
+        raise EvaluationError
+    return min(1.0, value)
+
+
+def as_log_probability(value: float) -> float:
+    """`value` cut to at most 0; EvaluationError if it is no number or above 0 beyond rounding."""
+    if not value <= _ROUNDING:
+        raise EvaluationError
+    return min(0.0, value)
+
+
+def as_finite(value: float) -> float:
+    """`value`, which is finite and >= 0; else EvaluationError."""
+    if not 0.0 <= value < math.inf:
+        raise EvaluationError
+    return value
+
+
+def log_one_minus_exp(value: float) -> float:
+    """log(1 - exp(value)) for value <= 0, without cancellation; -inf at 0."""
+    if value >= 0.0:
+        return -math.inf
+    if value > -math.log(2.0):
+        return math.log(-math.expm1(value))
+    return math.log1p(-math.exp(value))

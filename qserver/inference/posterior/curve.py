@@ -1,0 +1,63 @@
+"""A posterior as points to draw: its density, and the probability of at least so much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qserver.errors import RequirementError
+from qserver.inference.posterior.posterior import Posterior
+
+MAX_POINTS = 2001
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One point of a posterior.
+
+    Args:
+        x: a value of the query, in its own units.
+        density: of the posterior there, per unit of the query.
+        at_least: P(q >= x).
+    """
+
+    x: float
+    density: float
+    at_least: float
+
+
+def posterior_curve(
+    posterior: Posterior, *, confidence: float, n_points: int
+) -> tuple[CurvePoint, ...]:
+    """Points of a posterior, evenly spaced over its centred interval at `confidence`.
+
+    They describe the continuous law of the error, as probabilities of events do; the allowance for
+    lattice and floats only lengthens intervals. The law is symmetric, so half of it is computed.
+
+    Args:
+        confidence: of the interval that the points span, in (0, 1).
+        n_points: odd, from 3 to 2,001, so that one lies on the estimate.
+
+    Returns:
+        The points, x rising; none for an exact posterior, which has no density.
+
+    Raises:
+        RequirementError: `n_points` or `confidence` is out of range.
+    """
+    if not 3 <= n_points <= MAX_POINTS or n_points % 2 == 0:
+        raise RequirementError("n_points", f"be odd, from 3 to {MAX_POINTS:,}", n_points)
+    error = posterior.error
+    if error.is_exact:
+        return ()
+    n_steps = n_points // 2
+    step = error.half_width(confidence) / n_steps
+    right = [
+        CurvePoint(
+            posterior.estimate + i * step, error.density(i * step), 0.5 * error.tail(i * step)
+        )
+        for i in range(n_steps + 1)
+    ]
+    left = [
+        CurvePoint(2.0 * posterior.estimate - p.x, p.density, 1.0 - p.at_least)
+        for p in reversed(right[1:])
+    ]
+    return (*left, *right)

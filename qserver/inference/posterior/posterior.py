@@ -1,0 +1,117 @@
+"""What is known about a query: an estimate, the law of its error, and an allowance.
+
+With a flat prior the posterior of q is `estimate` minus the error W: symmetric and log-concave,
+so the shortest credible interval is centred. W is the continuous law; `allowance` bounds what
+the noise's lattice and float rounding can add. Intervals are widened by it. Probabilities of
+events are stated at the middle, for W itself: the allowance moves their thresholds by at most
+itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from qserver.errors import RequirementError
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.posterior.positive_prior import Interval, PositivePosterior
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.tail import safe_half_width
+
+_ULP = 2.0**-52
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Posterior of a query.
+
+    Args:
+        estimate: unbiased estimate, in the query's units.
+        scales: scales of the error's Laplace parts, in the same units, shape (n,).
+        allowance: bound on what lattice and floats add to the error, >= 0.
+    """
+
+    estimate: float
+    scales: FloatArray
+    allowance: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.estimate):
+            raise RequirementError("estimate", "be finite")
+        if not (math.isfinite(self.allowance) and self.allowance >= 0.0):
+            raise RequirementError("allowance", "be finite and >= 0")
+
+    @property
+    def error(self) -> LaplaceSum:
+        """Law of the estimate's error W."""
+        return LaplaceSum(self.scales)
+
+    def half_width(self, confidence: float) -> float:
+        """Half-width of the centred interval that holds `confidence`, allowance included."""
+        return safe_half_width(self.scales, confidence) + self.allowance
+
+    def interval(self, confidence: float) -> Interval:
+        """The centred interval at `confidence`, its ends rounded outward."""
+        half_width = self.half_width(confidence)
+        return Interval(
+            low=math.nextafter(self.estimate - half_width, -math.inf),
+            high=math.nextafter(self.estimate + half_width, math.inf),
+        )
+
+    def confidence_of(self, half_width: float) -> float:
+        """Confidence of the centred interval of this half-width: certified, rounded down.
+
+        1 for a public value; 0 where the allowance takes all of it.
+        """
+        room = half_width - self.allowance
+        if room < 0.0 or (room == 0.0 and not self.error.is_exact):
+            return 0.0
+        return self.error.certify(room).lower
+
+    def probability_at_least(self, threshold: float) -> float:
+        """P(q >= threshold), for the continuous law of the error."""
+        return self.error.cdf(self.estimate - threshold)
+
+    def probability_between(self, low: float, high: float) -> float:
+        """P(low <= q <= high), for the continuous law of the error; 0 if high < low."""
+        if high < low:
+            return 0.0
+        near, far = self.estimate - high, self.estimate - low
+        if near > 0.0 or far < 0.0:
+            # Both ends on one side: a difference of tails keeps small probabilities accurate.
+            inner, outer = sorted((abs(near), abs(far)))
+            return max(0.0, 0.5 * (self.error.tail(inner) - self.error.tail(outer)))
+        return 0.5 * (self.error.within(-near) + self.error.within(far))
+
+    def given_non_negative(self) -> PositivePosterior:
+        """The posterior under the prior q >= 0: a Bayesian statement, not a frequency."""
+        return PositivePosterior(self.estimate, self.error)
+
+    def scaled(self, multiplier: Fraction) -> Posterior:
+        """Posterior of `multiplier` times the query."""
+        factor = float(multiplier)
+        size = abs(factor)
+        rounding = 2.0 * _ULP * size * (abs(self.estimate) + self.allowance)
+        # Scales are rounded up, or an interval could end up an ulp short.
+        scales = self.scales * (size * (1.0 + 2.0 * _ULP))
+        return Posterior(self.estimate * factor, scales, self.allowance * size + rounding)
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """A float sum and a bound on its distance from the exact one."""
+
+    value: float
+    error: float
+
+
+def weighted_sum(weights: FloatArray, values: Sequence[Fraction | float]) -> WeightedSum:
+    """Sum of exact weights times exact values, which may come as their nearest floats."""
+    products = weights * np.array([float(v) for v in values])
+    total = math.fsum(products)
+    error = 2.0 * _ULP * float(np.abs(products).sum()) + _ULP * abs(total)
+    return WeightedSum(total, error)

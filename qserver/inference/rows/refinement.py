@@ -1,0 +1,175 @@
+"""Which measured rows to raise, and how far, so that a target is met.
+
+A refined row keeps its weight's place: only its scale b falls, and its old noise no longer counts.
+`RefinedRow` finds the largest scale of one row, with the best weights of all others. `water_fill`
+keeps the weights A and lowers c_i = abs(A_i) b_i of every row to at most u_i t for one level t.
+With u = 1 only the rows that dominate the error are raised. With u_i = abs(w_i A_i)^(1/3) the sum
+of w_i / b_i is least for its variance: d/d alpha (w alpha + mu A^2 / alpha^2) = 0. With u = c all
+are raised by one factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from qserver.inference.rows.blue import Combinations
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.own_measurement import ScaleSearch
+from qserver.inference.rows.tail import TailProblem, safe_half_width
+
+Weights = tuple[tuple[int, float], ...]
+
+_INWARD = 1.0 - 1e-10
+_LEVEL_TOLERANCE = 1e-9
+_MARGIN = 40.0
+"""Logarithm of a factor beyond any between a half-width and its largest scale."""
+_MAX_WHITENED = 256
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Rows to raise, and weights that meet the target when they are.
+
+    Args:
+        alphas: pairs of a measurement's id and its new 1 / b, in epsilon per record; the id `NEW`
+            stands for a new measurement of the row that was asked.
+        weights: pairs of a measurement's id, or `NEW`, and its weight, none zero.
+    """
+
+    alphas: tuple[tuple[int, float], ...]
+    weights: Weights
+
+
+class RefinedRow(ScaleSearch):
+    """Least alpha of one measured row, given all ways to use it.
+
+    Args:
+        combinations: unbiased weights of the asked row; `row` is among theirs, and alone gives
+            the asked row with weight `ratio`.
+        row: id of the measurement to raise.
+        target: half-width to meet, in records.
+    """
+
+    def __init__(
+        self,
+        combinations: Combinations,
+        row: int,
+        *,
+        ratio: float,
+        confidence: float,
+        target: float,
+    ) -> None:
+        super().__init__(confidence=confidence, target=target)
+        self._combinations, self._row, self._ratio = combinations, row, abs(ratio)
+        basis, dependent = combinations.basis, combinations.dependent
+        self._scales = np.concatenate([basis.scales, dependent.scales])
+        self._ids = np.concatenate([basis.ids, dependent.ids])
+        self._place = int(np.flatnonzero(self._ids == row)[0])
+        self._alone = np.zeros(len(dependent.ids))
+        if self._place >= len(basis.ids):
+            self._alone[self._place - len(basis.ids)] = ratio
+        self._step = float(np.concatenate([basis.steps, dependent.steps])[self._place])
+
+    def solve(self) -> Refined | None:
+        """The least alpha with its weights; None where the row alone cannot meet the target."""
+        room = self._target / self._ratio - self._step
+        if room <= 0.0:
+            return None
+        low = math.log(room / safe_half_width(np.ones(1), self._confidence)) - 1e-12
+        high = math.log(self._scales[self._place])
+        if low >= high:
+            return None
+        found = self._largest_scale(self._alone, low=low, high=high, place=self._place)
+        weights = self._problem(found.log_scale).combinations.weights(found.tail.a)
+        pairs = tuple((int(self._ids[i]), float(weights[i])) for i in np.flatnonzero(weights))
+        return Refined(((self._row, math.exp(-found.log_scale)),), pairs)
+
+    def _problem(self, log_scale: float) -> TailProblem:
+        scales = self._scales.copy()
+        scales[self._place] = math.exp(log_scale)
+        return TailProblem(rescaled(self._combinations, scales), self._confidence)
+
+
+def rescaled(combinations: Combinations, scales: FloatArray) -> Combinations:
+    """The same weights with other scales of the rows, basis first."""
+    n = len(combinations.coefficients)
+    found = replace(
+        combinations,
+        basis=replace(combinations.basis, scales=scales[:n]),
+        dependent=replace(combinations.dependent, scales=scales[n:]),
+    )
+    # The old whitening still spans all directions: it is merely less round.
+    if not 0 < len(scales) - n <= _MAX_WHITENED:
+        return found
+    covariance = (found.directions * np.square(scales[:n])) @ found.directions.T
+    covariance += np.diag(np.square(scales[n:]))
+    deviations = np.sqrt(np.diag(covariance))
+    try:
+        lower = np.linalg.cholesky(covariance / np.outer(deviations, deviations))
+    except np.linalg.LinAlgError:
+        return found
+    return replace(found, whitening=np.linalg.inv(lower), deviations=deviations)
+
+
+@dataclass(frozen=True)
+class WaterFill:
+    """Fixed weights on some rows, whose noise may be lowered.
+
+    Args:
+        ids: measurement ids, shape (n,); `NEW` for a new row.
+        weights: A, shape (n,), none zero.
+        scales: b, shape (n,); infinite for a new row, 0 for a public one.
+        allowance: what lattice and floats add to the half-width, in records.
+    """
+
+    ids: npt.NDArray[np.int64]
+    weights: FloatArray
+    scales: FloatArray
+    allowance: float
+
+    def shapes(self, prices: FloatArray) -> list[FloatArray]:
+        """The shapes u to try: the dominating rows alone, and the least price for the variance.
+
+        Args:
+            prices: what a unit of alpha costs per row, shape (n,), > 0.
+        """
+        sizes = np.abs(self.weights)
+        return [np.ones(len(sizes)), np.cbrt(sizes * prices)]
+
+    def solve(self, shape: FloatArray, *, confidence: float, target: float) -> Refined | None:
+        """The rows above the highest level, c_i > u_i t, that meets the target; or None.
+
+        Args:
+            shape: u, shape (n,), all > 0 and finite.
+        """
+        room = (target - self.allowance) * _INWARD
+        sizes = np.abs(self.weights)
+        present = sizes * self.scales
+        if room <= 0.0 or not present.any():
+            return None
+
+        def excess(log_level: float) -> float:
+            capped = np.minimum(present, shape * math.exp(log_level))
+            return math.log(safe_half_width(capped, confidence) / room)
+
+        low, high = _bracket(present, shape, room)
+        if excess(high) <= 0.0:
+            return None
+        level = math.exp(brentq(excess, low, high, xtol=_LEVEL_TOLERANCE) - _LEVEL_TOLERANCE)
+        raised = np.flatnonzero(present > shape * level)
+        alphas = tuple((int(self.ids[i]), float(sizes[i] / (shape[i] * level))) for i in raised)
+        pairs = tuple(zip(self.ids.tolist(), self.weights.tolist(), strict=True))
+        return Refined(alphas, pairs)
+
+
+def _bracket(present: FloatArray, shape: FloatArray, room: float) -> tuple[float, float]:
+    """Logarithms of two levels: one that surely meets the target, and one that caps nothing."""
+    new = np.isinf(present)
+    low = math.log(room / (float(shape.max()) * len(shape))) - _MARGIN
+    tops = np.append(present[~new] / shape[~new], room * math.exp(_MARGIN) / shape[new])
+    return low, math.log(max(float(tops.max()), math.exp(low)))

@@ -1,0 +1,231 @@
+"""The number that chosen weights on tables and a query's own row give, and its float error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.posterior.estimate import RowEstimate
+from qserver.inference.posterior.posterior import Posterior
+from qserver.inference.tables.blocks.cell_weights import CellWeights
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Known, Rest
+from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
+from qserver.inference.tables.generation import TOTAL, Generation
+from qserver.records.history import Measurement
+
+_ULP = 2.0**-52
+_SUMMED = 40.0
+"""Roundings of a pairwise sum of at most 2^22 products of rounded numbers, and some more."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnSource:
+    """A measurement of the very row that is asked: by itself, or as a cell of a block.
+
+    A public total is the cell of the block (), which has no table: its row stands for it.
+
+    Args:
+        alpha: 1 / b now, in epsilon per record; infinite for a public total.
+        step: lattice step, in records.
+        row: the measurement, or None for a cell.
+        cell: the block and the part per axis, or None for a row.
+    """
+
+    alpha: float
+    step: float
+    row: Measurement | None = None
+    cell: tuple[BlockKey, tuple[int, ...]] | None = None
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it is the cell of a block."""
+        return self.row is None or self.row.is_public
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where weights come from.
+
+    Args:
+        at: number of events after which they were those of least variance; None where they do not
+            depend on any.
+        is_kept: whether they are tried whatever comes after.
+    """
+
+    at: int | None
+    is_kept: bool
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRow:
+    """A measured row with its weight in a query."""
+
+    row: Measurement
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Weights for a query: a rest on blocks, and the row's own source or other rows beside it.
+
+    Args:
+        blocks: with the alphas that the weights were chosen for.
+        rest: None where the own source is all.
+        source: None where the rest is all.
+        known: both on the noise of now.
+        row_weight: of the own source.
+        place: where the weights come from.
+        rows: whose noise is independent of the blocks'; the pattern is that of the query less
+            these.
+    """
+
+    generation: Generation
+    pattern: Pattern
+    blocks: Blocks
+    rest: Rest | None
+    source: OwnSource | None
+    known: Known
+    row_weight: float
+    place: Place
+    rows: tuple[WeightedRow, ...] = ()
+
+    @property
+    def allowance(self) -> float:
+        """What lattice and floats may add, in records, as far as it was foreseen."""
+        own = self.row_weight * self.known.row_allowance
+        own += FLOAT_ROOM * sum(abs(r.weight) * r.row.lattice_allowance for r in self.rows)
+        if self.rest is None or self.row_weight == 1.0:
+            return own
+        return own + (1.0 - self.row_weight) * self.known.block_allowance
+
+    @property
+    def scales(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Scales of the error, shape (n,)."""
+        own = self.known.scales(self.row_weight, self.known.row_alpha)
+        return np.append(own, [abs(r.weight) * r.row.scale for r in self.rows])
+
+    def answer(self, confidence: float) -> RowEstimate:
+        """The estimate from the released answers."""
+        total, used = _Sum(0.0, 0.0, 0.0), set()
+        beside: list[tuple[int, float]] = []
+        if self.rest is not None and self.row_weight < 1.0:
+            part = 1.0 - self.row_weight
+            total = _on_blocks(self, self.rest).scaled(part)
+            used = {w.block for w in self.rest.weights}
+            public = self.generation.public
+            if public is not None and TOTAL in used:
+                used.remove(TOTAL)
+                found = next(w for w in self.rest.weights if w.block == TOTAL)
+                beside.append((public.id, part * float(found.values)))
+        if self.source is not None and self.row_weight > 0.0:
+            total = total.plus(_of_source(self.generation, self.source).scaled(self.row_weight))
+            if self.source.row is not None:
+                beside.append((self.source.row.id, self.row_weight))
+            if self.source.cell is not None:
+                used.add(self.source.cell[0])
+        for found_row in self.rows:
+            total = total.plus(_of_row(found_row.row).scaled(found_row.weight))
+        tables = tuple(sorted(self.generation.tables[b].id for b in used))
+        return self._estimate(confidence, total, tuple(sorted(beside)), tables)
+
+    def _estimate(
+        self,
+        confidence: float,
+        total: _Sum,
+        beside: tuple[tuple[int, float], ...],
+        tables: tuple[int, ...],
+    ) -> RowEstimate:
+        lattice = self.allowance / FLOAT_ROOM
+        # What floats add takes no more than its room, but for answers in the tens of millions.
+        allowance = max(self.allowance, lattice + total.error)
+        posterior = Posterior(total.value, self.scales, allowance)
+        return RowEstimate(
+            tuple((r.row.id, r.weight) for r in self.rows),
+            posterior,
+            confidence,
+            posterior.half_width(confidence),
+            "blocks",
+            float_error=total.error,
+            tables=tables,
+            beside=beside,
+            at=self.place.at,
+            is_kept=self.place.is_kept,
+            unforeseen=allowance - self.allowance,
+        )
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A float sum, the sum of the absolute products, and a bound of its error, in records."""
+
+    value: float
+    size: float
+    error: float
+
+    def scaled(self, factor: float) -> _Sum:
+        size = abs(factor) * self.size
+        return _Sum(factor * self.value, size, abs(factor) * self.error + 3.0 * _ULP * size)
+
+    def plus(self, other: _Sum) -> _Sum:
+        size = self.size + other.size
+        return _Sum(self.value + other.value, size, self.error + other.error + _ULP * size)
+
+
+def _on_blocks(choice: Choice, rest: Rest) -> _Sum:
+    total = _Sum(0.0, 0.0, 0.0)
+    own_error = _error_of_left(choice, rest)
+    for found in rest.weights:
+        total = total.plus(_on_block(choice, rest, found, own_error))
+    return total
+
+
+def _error_of_left(choice: Choice, rest: Rest) -> float:
+    """Bound on the relative error of `rest.left`, by which all weights were divided."""
+    for found in rest.weights:
+        if found.left_out is not None:
+            errors = choice.blocks.weight_errors(found.block, choice.pattern)
+            error = float(errors[found.group_of(found.left_out)])
+            return error / max(rest.left - error, 0.5 * rest.left) + 4.0 * _ULP
+    return 0.0
+
+
+def _on_block(choice: Choice, rest: Rest, found: CellWeights, own_error: float) -> _Sum:
+    """Weights times answers of one block, with the rounding of either."""
+    generation = choice.generation
+    errors = choice.blocks.weight_errors(found.block, choice.pattern) / rest.left
+    errors = errors + (own_error + _ULP) * np.abs(found.values)
+    if found.block == TOTAL and generation.public is not None:
+        answer = generation.public.value_float
+        products, off = found.values * answer, errors * abs(answer)
+    else:
+        placed = generation.placed(found.block)
+        parts = placed.placement.parts
+        products = found.spread(found.values, parts) * placed.values
+        off = found.spread(errors, parts) * np.abs(placed.values)
+        if found.left_out is not None:
+            cell = placed.placement.cell(found.left_out)
+            # The total has no axes, and its only cell is a number.
+            products, off = np.array(products), np.array(off)
+            products[cell] = off[cell] = 0.0
+    size = float(np.abs(products).sum())
+    rounding = _SUMMED * _ULP * size
+    return _Sum(float(products.sum()), size, float(off.sum()) + rounding)
+
+
+def _of_source(generation: Generation, source: OwnSource) -> _Sum:
+    if source.row is not None:
+        return _of_row(source.row)
+    if source.cell is None:
+        return _Sum(0.0, 0.0, 0.0)
+    placed = generation.placed(source.cell[0])
+    return _of_value(float(placed.values[placed.placement.cell(source.cell[1])]))
+
+
+def _of_row(row: Measurement) -> _Sum:
+    return _of_value(row.value_float)
+
+
+def _of_value(value: float) -> _Sum:
+    return _Sum(value, abs(value), 2.0 * _ULP * abs(value))

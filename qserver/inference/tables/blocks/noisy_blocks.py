@@ -1,0 +1,288 @@
+"""Noisy blocks and what they say of a query, in closed form.
+
+A block measures every cell of a product partition at one alpha: its cells are disjoint. All blocks
+of one lattice commute, so with K_l the cells of block l
+
+    lambda_j = sum over blocks l >= j of alpha_l^2 / (2 K_l)        information of component j
+    Var(q)   = sum_j e_j / lambda_j                                 e_j the mean square of q_j
+    weight of q on cell p of block l = alpha_l^2 / (2 K_l) * sum over j <= l of q_j(p) / lambda_j
+
+With phantoms this counts noise that is not there: the weights stay unbiased, the true variance is
+no larger, and `scales` leaves the phantoms out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import isinf
+
+import numpy as np
+
+from qserver.errors import InputError
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.tables.blocks.cell_weights import (
+    MAX_CELLS,
+    CellWeights,
+    Counts,
+    GroupedAxis,
+    grouped_axis,
+)
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, is_within
+
+__all__ = ["MAX_CELLS", "Blocks", "CellWeights", "Scales", "combinations_below"]
+
+_ULP = 2.0**-52
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """Laplace scales c_i of an error, each `counts[i]` times; shape (n,) both."""
+
+    values: FloatArray
+    counts: Counts
+
+    @property
+    def expanded(self) -> FloatArray:
+        """Each scale as often as it counts, zeros left out."""
+        used = self.values > 0.0
+        return np.repeat(self.values[used], self.counts[used])
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Measured blocks of one lattice.
+
+    Args:
+        alphas: 1 / b per block, in epsilon per record, > 0. Infinite is allowed for the total
+            alone, the block (), which is then public.
+    """
+
+    lattice: Lattice
+    alphas: Mapping[BlockKey, float] = field(default_factory=dict)
+    _known: dict[BlockKey, float] = field(default_factory=dict, init=False, repr=False)
+    _shares: dict[BlockKey, float] = field(default_factory=dict, init=False, repr=False)
+    _inverses: dict[tuple[int, ...], FloatArray] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        if any(not a > 0.0 for a in self.alphas.values()):
+            raise InputError("alphas", "be > 0")
+        if any(isinf(a) for block, a in self.alphas.items() if block):
+            raise InputError("alphas", "be finite but for the total")
+
+    def information(self, component: BlockKey) -> float:
+        """lambda_j; 0 where no block reaches the component, infinite for a public total."""
+        found = self._known.get(component)
+        if found is None:
+            found = sum(self._share(block) for block in self.alphas if is_within(component, block))
+            self._known[component] = found
+        return found
+
+    def is_estimable(self, pattern: Pattern) -> bool:
+        """Whether the blocks alone give the query: some block reaches each of its components."""
+        return all(any(is_within(j, block) for block in self.alphas) for j in pattern.finest)
+
+    def variance(self, pattern: Pattern) -> float:
+        """Variance of the query's BLUE on the blocks alone; infinite where not estimable."""
+        total = 0.0
+        for j, energy in pattern.energies.items():
+            information = self.information(j)
+            if information == 0.0:
+                return float("inf")
+            total += energy / information
+        return total
+
+    def weights(self, pattern: Pattern) -> list[CellWeights]:
+        """The query's weights on each block that has a part in it.
+
+        Components that no block reaches are passed over: for an estimable query there is none.
+        """
+        found, seen = [], self._by_scope(pattern)
+        for block in self.alphas:
+            values = seen[self._kind(block, pattern)].values * self._factor(block)
+            if values.any():
+                axes = self._axes(block, pattern)
+                values = values.reshape([len(a.repeats) for a in axes])
+                groups = tuple(a.groups for a in axes)
+                found.append(CellWeights(block, values, groups, tuple(a.repeats for a in axes)))
+        return found
+
+    def weight_errors(self, block: BlockKey, pattern: Pattern) -> FloatArray:
+        """Bound on the rounding in the query's weights on a block, per group of cells.
+
+        It is the distance to the exact weights for these alphas and the exact query. Sums of
+        products of magnitudes, once with and once without the error of each component.
+        """
+        axes = self._axes(block, pattern)
+        coefficients = [abs(t.coefficient) for t in pattern.terms]
+        factors = _components(block, pattern, axes)
+        exact = [[np.abs(f) for f in of_term] for of_term in factors]
+        errors = _component_errors(self.lattice, pattern)
+        outward = [
+            [
+                f + e[: len(f)].reshape((-1,) + (1,) * (f.ndim - 1))
+                for f, e in zip(*both, strict=True)
+            ]
+            for both in zip(exact, errors, strict=True)
+        ]
+        high = self._sum(block, pattern, coefficients, outward)
+        low = self._sum(block, pattern, coefficients, exact)
+        depth = sum(self.lattice.chains[a].n_levels + 3 for a in pattern.scope)
+        roundings = 2 * depth + len(self.alphas) + len(pattern.terms) + 12
+        return np.asarray(np.maximum(high - low, 0.0) + roundings * _ULP * high)
+
+    def scales(self, pattern: Pattern) -> Scales:
+        """Scales of the error of the query's weights, abs(weight) / alpha, with multiplicities."""
+        seen = self._by_scope(pattern)
+        values, counts = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
+        for block, alpha in self.alphas.items():
+            found = seen[self._kind(block, pattern)]
+            n_others = self.lattice.n_real_cells(block, without=pattern.scope)
+            values.append(np.abs(found.values * self._factor(block)) / alpha)
+            counts.append(found.counts * n_others)
+        return Scales(np.concatenate(values), np.concatenate(counts))
+
+    def _by_scope(self, pattern: Pattern) -> dict[tuple[BlockKey, bool], _Seen]:
+        """What the query's weights on each block are but for a factor, by its levels in scope.
+
+        Blocks that differ on other attributes alone have the same.
+        """
+        found: dict[tuple[BlockKey, bool], _Seen] = {}
+        coefficients = [t.coefficient for t in pattern.terms]
+        for kind in {self._kind(block, pattern): None for block in self.alphas}:
+            inside, is_public = kind
+            axes = self._axes(inside, pattern)
+            components = _components(inside, pattern, axes)
+            total = self._total(inside, pattern, coefficients, components, is_public=is_public)
+            counts = np.ones((), dtype=np.int64)
+            for axis in axes:
+                counts = np.multiply.outer(counts, axis.repeats)
+            values = np.broadcast_to(total, [len(axis.repeats) for axis in axes])
+            found[kind] = _Seen(values.ravel(), counts.ravel())
+        return found
+
+    def _kind(self, block: BlockKey, pattern: Pattern) -> tuple[BlockKey, bool]:
+        """The block's levels on the attributes that the query mentions; whether it is public."""
+        scope = pattern.scope
+        return tuple(p for p in block if p[0] in scope), isinf(self.alphas[block])
+
+    def _factor(self, block: BlockKey) -> float:
+        """A block's weights over what its levels in scope make of them."""
+        return 1.0 if isinf(self.alphas[block]) else self._share(block)
+
+    def _share(self, block: BlockKey) -> float:
+        """What a block adds to the information of every component within it."""
+        found = self._shares.get(block)
+        if found is None:
+            alpha = self.alphas[block]
+            found = self._shares[block] = alpha * alpha / (2.0 * self.lattice.n_cells(block))
+        return found
+
+    def _axes(self, block: BlockKey, pattern: Pattern) -> list[GroupedAxis]:
+        return [grouped_axis(self.lattice, axis, level, pattern) for axis, level in block]
+
+    def _inverse(self, axes: tuple[int, ...]) -> FloatArray:
+        """1 / lambda_j of every component over these axes, 0 where not reached; one axis each."""
+        found = self._inverses.get(axes)
+        if found is None:
+            total = np.zeros([self.lattice.chains[a].n_levels for a in axes])
+            for block in self.alphas:
+                levels = dict(block)
+                total[tuple(slice(0, levels.get(a, 0) + 1) for a in axes)] += self._share(block)
+            reached = total > 0.0
+            found = np.divide(1.0, total, out=np.zeros_like(total), where=reached)
+            self._inverses[axes] = found
+        return found
+
+    def _sum(
+        self,
+        block: BlockKey,
+        pattern: Pattern,
+        coefficients: Sequence[float],
+        factors: Sequence[Sequence[FloatArray]],
+    ) -> FloatArray:
+        """Sum over terms of coefficient times factors over lambda, times the block's share."""
+        is_public = isinf(self.alphas[block])
+        total = self._total(block, pattern, coefficients, factors, is_public=is_public)
+        shape = [len(a.repeats) for a in self._axes(block, pattern)]
+        return np.broadcast_to(total * self._factor(block), shape)
+
+    def _total(
+        self,
+        block: BlockKey,
+        pattern: Pattern,
+        coefficients: Sequence[float],
+        factors: Sequence[Sequence[FloatArray]],
+        *,
+        is_public: bool,
+    ) -> FloatArray:
+        """The same without the share; it broadcasts to the block's groups."""
+        total = np.zeros(())
+        for term, coefficient, mine in zip(pattern.terms, coefficients, factors, strict=True):
+            axes = tuple(term.axes)
+            part = _contracted(_ONE if is_public else self._inverse(axes), mine)
+            if part.ndim < len(block):
+                lengths = iter(part.shape)
+                part = part.reshape([next(lengths) if a in term.axes else 1 for a, _ in block])
+            total = total + coefficient * part
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Weights but for a factor, per group of cells over the query's scope, shape (n,) both."""
+
+    values: FloatArray
+    counts: Counts
+
+
+_ONE = np.ones(())
+
+
+def _contracted(tensor: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:
+    """The tensor summed over each axis in turn against (levels, groups), or level 0 alone."""
+    if not tensor.ndim:
+        for factor in factors:
+            tensor = tensor * factor[0]
+        return tensor
+    for factor in factors:
+        if factor.ndim == 1:
+            tensor = tensor[0] * factor[0]
+            continue
+        n, rest = len(factor), tensor.shape[1:]
+        tensor = (tensor[:n].reshape(n, -1).T @ factor).reshape(*rest, factor.shape[1])
+    return tensor
+
+
+def _components(
+    block: BlockKey, pattern: Pattern, axes: Sequence[GroupedAxis]
+) -> list[list[FloatArray]]:
+    """Per term and axis of it: components by (level, group) inside the block, else the mean."""
+    inside = {axis: found for (axis, _), found in zip(block, axes, strict=True)}
+    return [
+        [inside[a].values[i] if a in inside else c[0][:1] for a, c in term.axes.items()]
+        for i, term in enumerate(pattern.terms)
+    ]
+
+
+def _component_errors(lattice: Lattice, pattern: Pattern) -> list[list[FloatArray]]:
+    """Per term and axis of it: bounds of the rounding in the components, shape (levels,)."""
+    if pattern.query is None:
+        raise InputError("pattern", "be that of a query")
+    return [
+        [lattice.chains[a].component_errors(w) for a, w in term.by_axis.items()]
+        for term in pattern.query.terms
+    ]
+
+
+def combinations_below(lattice: Lattice, scope: Iterable[int]) -> list[BlockKey]:
+    """Every block over some of these axes, at every level."""
+    choices = [range(lattice.chains[a].n_levels) for a in scope]
+    axes = list(scope)
+    return [
+        tuple((a, i) for a, i in zip(axes, picked, strict=True) if i)
+        for picked in product(*choices)
+    ]

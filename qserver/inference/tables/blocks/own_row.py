@@ -1,0 +1,252 @@
+"""A query's own row beside the blocks: two independent estimates of one number.
+
+A query that is a cell of a measured block has that cell for a row of its own. The cell and the row
+measured by itself may be one noise, continued; so the one with less of it counts and the other is
+left out, and the rest of the blocks, scaled to give the query alone, is independent of both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.law.bounds import Verdict
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.cell_weights import CellWeights
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
+
+_STEPS = 40
+_CLOSE = 1e-6
+_ALONE = 1e-6
+_CLEAR = 1e-6
+"""A tail this much off delta, as a part of it, means a half-width further off than
+`safe_half_width` errs."""
+FLOAT_ROOM = 2.0
+"""The lattices' allowance times this leaves room for floats too: so given weights have the same
+half-width whatever was released."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A half-width in records of the row, and the weight of the query's own row behind it."""
+
+    half_width: float
+    row_weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of one query: blocks, where they give it, and its own row, where measured.
+
+    Args:
+        block_scales: scales of the error on the blocks alone, or None.
+        row_alpha: 1 / b of the query's own row; 0 without one.
+        block_allowance: what lattice and floats may add on the blocks, in records.
+        row_allowance: the same of the own row.
+    """
+
+    block_scales: FloatArray | None
+    row_alpha: float = 0.0
+    block_allowance: float = 0.0
+    row_allowance: float = 0.0
+
+    def weight_at(self, row_alpha: float) -> float:
+        """Weight of least variance of the row at this 1 / b; the blocks have the rest."""
+        if self.block_scales is None or row_alpha == 0.0:
+            return 1.0 if self.block_scales is None else 0.0
+        variance, own = 2.0 * float(self.block_scales @ self.block_scales), 2.0 / row_alpha**2
+        return variance / (variance + own)
+
+    def half_width(self, confidence: float, *, row_alpha: float | None = None) -> float:
+        """Half-width of the shortest of three: blocks, row, or both by least variance."""
+        return self.shortest(confidence, row_alpha=row_alpha).half_width
+
+    def shortest(self, confidence: float, *, row_alpha: float | None = None) -> Mixed:
+        """The same with the row's weight."""
+        alpha = self.row_alpha if row_alpha is None else row_alpha
+        weights = [1.0] if alpha > 0.0 else []
+        if self.block_scales is not None:
+            weights = [0.0, self.weight_at(alpha), 1.0] if alpha > 0.0 else [0.0]
+        found = [self.at(w, confidence, row_alpha=alpha) for w in weights]
+        return min(found, key=lambda m: m.half_width, default=Mixed(math.inf, 1.0))
+
+    def is_within(
+        self, half_width: float, confidence: float, *, row_alpha: float | None = None
+    ) -> bool:
+        """Whether `half_width` gives no more than this; cheaper than to find it."""
+        alpha = self.row_alpha if row_alpha is None else row_alpha
+        weights = [1.0] if alpha > 0.0 else []
+        if self.block_scales is not None:
+            weights = [*weights, 0.0] + ([self.weight_at(alpha)] if weights else [])
+        return any(self._is_within(w, alpha, half_width, confidence) for w in weights)
+
+    def _is_within(
+        self, row_weight: float, row_alpha: float, half_width: float, confidence: float
+    ) -> bool:
+        room = half_width - self._allowance(row_weight)
+        if not room > 0.0:
+            return False
+        law = LaplaceSum(self.scales(row_weight, row_alpha))
+        if law.certainly_within(room, confidence=confidence) is Verdict.NO:
+            return False
+        over = law.log_tail(room) - math.log1p(-confidence)
+        if abs(over) > _CLEAR:
+            return over < 0.0
+        return self.at(row_weight, confidence, row_alpha=row_alpha).half_width <= half_width
+
+    def _allowance(self, row_weight: float) -> float:
+        own = row_weight * self.row_allowance
+        return own if row_weight == 1.0 else own + (1.0 - row_weight) * self.block_allowance
+
+    def at(self, row_weight: float, confidence: float, *, row_alpha: float) -> Mixed:
+        """The half-width with this weight of the row."""
+        noise = safe_half_width(self.scales(row_weight, row_alpha), confidence)
+        return Mixed(noise + self._allowance(row_weight), row_weight)
+
+    def scales(self, row_weight: float, row_alpha: float) -> FloatArray:
+        """Scales of the error with this weight of the row, shape (n,)."""
+        own = np.array([row_weight / row_alpha]) if row_weight else np.zeros(0)
+        if self.block_scales is None or row_weight == 1.0:
+            return own
+        return np.append((1.0 - row_weight) * self.block_scales, own)
+
+    def least_row_alpha(self, half_width: float, *, confidence: float) -> float:
+        """Least 1 / b of the row with which the target is met; at least what it is now.
+
+        Raised alone it meets the target at ln(1/delta) over the half-width less its allowance;
+        infinite where the target is finer than the row's lattice.
+        """
+        if self.half_width(confidence) <= half_width:
+            return self.row_alpha
+        room = half_width - self.row_allowance
+        high = safe_half_width(np.ones(1), confidence) / room if room > 0.0 else math.inf
+        if self.block_scales is None or math.isinf(high):
+            return max(high, self.row_alpha)
+        low = self.row_alpha
+        for _ in range(_STEPS):
+            if high - low <= _CLOSE * high:
+                break
+            middle = 0.5 * (low + high)
+            # The blocks by themselves miss it, and so does the row below `high`.
+            weight = self.weight_at(middle)
+            if self._is_within(weight, middle, half_width, confidence):
+                high = middle
+            else:
+                low = middle
+        return high
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """What the blocks say of a query without its own cell.
+
+    Args:
+        weights: on the cells of blocks; the own cell left out, the others scaled to make up.
+        left: 1 less the weight that the own cell had; by its inverse the others were scaled.
+    """
+
+    weights: tuple[CellWeights, ...]
+    left: float
+
+    def scales(self, alphas: Mapping[BlockKey, float]) -> FloatArray:
+        """Scales of the error, zeros left out, shape (n,)."""
+        parts = [np.zeros(0)]
+        for found in self.weights:
+            values = np.abs(found.values).ravel() / alphas[found.block]
+            used = values > 0.0
+            parts.append(np.repeat(values[used], found.counts.ravel()[used]))
+        return np.concatenate(parts)
+
+    def allowance(self, steps: Mapping[BlockKey, float]) -> float:
+        """Sum over cells of abs(weight) times lattice step, with room for floats, in records."""
+        return FLOAT_ROOM * sum(w.size * steps.get(w.block, 0.0) for w in self.weights)
+
+
+def whole_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
+    """The query on the blocks, its own cell among the others; None where they do not give it."""
+    if not blocks.alphas or not blocks.is_estimable(pattern):
+        return None
+    return Rest(tuple(blocks.weights(pattern)), 1.0)
+
+
+def rest_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
+    """The query on the blocks without its own cell; None where they do not give it."""
+    if not blocks.alphas or not blocks.is_estimable(pattern):
+        return None
+    weights = tuple(blocks.weights(pattern))
+    own = pattern.cell_of
+    if own is None or own not in blocks.alphas:
+        return Rest(weights, 1.0)
+    parts = pattern.cell_parts
+    cell = tuple(parts[axis] for axis, _ in own)
+    left = 1.0 - next((w.at(cell) for w in weights if w.block == own), 0.0)
+    if left < _ALONE:
+        return None
+    factor = 1.0 / left
+    return Rest(
+        tuple(
+            w.without(cell, factor=factor) if w.block == own else w.scaled(factor) for w in weights
+        ),
+        left,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The query on the blocks without its own cell, and its own source beside them.
+
+    Args:
+        rest: None where the blocks do not give the query without its own cell.
+        own_cell: whether the own source is the cell of a block, not the row measured by itself.
+        known: what the two say.
+    """
+
+    rest: Rest | None
+    own_cell: bool
+    known: Known
+
+
+def beside_of(
+    blocks: Blocks,
+    pattern: Pattern | None,
+    row_alpha: float,
+    *,
+    steps: Mapping[BlockKey, float] | None = None,
+    row_step: float = 0.0,
+) -> Beside:
+    """The query on blocks and its own row; of row and own cell the one with less noise.
+
+    Args:
+        row_alpha: 1 / b of the row measured by itself; 0 without one.
+        steps: lattice step per block; a block that is not named has none.
+        row_step: that of the row.
+    """
+    steps = steps or {}
+    cell = None if pattern is None else pattern.cell_of
+    own, own_step, own_cell = row_alpha, row_step, False
+    if cell is not None and cell in blocks.alphas and blocks.alphas[cell] > row_alpha:
+        own, own_step, own_cell = blocks.alphas[cell], steps.get(cell, 0.0), True
+    rest = None if pattern is None else rest_of(blocks, pattern)
+    room = FLOAT_ROOM * own_step
+    if rest is None:
+        return Beside(None, own_cell, Known(None, own, 0.0, room))
+    scales = rest.scales(blocks.alphas)
+    return Beside(rest, own_cell, Known(scales, own, rest.allowance(steps), room))
+
+
+def known_of(
+    blocks: Blocks,
+    pattern: Pattern | None,
+    row_alpha: float,
+    *,
+    steps: Mapping[BlockKey, float] | None = None,
+    row_step: float = 0.0,
+) -> Known:
+    """What `beside_of` knows."""
+    return beside_of(blocks, pattern, row_alpha, steps=steps, row_step=row_step).known

@@ -1,0 +1,120 @@
+"""Where the cells of a measured table stand in its block.
+
+A product partition numbers the parts of an axis by first occurrence; a chain by their order among
+its slots, phantoms included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.query.grid import AxisClasses
+from qserver.query.partition import ProductPartition, product_partition
+
+MAX_VALUES = 1 << 18
+"""A longer attribute has no default chain: it would take seconds to build."""
+
+
+class DefaultChains(Mapping[int, Chain]):
+    """The default chain of every attribute's single values, each built when first asked for.
+
+    Attributes of more than 2^18 values have none.
+
+    Args:
+        sizes: number of values per attribute.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = tuple(sizes)
+        self._built: dict[int, Chain] = {}
+
+    def __getitem__(self, axis: int) -> Chain:
+        if axis not in self:
+            raise KeyError(axis)
+        if axis not in self._built:
+            self._built[axis] = default_chain(single_values(axis, self._sizes[axis]))
+        return self._built[axis]
+
+    def __iter__(self) -> Iterator[int]:
+        return (a for a in range(len(self._sizes)) if a in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, axis: object) -> bool:
+        if not isinstance(axis, int) or not 0 <= axis < len(self._sizes):
+            return False
+        return self._sizes[axis] <= MAX_VALUES
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """A block and the partition of its real cells.
+
+    Args:
+        parts: per axis of the block the chain's part of each part of the partition.
+    """
+
+    block: BlockKey
+    partition: ProductPartition
+    parts: tuple[NDArray[np.intp], ...]
+
+    def cell(self, parts: Sequence[int]) -> tuple[int, ...]:
+        """Where in the table the cell of these chain parts, one per axis, stands."""
+        found = zip(self.parts, parts, strict=True)
+        return tuple(int(np.flatnonzero(known == part)[0]) for known, part in found)
+
+
+def placement_of_block(sizes: Sequence[int], lattice: Lattice, block: BlockKey) -> Placement:
+    """The block's real cells as a partition.
+
+    Raises:
+        QueryError: they are more than a table may have.
+    """
+    labels = {axis: _labels(lattice.chains[axis], level) for axis, level in block}
+    partition = product_partition(sizes, labels)
+    parts = tuple(_first_labels(a, labels[a.axis]) for a in partition.axes)
+    return Placement(block, partition, parts)
+
+
+def placement_of_partition(lattice: Lattice, partition: ProductPartition) -> Placement | None:
+    """The block that the partition's cells are the real cells of, or None."""
+    block, parts = [], []
+    for axis in partition.axes:
+        chain = lattice.chains.get(axis.axis)
+        level = None if chain is None else _level_of(chain, axis)
+        if chain is None or level is None:
+            return None
+        block.append((axis.axis, level))
+        parts.append(_first_labels(axis, _labels(chain, level)))
+    return Placement(tuple(block), partition, tuple(parts))
+
+
+def _level_of(chain: Chain, axis: AxisClasses) -> int | None:
+    dense = axis.dense
+    for level, real in enumerate(chain.is_real):
+        if np.count_nonzero(real) != axis.n:
+            continue
+        labels = _labels(chain, level)
+        pairs = dense.astype(np.int64) * len(real) + labels
+        # As many pairs as parts on either side: each part is one of the other's.
+        if len(np.unique(pairs)) == axis.n:
+            return level
+    return None
+
+
+def _labels(chain: Chain, level: int) -> NDArray[np.intp]:
+    """The chain's part of every value of the attribute, shape (size,)."""
+    return np.asarray(chain.part_of(level)[chain.classes.dense])
+
+
+def _first_labels(axis: AxisClasses, labels: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The label of each part of the partition, shape (parts,)."""
+    first = np.unique(axis.dense, return_index=True)[1]
+    return np.asarray(labels[first])

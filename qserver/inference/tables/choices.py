@@ -1,0 +1,135 @@
+"""The weights that measured tables may answer a query with, by the moment they were chosen for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.tables.answer import Choice, OwnSource, Place, WeightedRow
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Known, beside_of, rest_of, whole_of
+from qserver.inference.tables.blocks.pattern import Pattern
+from qserver.inference.tables.generation import TOTAL, Generation, State
+from qserver.inference.tables.remainder import is_cell, left_by
+from qserver.inference.tables.shared_noise import row_weight
+from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.history import Measurement
+
+_MARGIN = 1e-9
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Alphas of the blocks, and of a query's own row in epsilon, at one time."""
+
+    state: State
+    row_alpha: float
+
+
+def sources_of(
+    generation: Generation, pattern: Pattern, own: Measurement | None
+) -> Iterator[OwnSource]:
+    """What measured this very row: itself, or a cell; the one of less noise first."""
+    found = []
+    if own is not None:
+        found.append(OwnSource(own.alpha_nano / NANO, own.lattice_allowance, row=own))
+    block, public = pattern.cell_of, generation.public
+    if block == TOTAL and public is not None:
+        found.append(OwnSource(inf, public.lattice_allowance, row=public))
+    elif block is not None and block in generation.tables:
+        table, parts = generation.tables[block], pattern.cell_parts
+        cell = (block, tuple(parts[axis] for axis, _ in block))
+        found.append(OwnSource(table.alpha_nano / NANO, float(table.step), cell=cell))
+    yield from sorted(found, key=lambda s: (-s.alpha, s.step))
+
+
+def cells_alone(
+    generation: Generation, pattern: Pattern, sources: Iterable[OwnSource]
+) -> Iterator[Choice]:
+    """The cell of a block that is the query itself."""
+    blocks = Blocks(generation.lattice, generation.alphas)
+    for source in sources:
+        if source.cell is not None:
+            known = Known(None, source.alpha, 0.0, FLOAT_ROOM * source.step)
+            yield Choice(
+                generation, pattern, blocks, None, source, known, 1.0, Place(None, is_kept=True)
+            )
+
+
+def choices_at(
+    generation: Generation,
+    pattern: Pattern,
+    moment: Moment,
+    sources: Iterable[OwnSource],
+    place: Place,
+) -> Iterator[Choice]:
+    """What the weights of a moment make of the query on the noise of now."""
+    blocks = Blocks(generation.lattice, moment.state.alphas)
+    rest = rest_of(blocks, pattern)
+    if rest is None:
+        return
+    scales, allowance = rest.scales(generation.alphas), rest.allowance(generation.steps)
+    alone = Known(scales, 0.0, allowance, 0.0)
+    yield Choice(generation, pattern, blocks, rest, None, alone, 0.0, place)
+    cell = 0.0 if pattern.cell_of is None else blocks.alphas.get(pattern.cell_of, 0.0)
+    own_alpha = max(moment.row_alpha, cell)
+    if own_alpha > 0.0:
+        weight = Known(rest.scales(blocks.alphas)).weight_at(own_alpha)
+        for source in sources:
+            known = Known(scales, source.alpha, allowance, FLOAT_ROOM * source.step)
+            yield Choice(generation, pattern, blocks, rest, source, known, weight, place)
+
+
+def choice_after(
+    generation: Generation,
+    pattern: Pattern,
+    moment: Moment,
+    own: Measurement | None,
+    confidence: float,
+    place: Place,
+) -> Choice | None:
+    """The shortest of blocks, own source and both at a moment."""
+    blocks = Blocks(generation.lattice, moment.state.alphas)
+    row_step = 0.0 if own is None else own.lattice_allowance
+    found = beside_of(blocks, pattern, moment.row_alpha, steps=generation.steps, row_step=row_step)
+    weight = row_weight(found, confidence)
+    if weight is None:
+        return None
+    sources = sources_of(generation, pattern, own if moment.row_alpha else None)
+    source = next((s for s in sources if weight and s.is_cell == found.own_cell), None)
+    scales = None if found.rest is None else found.rest.scales(generation.alphas)
+    alpha, step = (0.0, 0.0) if source is None else (source.alpha, source.step)
+    known = Known(scales, alpha, found.known.block_allowance, FLOAT_ROOM * step)
+    return Choice(generation, pattern, blocks, found.rest, source, known, weight, place)
+
+
+def choice_beside(
+    generation: Generation,
+    state: State,
+    query: Primitive,
+    rows: Sequence[WeightedRow],
+    place: Place,
+) -> Choice | None:
+    """What weighted rows leave of the query, by the weights of a state on the noise of now."""
+    left = left_by(query, rows)
+    if left.multiplier != 1 or any(is_cell(generation, state, r.row) for r in rows):
+        return None
+    pattern, blocks = generation.pattern(left), Blocks(generation.lattice, state.alphas)
+    rest = None if pattern is None else whole_of(blocks, pattern)
+    if pattern is None or rest is None:
+        return None
+    known = Known(rest.scales(generation.alphas), 0.0, rest.allowance(generation.steps), 0.0)
+    return Choice(generation, pattern, blocks, rest, None, known, 0.0, place, tuple(rows))
+
+
+def may_be_within(choice: Choice, half_width: float, confidence: float) -> bool:
+    """Whether a choice may have this half-width or less; cheaper than to find its own."""
+    room = half_width - choice.allowance
+    if room < 0.0:
+        return False
+    if room == float("inf"):
+        return True
+    return LaplaceSum(choice.scales).within(room) > confidence - _MARGIN * (1.0 - confidence)

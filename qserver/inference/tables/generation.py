@@ -1,0 +1,207 @@
+"""Measured tables as blocks of one lattice, and every state that their alphas were in.
+
+The states are public: each table that is measured or raised makes one. An answer was given by the
+weights of some state; they still give the query, and its error has only become less since.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, prod
+
+import numpy as np
+
+from qserver.errors import InputError
+from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.modular import Entropy
+from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.blocks.placement import (
+    Placement,
+    placement_of_block,
+    placement_of_partition,
+)
+from qserver.inference.tables.blocks.support import ExactSupport
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
+from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.history import Measurement, TableMeasurement
+
+TOTAL: BlockKey = ()
+MAX_COMPONENTS = 1 << 12
+MAX_PRODUCTS = 1 << 16
+"""Of components, for the inner products of all pairs of a query's terms."""
+_CACHED = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedTable:
+    """A live table on the lattice.
+
+    Args:
+        values: released answers, of the partition's shape, each within two roundings.
+    """
+
+    table: TableMeasurement
+    placement: Placement
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Alphas of a generation's blocks after so many events of all generations."""
+
+    n_events: int
+    alphas: Mapping[BlockKey, float]
+
+
+class Generation:
+    """The tables of one snapshot on one lattice. Not safe for concurrent use.
+
+    Args:
+        sizes: number of values per attribute.
+        lattice: whose blocks tables may be; every part but the finest has two real ones below.
+        entropy: of the exact test of what blocks reach.
+        since: number of events before it.
+    """
+
+    def __init__(
+        self, sizes: tuple[int, ...], lattice: Lattice, entropy: Entropy, *, since: int = 0
+    ) -> None:
+        self.sizes, self.lattice, self.since = sizes, lattice, since
+        self.public: Measurement | None = None
+        self.states: list[State] = [State(since, {})]
+        self._support = ExactSupport(lattice, entropy)
+        self._tables: dict[BlockKey, TableMeasurement] = {}
+        self._placed: dict[BlockKey, PlacedTable] = {}
+        # Bound to the object, not the class: caches go with it.
+        self._canonical = lru_cache(maxsize=_CACHED)(_as_box)
+        self.pattern = lru_cache(maxsize=_CACHED)(self._pattern)
+        self.placement = lru_cache(maxsize=_CACHED)(self._placement)
+        self.placement_of = lru_cache(maxsize=_CACHED)(self._placement_of)
+
+    def tried(self) -> Generation:
+        """The same tables, to try releases on; what follows from the lattice alone is shared."""
+        found = copy.copy(self)
+        found.states, found._tables = list(self.states), dict(self._tables)
+        found._placed = dict(self._placed)
+        return found
+
+    def add(self, table: TableMeasurement, *, n_events: int) -> None:
+        """Take in a table, new or raised; one that is no block of the lattice changes nothing."""
+        placement = self.placement_of(table.partition)
+        if placement is None:
+            return
+        self._tables[placement.block] = table
+        self._placed.pop(placement.block, None)
+        self._note(placement.block, table.alpha_nano / NANO, n_events)
+
+    def add_public_total(self, total: Measurement, *, n_events: int) -> None:
+        """Take in the total without noise."""
+        self.public = total
+        self._note(TOTAL, inf, n_events)
+
+    def refresh(self, table: TableMeasurement) -> None:
+        """Take in a raised table without a state of its own: another generation answers now."""
+        placement = self.placement_of(table.partition)
+        if placement is not None and placement.block in self._tables:
+            self._tables[placement.block] = table
+            self._placed.pop(placement.block, None)
+
+    @property
+    def tables(self) -> Mapping[BlockKey, TableMeasurement]:
+        """Live tables by block."""
+        return self._tables
+
+    @property
+    def alphas(self) -> dict[BlockKey, float]:
+        """Alphas of the blocks now, in epsilon per record; infinite for a public total."""
+        found = {b: t.alpha_nano / NANO for b, t in self._tables.items()}
+        return found if self.public is None else {**found, TOTAL: inf}
+
+    @property
+    def steps(self) -> dict[BlockKey, float]:
+        """Lattice step per noisy block, in records."""
+        found = {b: float(t.step) for b, t in self._tables.items()}
+        if self.public is not None:
+            found.pop(TOTAL, None)
+        return found
+
+    def placed(self, block: BlockKey) -> PlacedTable:
+        """The live table of a block, with its answers as an array."""
+        found = self._placed.get(block)
+        if found is None:
+            table = self._tables[block]
+            indices = np.array(table.indices, dtype=np.float64)
+            values = (indices * float(table.step)).reshape(table.partition.shape)
+            found = PlacedTable(table, self.placement(block), values)
+            self._placed[block] = found
+        return found
+
+    def state_at(self, n_events: int) -> State | None:
+        """The state after so many events, if it was in force by then."""
+        place = bisect_right(self.states, n_events, key=lambda s: s.n_events)
+        return self.states[place - 1] if place else None
+
+    def may_reach(self, query: Primitive) -> bool:
+        """Whether blocks may give the row: each attribute is told apart by some block.
+
+        Without a look at any chain. An attribute that no block tells apart and whose parts in
+        several terms cancel would be missed, unless the terms are a box.
+        """
+        axes = {a for block in self.states[-1].alphas for a, _ in block}
+        return bool(self.states[-1].alphas) and axes.issuperset(self._canonical(query).scope)
+
+    def reaches(self, query: Primitive) -> bool:
+        """Whether the blocks alone give the row."""
+        if not self.may_reach(query):
+            return False
+        pattern = self.pattern(query)
+        return pattern is not None and Blocks(self.lattice, self.alphas).is_estimable(pattern)
+
+    def _note(self, block: BlockKey, alpha: float, n_events: int) -> None:
+        alphas = {**self.states[-1].alphas, block: alpha}
+        if self.public is not None:
+            alphas[TOTAL] = inf
+        self.states.append(State(n_events, alphas))
+
+    def _pattern(self, query: Primitive) -> Pattern | None:
+        row = self._canonical(query)
+        if query.is_zero or not self._is_small(row) or not self.lattice.resolves(row):
+            return None
+        return self.lattice.pattern(row, exact=self._support.of(row))
+
+    def _is_small(self, row: LinearQuery) -> bool:
+        # Two levels at least: an attribute's chain need not be built to see that it is too much.
+        if any(1 << len(t.factors) > MAX_COMPONENTS for t in row.terms):
+            return False
+        chains = self.lattice.chains
+        if any(axis not in chains for axis in row.scope):
+            return False
+        most = max(prod(chains[f.axis].n_levels for f in t.factors) for t in row.terms)
+        return most <= MAX_COMPONENTS and most * len(row.terms) ** 2 <= MAX_PRODUCTS
+
+    def _placement(self, block: BlockKey) -> Placement:
+        self._check_strict(block)
+        return placement_of_block(self.sizes, self.lattice, block)
+
+    def _placement_of(self, partition: ProductPartition) -> Placement | None:
+        found = placement_of_partition(self.lattice, partition)
+        if found is not None:
+            self._check_strict(found.block)
+        return found
+
+    def _check_strict(self, block: BlockKey) -> None:
+        # Else two tables could hold one row as a cell each, with noise that is not independent.
+        if not all(self.lattice.chains[axis].is_strict for axis, _ in block):
+            raise InputError("lattice", "divide every part above the finest into two or more")
+
+
+def _as_box(query: Primitive) -> LinearQuery:
+    return as_box(query.row)

@@ -1,0 +1,397 @@
+"""Answers from measured tables: a snapshot's tables as blocks of a lattice, and what they say.
+
+A table is a block where its cells are the real cells of one. A query is answered by the weights of
+least variance on the blocks, beside its own row where that was measured.
+
+What was answered stays answered. Weights of least variance for less noise could have a longer tail
+than those that a question was answered with. But every state that alphas were in is public, and so
+the weights of each: on the noise of now they have no longer a tail than they had, and lattice and
+floats add what they added. So an answer is kept as the number of events before it, and where the
+present weights miss what is enough, those of that state are tried.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from types import MappingProxyType
+
+from qserver.inference.posterior.estimate import RowEstimate
+from qserver.inference.rows.modular import Entropy
+from qserver.inference.tables.alpha_record import AlphaRecord
+from qserver.inference.tables.answer import Choice, Place, WeightedRow
+from qserver.inference.tables.blocks.nested import lattice_through
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.own_row import Beside, Known, beside_of
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.blocks.placement import DefaultChains
+from qserver.inference.tables.choices import (
+    Moment,
+    cells_alone,
+    choice_after,
+    choice_beside,
+    choices_at,
+    may_be_within,
+    sources_of,
+)
+from qserver.inference.tables.generation import TOTAL, Generation
+from qserver.query.partition import ProductPartition
+from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.history import Measurement, TableMeasurement
+
+_WORTH = 1.0 - 1e-6
+_MAX_VIEWS = 8
+
+
+class MeasuredTables:
+    """The measured tables of one snapshot. Not safe for concurrent use.
+
+    Args:
+        sizes: number of values per attribute.
+        entropy: source of secret randomness; the test of what tables reach rests on its secrecy.
+        lattice: whose blocks tables may be; by default chains of about equal factors over single
+            values, each built at its first use, until a table comes that is no block of them:
+            then chains through the partitions of what was measured. So the lattice after so many
+            events follows from those events.
+    """
+
+    def __init__(
+        self, sizes: tuple[int, ...], entropy: Entropy, *, lattice: Lattice | None = None
+    ) -> None:
+        self._sizes, self._entropy = tuple(sizes), entropy
+        first = Lattice(DefaultChains(self._sizes)) if lattice is None else lattice
+        self._regular = first.chains if lattice is None else None
+        self._generations = [Generation(self._sizes, first, entropy)]
+        self._live: dict[int, TableMeasurement] = {}
+        self._row_alphas = AlphaRecord()
+        self._kept: dict[str, list[int]] = {}
+        self._n_events = 0
+        self._blocks: Blocks | None = None
+        self._views: list[MeasuredTables] = []
+
+    def extend(self, events: Iterable[TableMeasurement | Measurement]) -> None:
+        """Take in what was measured, new or raised, in history order.
+
+        Of rows a public total counts as the block () without noise; of others their alphas are
+        remembered.
+        """
+        for event in events:
+            self._n_events += 1
+            for view in self._views:
+                view.extend([event])
+            if isinstance(event, TableMeasurement):
+                self._add(event)
+            elif event.is_public:
+                self._add_public(event)
+            else:
+                self._row_alphas.note(event, n_events=self._n_events)
+
+    def tried(self) -> MeasuredTables:
+        """The same tables, to try releases on: what it takes in changes nothing here."""
+        found = copy.copy(self)
+        found._generations = [generation.tried() for generation in self._generations]
+        found._live, found._views = dict(self._live), []
+        found._row_alphas = self._row_alphas.tried()
+        found._kept = {key: list(at) for key, at in self._kept.items()}
+        return found
+
+    def rebase(self, lattice: Lattice) -> None:
+        """Work on another lattice, such as a finer one with the same blocks.
+
+        Tables that are no block of it are kept but not used. What was answered on the lattice
+        before stays answered.
+        """
+        new = Generation(self._sizes, lattice, self._entropy, since=self._n_events)
+        public = self._present.public
+        for table in self._live.values():
+            new.add(table, n_events=self._n_events)
+        if public is not None:
+            new.add_public_total(public, n_events=self._n_events)
+        # Nothing was answered on the way to the last of these states.
+        del new.states[:-1]
+        self._generations.append(new)
+        self._blocks = None
+
+    def lattice_with(self, partitions: Iterable[ProductPartition]) -> Lattice:
+        """The lattice worked on once tables of these partitions are measured as well.
+
+        The very object where nothing changes. Tables that do not nest with later ones answer by
+        themselves, on the lattice before.
+        """
+        new = list(partitions)
+        if self._regular is None or all(self.block_of(p) is not None for p in new):
+            return self.lattice
+        live = [self._live[i].partition for i in sorted(self._live, reverse=True)]
+        return lattice_through(self.lattice, self._regular, live, new)
+
+    def seen_on(self, lattice: Lattice) -> MeasuredTables:
+        """The same tables as blocks of another lattice: for plans; answers are not known to it."""
+        if lattice is self.lattice:
+            return self
+        for view in self._views:
+            if view.lattice is lattice:
+                return view
+        found = MeasuredTables(self._sizes, self._entropy, lattice=lattice)
+        public = self._present.public
+        found.extend([*self._live.values(), *([] if public is None else [public])])
+        self._views = [*self._views[1 - _MAX_VIEWS :], found]
+        return found
+
+    @property
+    def partitions(self) -> list[ProductPartition]:
+        """Those of the tables that the lattice has, in the order of their first measurement."""
+        live = [self._live[i].partition for i in sorted(self._live)]
+        return [p for p in live if self.block_of(p) is not None]
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice worked on."""
+        return self._present.lattice
+
+    @property
+    def blocks(self) -> Blocks:
+        """The blocks now; alphas in epsilon per record, infinite for a public total."""
+        if self._blocks is None:
+            self._blocks = Blocks(self.lattice, self._present.alphas)
+        return self._blocks
+
+    def blocks_with(self, alphas_nano: Mapping[BlockKey, int]) -> Blocks:
+        """The blocks as they would be with these alphas in place of, or beside, the present."""
+        raised = {b: a / NANO for b, a in alphas_nano.items() if b not in self.public_blocks}
+        return Blocks(self.lattice, {**self._present.alphas, **raised})
+
+    def steps_with(self, blocks: Iterable[BlockKey], step: float) -> dict[BlockKey, float]:
+        """Lattice step per noisy block, in records; new ones among `blocks` have the given one."""
+        return {**dict.fromkeys(blocks, step), **self._present.steps}
+
+    @property
+    def n_events(self) -> int:
+        """Releases and refinements taken in."""
+        return self._n_events
+
+    @property
+    def alpha_nano(self) -> Mapping[BlockKey, int]:
+        """Alpha per measured block in nano-epsilon per record; a public total is not one."""
+        return MappingProxyType({b: t.alpha_nano for b, t in self._present.tables.items()})
+
+    @property
+    def public_blocks(self) -> frozenset[BlockKey]:
+        """The block () where the total is public, else none."""
+        return frozenset([TOTAL] if self._present.public is not None else [])
+
+    def table(self, block: BlockKey) -> TableMeasurement | None:
+        """The live table of a block, or None."""
+        return self._present.tables.get(block)
+
+    def block_of(self, partition: ProductPartition) -> BlockKey | None:
+        """The block whose real cells are the partition's, or None."""
+        found = self._present.placement_of(partition)
+        return None if found is None else found.block
+
+    def partition_of(self, block: BlockKey) -> ProductPartition:
+        """The block's real cells.
+
+        Raises:
+            QueryError: they are more than a table may have.
+        """
+        return self._present.placement(block).partition
+
+    def pattern(self, query: Primitive) -> Pattern | None:
+        """The row seen from the lattice, its zero components known exactly.
+
+        None where the lattice does not resolve it, or its components are too many.
+        """
+        return self._present.pattern(query)
+
+    def is_estimable(self, query: Primitive) -> bool:
+        """Whether tables alone give the row."""
+        return any(g.reaches(query) for g in self._generations)
+
+    def known(
+        self,
+        query: Primitive,
+        own: Measurement | None = None,
+        *,
+        alphas_nano: Mapping[BlockKey, int] | None = None,
+        row_alpha_nano: int | None = None,
+        step: Fraction | None = None,
+    ) -> Known:
+        """What tables and the query's own row say of it, now or as it would be.
+
+        Its half-width is at least what the answer then reports, and just that where the weights
+        of no earlier state are shorter.
+
+        Args:
+            own: the live measurement of this very row, or None.
+            alphas_nano: of blocks that are raised or new, afterwards.
+            row_alpha_nano: of the own row afterwards; by default that of `own`.
+            step: lattice step, in records, of new blocks and of a new own row.
+        """
+        blocks = self.blocks if not alphas_nano else self.blocks_with(alphas_nano)
+        return self.beside(
+            query, own, blocks=blocks, row_alpha_nano=row_alpha_nano, step=step
+        ).known
+
+    def beside(
+        self,
+        query: Primitive,
+        own: Measurement | None = None,
+        *,
+        blocks: Blocks,
+        row_alpha_nano: int | None = None,
+        step: Fraction | None = None,
+    ) -> Beside:
+        """The query on these blocks and on its own row, with alphas as for `known`."""
+        new_step = 0.0 if step is None else float(step)
+        new = dict.fromkeys(blocks.alphas.keys() - self.public_blocks, new_step)
+        alpha = row_alpha_nano or (0 if own is None else own.alpha_nano)
+        row_step = new_step if own is None else own.lattice_allowance
+        pattern = self.pattern(query) if blocks.alphas else None
+        steps = {**new, **self._present.steps}
+        return beside_of(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
+
+    def estimate(
+        self,
+        query: Primitive,
+        own: Measurement | None = None,
+        *,
+        confidence: float,
+        enough: float = 0.0,
+    ) -> RowEstimate | None:
+        """The row's estimate from tables, and from its own row beside them; None without one.
+
+        The present weights' where they meet `enough`, else the shortest of those and of the
+        states that the row was kept with. Once `enough` is met at a confidence, and kept, it is
+        always met.
+
+        Args:
+            query: the row.
+            own: the live noisy measurement of this very row, or None.
+            confidence: 1 - delta.
+            enough: a half-width in records.
+        """
+        best, shortest = None, float("inf")
+        for choice in self._choices(query, own):
+            # Not worth a search where hardly shorter, unless that is just enough.
+            wanted = max(enough, shortest * _WORTH)
+            if not may_be_within(choice, wanted, confidence):
+                continue
+            found = choice.answer(confidence)
+            if found.half_width < shortest:
+                best, shortest = found, found.half_width
+            if shortest <= enough:
+                break
+        return best
+
+    def estimate_beside(
+        self,
+        query: Primitive,
+        rows: Sequence[WeightedRow],
+        *,
+        confidence: float,
+        at: int | None = None,
+    ) -> RowEstimate | None:
+        """The row's estimate from weighted rows, and from tables for what those leave of it.
+
+        On the noise of now, by the weights of least variance after `at` events. None where what
+        is left is no row with a largest cell of 1, or was not given by the tables then; or where
+        one of the rows is a cell of theirs: its noise is not independent of them.
+
+        Args:
+            at: by default now.
+        """
+        moment = self._n_events if at is None else at
+        found = next((g for g in reversed(self._generations) if g.since <= moment), None)
+        state = None if found is None else found.state_at(moment)
+        if found is None or state is None:
+            return None
+        place = Place(moment, is_kept=at is not None)
+        choice = choice_beside(found, state, query, rows, place)
+        return None if choice is None else choice.answer(confidence)
+
+    def estimate_after(
+        self, query: Primitive, own: Measurement | None = None, *, at: int, confidence: float
+    ) -> RowEstimate | None:
+        """The row by the weights that were shortest after `at` events, on the noise of now.
+
+        None where no table had a part in the row then.
+        """
+        generation = next(g for g in reversed(self._generations) if g.since <= at)
+        moment, pattern = self._moment(generation, own, at), generation.pattern(query)
+        if moment is None or pattern is None:
+            return None
+        place = Place(at, at in self._kept.get(query.key, []))
+        choice = choice_after(generation, pattern, moment, own, confidence, place)
+        return None if choice is None else choice.answer(confidence)
+
+    def blocks_after(self, at: int) -> Blocks | None:
+        """The blocks of the lattice of now as they were after so many events; None before it."""
+        state = self._present.state_at(at)
+        return None if state is None else Blocks(self.lattice, state.alphas)
+
+    def kept_at(self, key: str) -> tuple[int, ...]:
+        """After how many events the weights of the row with this key were kept, as kept."""
+        return tuple(self._kept.get(key, ()))
+
+    def alpha_nano_at(self, own: Measurement | None, at: int) -> int:
+        """Alpha that a row had after so many events; 0 where it was not measured yet."""
+        return 0 if own is None else self._row_alphas.at(own, at)
+
+    @property
+    def _present(self) -> Generation:
+        return self._generations[-1]
+
+    def _add(self, table: TableMeasurement) -> None:
+        self._live[table.id] = table
+        for generation in self._generations[:-1]:
+            generation.refresh(table)
+        lattice = self.lattice_with([table.partition])
+        if lattice is not self.lattice:
+            self._present.refresh(table)
+            self.rebase(lattice)
+            return
+        self._present.add(table, n_events=self._n_events)
+        self._blocks = None
+
+    def _add_public(self, row: Measurement) -> None:
+        if row.row.terms and not row.row.scope and row.row.terms[0].coefficient == 1:
+            self._present.add_public_total(row, n_events=self._n_events)
+            self._blocks = None
+
+    def keep(self, key: str, at: int) -> None:
+        """Try the weights of the state after `at` events whenever this row is asked again."""
+        kept = self._kept.setdefault(key, [])
+        if at not in kept:
+            kept.append(at)
+
+    def _choices(self, query: Primitive, own: Measurement | None) -> Iterator[Choice]:
+        """Weights for the query: the latest on each lattice, and those that it was kept with."""
+        kept = self._kept.get(query.key, [])
+        ends = [*(g.since - 1 for g in self._generations[1:]), self._n_events]
+        for generation, end in reversed(list(zip(self._generations, ends, strict=True))):
+            moments = [end, *(at for at in reversed(kept) if at != end)]
+            if not generation.reaches(query):
+                continue
+            pattern = generation.pattern(query)
+            if pattern is None:
+                continue
+            sources = list(sources_of(generation, pattern, own))
+            yield from cells_alone(generation, pattern, sources)
+            states = {at: self._moment(generation, own, at) for at in (*moments, *kept)}
+            settled = {states[at] for at in kept}
+            first_at: dict[Moment | None, int] = {}
+            for at in moments:
+                first_at.setdefault(states[at], at)
+            for moment, at in first_at.items():
+                if moment is not None:
+                    place = Place(at, moment in settled)
+                    yield from choices_at(generation, pattern, moment, sources, place)
+
+    def _moment(self, generation: Generation, own: Measurement | None, at: int) -> Moment | None:
+        """What was known after so many events; None where the generation had no blocks yet."""
+        state = generation.state_at(at)
+        if state is None or not state.alphas:
+            return None
+        return Moment(state, self.alpha_nano_at(own, at) / NANO)
