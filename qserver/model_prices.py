@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qserver.modelling.model_work import ModelWork
-from qserver.models.error_bounds import ErrorBounds
+from qserver.models.network.error_bounds import ErrorBounds
 from qserver.records.answer import OwnPrice, PlanKind, PlanTable
 
 Verdict = Literal["confirmed", "contradicted"]

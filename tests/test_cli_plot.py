@@ -17,9 +17,9 @@ from models.structures import sized
 
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
-from qserver.models.bif import write_bif
-from qserver.models.network import Network
-from qserver.models.tracing import TracingBound
+from qserver.models.network.bif import write_bif
+from qserver.models.network.network import Network
+from qserver.models.tracing.bound import TracingBound
 from qserver.query.domain_file import domain_to_document
 from tests.deployment import PEOPLE
 
@@ -155,7 +155,7 @@ def test_networks_of_many_variables_are_audited_with_an_epsilon(
 def test_the_command_line_says_where_the_tables_numbers_are_a_bound(
     tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qserver.models.tracing_report.MAX_CHOICE_SIZE", 0)
+    monkeypatch.setattr("qserver.models.tracing.report.MAX_CHOICE_SIZE", 0)
     path = tmp_path / "n.bif"
     path.write_text(chain(12))
     assert audit(path, "--records", 100, "--epsilon", 1) == ExitCode.OK

@@ -21,7 +21,7 @@ from qserver.consistent_answers import (
     public_total,
 )
 from qserver.errors import CapacityError
-from qserver.models.marginals.nearest_table import NearestTable, nearest_table
+from qserver.models.marginals.fit.nearest_table import NearestTable, nearest_table
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement

@@ -15,7 +15,7 @@ ENTRIES = ("qserver.wsgi", "qserver.api.gunicorn", "qserver.client", "worker.__m
 KEPT = {
     "qserver.inference.law.convolution": "posteriors of other laws will be served by it",
     "qserver.inference.law.monte_carlo": "posteriors of other laws will be served by it",
-    "qserver.models.marginals.proximal": "a fit that leans towards entropy starts there",
+    "qserver.models.marginals.fit.proximal": "a fit that leans towards entropy starts there",
 }
 
 

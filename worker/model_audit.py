@@ -2,7 +2,7 @@
 
 Its outcome is computed from private rows without noise, so it is a release of its own. It goes to
 files that only the owner can read, and nowhere else: not to the store, nor the log, nor the
-terminal. What may be published of a model is `qserver.models.tracing_report` without an attack.
+terminal. What may be published of a model is `qserver.models.tracing.report` without an attack.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from qserver.errors import ConfigError, InputError, NetworkError, PrivateDataError
 from qserver.modelling.network_kind import NetworkKind
-from qserver.models.bif import read_bif
-from qserver.models.network import Network
-from qserver.models.structure import Variable
-from qserver.models.tracing_attack import TracingAttack, fitted
-from qserver.models.tracing_cap import PrivacyCap, relation_of
-from qserver.models.tracing_effects import AttackedRecords, measured_effects
-from qserver.models.tracing_report import AuditRequest, TracingReport, structural_report
-from qserver.models.tracing_roc import Roc
+from qserver.models.network.bif import read_bif
+from qserver.models.network.network import Network
+from qserver.models.network.structure import Variable
+from qserver.models.tracing.attack import TracingAttack, fitted
+from qserver.models.tracing.cap import PrivacyCap, relation_of
+from qserver.models.tracing.effects import AttackedRecords, measured_effects
+from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
+from qserver.models.tracing.roc import Roc
 from qserver.plots.render import svg_of
 from qserver.plots.tracing import tracing_chart
 from qserver.query.domain import Domain

@@ -10,9 +10,9 @@ from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
-from qserver.models.domain_structure import structure_of_document
-from qserver.models.tracing_cap import relation_of
-from qserver.models.tracing_report import structural_report
+from qserver.models.network.domain_structure import structure_of_document
+from qserver.models.tracing.cap import relation_of
+from qserver.models.tracing.report import structural_report
 from qserver.query.domain_file import domain_from_document
 
 

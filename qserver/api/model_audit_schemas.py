@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from qserver.api.request_bodies import Number, RequestBody
 from qserver.errors import InputError
-from qserver.models.structure import Structure
-from qserver.models.tracing_cap import Game, PrivacyCap, Relation
-from qserver.models.tracing_gate import Basis, ReleaseGate
-from qserver.models.tracing_report import AuditRequest, Release, TracingReport
+from qserver.models.network.structure import Structure
+from qserver.models.tracing.cap import Game, PrivacyCap, Relation
+from qserver.models.tracing.gate import Basis, ReleaseGate
+from qserver.models.tracing.report import AuditRequest, Release, TracingReport
 from qserver.query.domain import MAX_ATTRIBUTES
 
 _NAMES = {"type": "array", "items": {"type": "string"}}

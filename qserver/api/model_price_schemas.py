@@ -11,7 +11,7 @@ from qserver.api.schemas import Epsilon
 from qserver.api.wire import epsilon
 from qserver.model_prices import ModelExplanation, Would
 from qserver.modelling.model_work import ModelWork
-from qserver.models.error_bounds import ErrorBounds
+from qserver.models.network.error_bounds import ErrorBounds
 from qserver.records.answer import ModelAnswer, PlanKind
 
 

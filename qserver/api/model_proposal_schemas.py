@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 
 from qserver.api.model_audit_schemas import DecisionBody, GateFields, LeakRequest
 from qserver.api.request_bodies import Number
-from qserver.models.structure import Structure
-from qserver.models.structure_proposal import Audit, Proposal
-from qserver.models.tracing_cap import Relation
-from qserver.models.tracing_report import AuditRequest
+from qserver.models.network.structure import Structure
+from qserver.models.tracing.cap import Relation
+from qserver.models.tracing.report import AuditRequest
+from qserver.models.tracing.structure_proposal import Audit, Proposal
 
 
 class StructureRequest(LeakRequest):

@@ -12,8 +12,8 @@ from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
-from qserver.models.structure_proposal import proposed_structure
-from qserver.models.tracing_cap import relation_of
+from qserver.models.tracing.cap import relation_of
+from qserver.models.tracing.structure_proposal import proposed_structure
 
 
 class ModelProposalViews:

@@ -15,8 +15,8 @@ from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
 
 if TYPE_CHECKING:
-    from qserver.models.structure import Structure
-    from qserver.models.tracing_report import AuditRequest, TracingReport
+    from qserver.models.network.structure import Structure
+    from qserver.models.tracing.report import AuditRequest, TracingReport
 
 _DESCRIPTION = """\
 Bound how well anyone could tell whose records a network was learnt from: by its structure, the
@@ -75,7 +75,7 @@ def register(
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Print the report of a structure; a code of its own where the gate refuses."""
-    from qserver.models.tracing_report import structural_report
+    from qserver.models.tracing.report import structural_report
 
     if args.plot is not None:
         check_svg_path(args.plot)
@@ -94,9 +94,9 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
-    from qserver.models.tracing_cap import PrivacyCap
-    from qserver.models.tracing_gate import ReleaseGate
-    from qserver.models.tracing_report import AuditRequest
+    from qserver.models.tracing.cap import PrivacyCap
+    from qserver.models.tracing.gate import ReleaseGate
+    from qserver.models.tracing.report import AuditRequest
 
     cap = None if args.epsilon is None else PrivacyCap(args.epsilon, args.neighbours, args.game)
     gate = None if args.max_power is None else ReleaseGate(args.fpr, args.max_power, args.basis)
@@ -111,8 +111,8 @@ def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
 
 
 def _structure(args: argparse.Namespace) -> Structure:
-    from qserver.models.bif import read_bif
-    from qserver.models.domain_structure import structure_of_document
+    from qserver.models.network.bif import read_bif
+    from qserver.models.network.domain_structure import structure_of_document
     from qserver.query.domain_file import load_domain
 
     text = _text(args.network)

@@ -9,7 +9,7 @@ import numpy as np
 
 from qserver.modelling.marginal_tables import Marginal, marginals
 from qserver.modelling.registry import kind_of
-from qserver.models.error_bounds import ErrorBounds
+from qserver.models.network.error_bounds import ErrorBounds
 from qserver.planning.planner import Plan
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked

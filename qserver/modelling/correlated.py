@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from qserver.errors import CapacityError, InputError, NetworkError
 from qserver.modelling.kind import Answered
 from qserver.modelling.network_kind import check_learnable
-from qserver.models.greedy_structure import Correlations, correlations
-from qserver.models.structure import Structure
-from qserver.models.structure_proposal import Candidates
+from qserver.models.network.greedy_structure import Correlations, correlations
+from qserver.models.network.structure import Structure
+from qserver.models.tracing.structure_proposal import Candidates
 from qserver.query.domain import Domain
 from qserver.query.partition import MAX_TABLE_CELLS
 

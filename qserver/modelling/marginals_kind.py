@@ -15,8 +15,9 @@ from qserver.modelling.model_work import ModelWork, marginals_work
 from qserver.modelling.reduced_history import ReducedHistory, reduced_history
 from qserver.modelling.wanted_marginals import axes_of, candidates, measured, read_scopes
 from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
-from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.observations import Likelihood
+from qserver.models.marginals.fit.observations import Likelihood
+from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
+from qserver.models.marginals.graph.triangulation import clique_tree
 from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import (
     DRAW_BYTES,
@@ -24,7 +25,6 @@ from qserver.models.marginals.tractable import (
     RecordSource,
     record_source,
 )
-from qserver.models.marginals.triangulation import clique_tree
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, TableMeasurement

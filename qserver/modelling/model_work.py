@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol, runtime_checkable
 
-from qserver.models.marginals.layout import Scope
+from qserver.models.marginals.graph.layout import Scope
 from qserver.query.domain import Domain
 from qserver.records.history import AnyMeasurement
 

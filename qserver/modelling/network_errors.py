@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qserver.models.combined_tables import CombinedTables
-from qserver.models.error_bounds import ErrorBounds, even_error_bounds
-from qserver.models.noisy_table import NoisyTable, Scope, n_cells, scope_of
-from qserver.models.structure import Structure
+from qserver.models.network.error_bounds import ErrorBounds, even_error_bounds
+from qserver.models.network.learning.combined_tables import CombinedTables
+from qserver.models.network.learning.noisy_table import NoisyTable, Scope, n_cells, scope_of
+from qserver.models.network.structure import Structure
 
 
 def foretold_bounds(

@@ -16,16 +16,16 @@ from qserver.modelling.marginal_tables import Marginal, marginals
 from qserver.modelling.network_errors import foretold_bounds, own_table
 from qserver.modelling.network_stages import shares_of, two_stages
 from qserver.modelling.sampled_kind import TwoStages
-from qserver.models.bif import read_bif, write_bif
-from qserver.models.combined_tables import CombinedTables
-from qserver.models.elimination import Questions
-from qserver.models.error_bounds import ErrorBounds
-from qserver.models.learning import ALLOCATIONS, one_step_network, one_step_prices
-from qserver.models.network import Network, Table
-from qserver.models.noisy_table import NoisyTable, scope_of
-from qserver.models.paper_allocation import Version
-from qserver.models.sampling import draw_records
-from qserver.models.structure import Structure, structure_of_edges
+from qserver.models.network.bif import read_bif, write_bif
+from qserver.models.network.elimination import Questions
+from qserver.models.network.error_bounds import ErrorBounds
+from qserver.models.network.learning.combined_tables import CombinedTables
+from qserver.models.network.learning.learn import ALLOCATIONS, one_step_network, one_step_prices
+from qserver.models.network.learning.noisy_table import NoisyTable, scope_of
+from qserver.models.network.learning.paper_allocation import Version
+from qserver.models.network.network import Network, Table
+from qserver.models.network.sampling import draw_records
+from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS

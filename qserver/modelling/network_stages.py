@@ -13,16 +13,16 @@ from typing import cast
 import numpy as np
 
 from qserver.modelling.sampled_kind import TwoStages
-from qserver.models.network import Table
-from qserver.models.noisy_table import Scope, scope_of
-from qserver.models.paper_allocation import (
+from qserver.models.network.learning.noisy_table import Scope, scope_of
+from qserver.models.network.learning.paper_allocation import (
     SAMPLING_RATE,
     StageOne,
     StageOneBudget,
     Version,
     final_prices,
 )
-from qserver.models.structure import Structure
+from qserver.models.network.network import Table
+from qserver.models.network.structure import Structure
 
 VERSIONS = ("arxiv", "icml")
 # All tables of the sample have one price, and nothing that follows depends on which.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
-from qserver.models.network import Table
+from qserver.models.network.network import Table
 from qserver.query.domain import Domain
 
 SAMPLING_RATE = Fraction(1, 10)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from qserver.errors import InputError
 from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.sampled_kind import SAMPLE_SHARE, SAMPLING_RATE, TwoStages
-from qserver.models.amplification import amplified_nano, nominal_nano
+from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
 from qserver.planning.bought import Bought
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase

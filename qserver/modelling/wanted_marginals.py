@@ -9,7 +9,7 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.modelling.reduced_history import MAX_CELLS
-from qserver.models.marginals.layout import Scope
+from qserver.models.marginals.graph.layout import Scope
 from qserver.query.domain import Domain
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.records.history import AnyMeasurement, TableMeasurement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isinf
 
-from qserver.models.tracing_report import TracingReport
+from qserver.models.tracing.report import TracingReport
 from qserver.plots.chart import Area, Axis, Chart, Line, Mark
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
-from qserver.models.marginals.layout import FloatArray, Scope
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.regions import distinct
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.graph.layout import FloatArray, Scope
+from qserver.models.marginals.graph.regions import distinct
 
 
 class Source(Protocol):

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qserver.models.marginals.consistency import Consistency
-from qserver.models.marginals.layout import FloatArray, Scope, layout_of
-from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.fit.consistency import Consistency
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.graph.layout import FloatArray, Scope, layout_of
 
 _TURNS = 3
 

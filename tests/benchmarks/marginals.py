@@ -18,13 +18,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from qserver.models.marginals.belief import BeliefPropagation
-from qserver.models.marginals.consensus import agree
-from qserver.models.marginals.layout import Scope, layout_of
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.observations import Observations
-from qserver.models.marginals.regions import RegionGraph, saturated
-from qserver.models.marginals.triangulation import clique_tree
+from qserver.models.marginals.fit.consensus import agree
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.graph.belief import BeliefPropagation
+from qserver.models.marginals.graph.layout import Scope, layout_of
+from qserver.models.marginals.graph.regions import RegionGraph, saturated
+from qserver.models.marginals.graph.triangulation import clique_tree
 
 from .machine import times_of
 from .plain_propagation import PlainPropagation

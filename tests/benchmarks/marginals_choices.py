@@ -23,10 +23,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from qserver.models.marginals.belief import BeliefPropagation
-from qserver.models.marginals.layout import FloatArray, Layout, Scope, layout_of
-from qserver.models.marginals.proximal import LossAt, proximal_descent
-from qserver.models.marginals.regions import factor_graph, saturated
+from qserver.models.marginals.fit.proximal import LossAt, proximal_descent
+from qserver.models.marginals.graph.belief import BeliefPropagation
+from qserver.models.marginals.graph.layout import FloatArray, Layout, Scope, layout_of
+from qserver.models.marginals.graph.regions import factor_graph, saturated
 
 from .tables import Report, Value
 from .wide_records import Records, adult_records

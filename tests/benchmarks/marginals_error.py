@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 
 from qserver.models.marginals.estimate import Estimate, Oracle, estimate
-from qserver.models.marginals.layout import FloatArray, Scope
-from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.graph.layout import FloatArray, Scope
 
 from .local_consistency import locally_consistent
 from .tables import Report, Value

@@ -17,12 +17,12 @@ from itertools import combinations
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.consistency import Consistency
 from qserver.models.marginals.estimate import Oracle, estimate
-from qserver.models.marginals.layout import FloatArray, Scope, layout_of
-from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.fit.consistency import Consistency
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.graph.layout import FloatArray, Scope, layout_of
+from qserver.models.marginals.graph.triangulation import clique_tree
 from qserver.models.marginals.selection import best_choice
-from qserver.models.marginals.triangulation import clique_tree
 
 from .adaptive_rounds import adaptive_rounds
 from .local_consistency import locally_consistent

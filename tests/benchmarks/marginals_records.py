@@ -14,8 +14,8 @@ from itertools import combinations
 import numpy as np
 
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.tractable import RecordSource, record_source
 
 from .machine import times_of

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.marginals.layout import Scope
-from qserver.models.marginals.regions import RegionGraph
+from qserver.models.marginals.graph.layout import Scope
+from qserver.models.marginals.graph.regions import RegionGraph
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[Scope, Scope]

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.bif import read_bif
-from qserver.models.network import Network
-from qserver.models.structure import Structure
+from qserver.models.network.bif import read_bif
+from qserver.models.network.network import Network
+from qserver.models.network.structure import Structure
 
 FOLDER = Path(__file__).parents[1] / "data" / "networks"
 NAMES = ("asia", "sachs", "child", "alarm")

@@ -13,15 +13,15 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.complexity import complexity
-from qserver.models.greedy_structure import correlations, greedy_structure
-from qserver.models.learning import Allocation, learn
-from qserver.models.network import Network
-from qserver.models.structure import Structure, structure_of_edges
-from qserver.models.tracing import TracingBound
-from qserver.models.tracing_attack import TracingAttack, fitted
-from qserver.models.tracing_cap import PrivacyCap
-from qserver.models.tracing_roc import Roc
+from qserver.models.network.complexity import complexity
+from qserver.models.network.greedy_structure import correlations, greedy_structure
+from qserver.models.network.learning.learn import Allocation, learn
+from qserver.models.network.network import Network
+from qserver.models.network.structure import Structure, structure_of_edges
+from qserver.models.tracing.attack import TracingAttack, fitted
+from qserver.models.tracing.bound import TracingBound
+from qserver.models.tracing.cap import PrivacyCap
+from qserver.models.tracing.roc import Roc
 
 from .published_networks import published, records
 from .simulated_tables import SimulatedTables

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.complexity import complexity
-from qserver.models.tracing import TracingBound
-from qserver.models.tracing_cap import PrivacyCap
-from qserver.models.tracing_report import CURVE_FPR
+from qserver.models.network.complexity import complexity
+from qserver.models.tracing.bound import TracingBound
+from qserver.models.tracing.cap import PrivacyCap
+from qserver.models.tracing.report import CURVE_FPR
 from qserver.plots.chart import Area, Axis, Chart, Line
 from qserver.plots.render import svg_of
 

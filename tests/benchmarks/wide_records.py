@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.demo_data import adult_csv
-from qserver.models.marginals.layout import FloatArray, Scope
+from qserver.models.marginals.graph.layout import FloatArray, Scope
 
 ALARM = Path(__file__).parents[1] / "data" / "networks" / "alarm-10k.csv.gz"
 # Numeric attributes of Adult by the lower ends of their bins; the others by their labels.

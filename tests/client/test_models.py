@@ -25,7 +25,7 @@ from qserver.client import (
     SyntheticRecords,
 )
 from qserver.errors import ConfigError
-from qserver.models.bif import read_bif
+from qserver.models.network.bif import read_bif
 from tests.client.serving import Served, serving
 from tests.deployment import ROWS, Deployment
 

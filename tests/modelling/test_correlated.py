@@ -12,7 +12,7 @@ import pytest
 from qserver.errors import CapacityError, InputError
 from qserver.modelling.correlated import correlated
 from qserver.modelling.kind import Answered
-from qserver.models.structure import structure_of_edges
+from qserver.models.network.structure import structure_of_edges
 from qserver.query.domain import Attribute, Domain
 
 SIZES = {"a": 2, "b": 3, "c": 2}

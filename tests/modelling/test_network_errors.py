@@ -10,7 +10,7 @@ import pytest
 from models.structures import sized
 
 from qserver.modelling.network_errors import foretold_bounds, own_table
-from qserver.models.noisy_table import NoisyTable, Scope
+from qserver.models.network.learning.noisy_table import NoisyTable, Scope
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 STRUCTURE = sized(SIZES, [("a", "b"), ("b", "c")])

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from qserver.errors import NetworkError
 from qserver.modelling.network_kind import NetworkKind
 from qserver.modelling.sampled_kind import divided_nano
-from qserver.models.learning import learn
-from qserver.models.network import Table
-from qserver.models.noisy_table import Scope
-from qserver.models.structure import structure_of_edges
+from qserver.models.network.learning.learn import learn
+from qserver.models.network.learning.noisy_table import Scope
+from qserver.models.network.network import Table
+from qserver.models.network.structure import structure_of_edges
 from qserver.query.domain import Attribute, Domain
 
 # Positions in the domain are not those in the network: c, a, only, b.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from qserver.models.network import Network, normalised
-from qserver.models.structure import Structure, Variable
+from qserver.models.network.network import Network, normalised
+from qserver.models.network.structure import Structure, Variable
 
 
 def joint(network: Network) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qserver.models.marginals import estimate as by_estimate
-from qserver.models.marginals.consensus import agree
+from qserver.models.marginals.fit.consensus import agree
 
 
 def limit_rounds(monkeypatch, most):

@@ -11,7 +11,7 @@ from itertools import combinations, product
 import numpy as np
 from scipy.optimize import linprog
 
-from qserver.models.marginals.layout import FloatArray, Layout, Scope
+from qserver.models.marginals.graph.layout import FloatArray, Layout, Scope
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qserver.models.structure import Structure, structure_of_edges
+from qserver.models.network.structure import Structure, structure_of_edges
 
 
 def labels_of(sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:

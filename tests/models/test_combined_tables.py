@@ -9,10 +9,14 @@ import pytest
 from benchmarks.published_networks import NAMES, published
 
 from qserver.errors import NetworkError
-from qserver.models.combined_tables import CombinedTables
-from qserver.models.noisy_table import NoisyTable, Scope, TablePrice, n_cells
-from qserver.models.structure import Structure, Variable
-from qserver.models.table_choice import choose_tables, family_weights, maximal_families
+from qserver.models.network.learning.combined_tables import CombinedTables
+from qserver.models.network.learning.noisy_table import NoisyTable, Scope, TablePrice, n_cells
+from qserver.models.network.learning.table_choice import (
+    choose_tables,
+    family_weights,
+    maximal_families,
+)
+from qserver.models.network.structure import Structure, Variable
 
 SIZES = (2, 3, 2, 4)
 TABLES: tuple[tuple[Scope, float], ...] = (

@@ -11,15 +11,15 @@ import pytest
 from models.structures import sized
 
 from qserver.modelling.network_kind import MAX_SUBSETS
-from qserver.models.complexity import IndependentNumbers, complexity, table_complexity
-from qserver.models.noisy_table import Scope
-from qserver.models.structure import Structure
-from qserver.models.table_choice import (
+from qserver.models.network.complexity import IndependentNumbers, complexity, table_complexity
+from qserver.models.network.learning.noisy_table import Scope
+from qserver.models.network.learning.table_choice import (
     MAX_CHOICE_SIZE,
     choose_tables,
     maximal_families,
     most_numbers_chosen,
 )
+from qserver.models.network.structure import Structure
 from qserver.query.domain import MAX_ATTRIBUTES
 
 
@@ -97,7 +97,7 @@ def test_what_is_not_listed_is_bounded(seed: int, monkeypatch: pytest.MonkeyPatc
     """Between the rank of all cells and their number."""
     structure = random_structure(np.random.default_rng(seed), 6)
     scopes = [structure.family(i) for i in range(6)]
-    monkeypatch.setattr("qserver.models.complexity.MAX_INTERACTIONS", 0)
+    monkeypatch.setattr("qserver.models.network.complexity.MAX_INTERACTIONS", 0)
     found = table_complexity(structure.sizes, scopes)
     assert not found.is_exact
     cells = sum(prod(structure.sizes[i] for i in scope) - 1 for scope in scopes)
@@ -122,7 +122,7 @@ def test_no_choice_of_tables_tells_more_than_its_bound(
     seed: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All groupings of the maximal families whose merged tables have few enough cells."""
-    monkeypatch.setattr("qserver.models.table_choice.MAX_MERGED_CELLS", most)
+    monkeypatch.setattr("qserver.models.network.learning.table_choice.MAX_MERGED_CELLS", most)
     structure = random_structure(np.random.default_rng(seed), 6)
     sizes, numbers = structure.sizes, []
     for groups in groupings(list(maximal_families(structure))):

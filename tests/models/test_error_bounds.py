@@ -10,8 +10,14 @@ import pytest
 from models.brute_force import random_network
 from models.structures import sized
 
-from qserver.models.error_bounds import MAX_WIDTH, ErrorBounds, error_bounds, eta, even_error_bounds
-from qserver.models.network import Network, normalised
+from qserver.models.network.error_bounds import (
+    MAX_WIDTH,
+    ErrorBounds,
+    error_bounds,
+    eta,
+    even_error_bounds,
+)
+from qserver.models.network.network import Network, normalised
 
 
 def test_the_bounds_are_those_of_the_theorems() -> None:

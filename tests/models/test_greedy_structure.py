@@ -10,15 +10,15 @@ import pytest
 from models.structures import labels_of, sized
 
 from qserver.errors import InputError
-from qserver.models.complexity import complexity
-from qserver.models.greedy_structure import (
+from qserver.models.network.complexity import complexity
+from qserver.models.network.greedy_structure import (
     correlations,
     cramers_v,
     greedy_structure,
     score,
     total_score,
 )
-from qserver.models.structure import Structure
+from qserver.models.network.structure import Structure
 
 SIZES = dict.fromkeys("abcdef", 2)
 LABELS = labels_of(SIZES)

@@ -13,18 +13,18 @@ from models.brute_force import joint, random_network
 from scipy import integrate
 
 from qserver.errors import NetworkError
-from qserver.models.consistency import consistent, meetings
-from qserver.models.estimation import network_from_tables
-from qserver.models.learning import ALLOCATIONS, Allocation, learn, one_step_prices
-from qserver.models.network import Network
-from qserver.models.noisy_table import NoisyTable
-from qserver.models.paper_allocation import (
+from qserver.models.network.learning.consistency import consistent, meetings
+from qserver.models.network.learning.estimation import network_from_tables
+from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, learn, one_step_prices
+from qserver.models.network.learning.noisy_table import NoisyTable
+from qserver.models.network.learning.paper_allocation import (
     importance,
     sensitivity,
     stage_one_budget,
 )
-from qserver.models.row_posterior import KnownTotals, posterior_counts
-from qserver.models.structure import Structure, Variable
+from qserver.models.network.network import Network
+from qserver.models.network.row_posterior import KnownTotals, posterior_counts
+from qserver.models.network.structure import Structure, Variable
 
 
 def source_of(name: str, seed: int = 0) -> SimulatedTables:

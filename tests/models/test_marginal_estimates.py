@@ -16,13 +16,13 @@ from scipy import sparse
 from scipy.optimize import nnls
 
 from qserver.errors import CapacityError, InputError
-from qserver.models.marginals import clique_agreement
 from qserver.models.marginals import estimate as by_estimate
-from qserver.models.marginals.consensus import agree
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.layout import layout_of
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.observations import Observations
+from qserver.models.marginals.fit import clique_agreement
+from qserver.models.marginals.fit.consensus import agree
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.graph.layout import layout_of
 
 
 @pytest.mark.parametrize(("oracle", "on"), [("saturated", "shared"), ("factor", "singles")])

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.models.marginals.clique_agreement import CliqueAgreement
-from qserver.models.marginals.consensus import agree
-from qserver.models.marginals.junction_tree import JunctionTree
-from qserver.models.marginals.likeliest import Aim, likeliest
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.observations import Observations
+from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
+from qserver.models.marginals.fit.consensus import agree
+from qserver.models.marginals.fit.likeliest import Aim, likeliest
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.graph.junction_tree import JunctionTree
 
 SIZES = (2, 3, 2, 3)
 SCOPES = [(0, 1), (1, 2), (2, 3), (0, 3)]

@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from qserver.errors import InputError
-from qserver.models.marginals import consensus
-from qserver.models.marginals.clique_agreement import CliqueAgreement
-from qserver.models.marginals.descent import descend
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.junction_tree import JunctionTree
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.observations import Observations
+from qserver.models.marginals.fit import consensus
+from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
+from qserver.models.marginals.fit.descent import descend
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.graph.junction_tree import JunctionTree
 
 ONE = np.ones(1)
 SIZES = (4, 3, 2, 5)

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import lsq_linear, minimize
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.elimination import Factor, eliminate
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.graph.elimination import Factor, eliminate
 from qserver.models.marginals.unmeasured import Known, least_violation
 
 SIZES = (2, 3, 2, 3, 2)

@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.belief import BeliefPropagation
-from qserver.models.marginals.junction_tree import JunctionTree
-from qserver.models.marginals.layout import Layout
-from qserver.models.marginals.regions import factor_graph, saturated
-from qserver.models.marginals.triangulation import clique_tree
+from qserver.models.marginals.graph.belief import BeliefPropagation
+from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.graph.layout import Layout
+from qserver.models.marginals.graph.regions import factor_graph, saturated
+from qserver.models.marginals.graph.triangulation import clique_tree
 
 SIZES = (2, 3, 2, 2, 3)
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.models.marginals.belief import BeliefPropagation
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.regions import saturated
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.graph.belief import BeliefPropagation
+from qserver.models.marginals.graph.regions import saturated
 
 REFERENCE = json.loads(
     (Path(__file__).parents[1] / "reference" / "marginal_estimates.json").read_text()

@@ -11,14 +11,14 @@ from benchmarks.local_consistency import locally_consistent
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
-from qserver.models.marginals.belief import BeliefPropagation
-from qserver.models.marginals.consensus import agree
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.layout import layout_of
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.observations import Observations
-from qserver.models.marginals.proximal import LossAt, proximal_descent
-from qserver.models.marginals.regions import saturated
+from qserver.models.marginals.fit.consensus import agree
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.proximal import LossAt, proximal_descent
+from qserver.models.marginals.graph.belief import BeliefPropagation
+from qserver.models.marginals.graph.layout import layout_of
+from qserver.models.marginals.graph.regions import saturated
 from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import record_source, tractable
 

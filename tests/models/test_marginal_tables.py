@@ -12,10 +12,10 @@ from models.local_polytope import indicator, local_polytope
 from numpy.testing import assert_allclose
 
 from qserver.errors import CapacityError, InputError
-from qserver.models.marginals.consistency import Consistency
-from qserver.models.marginals.layout import Layout, layout_of
-from qserver.models.marginals.regions import factor_graph, saturated, with_intersections
-from qserver.models.marginals.summation import Edge, Summation
+from qserver.models.marginals.fit.consistency import Consistency
+from qserver.models.marginals.graph.layout import Layout, layout_of
+from qserver.models.marginals.graph.regions import factor_graph, saturated, with_intersections
+from qserver.models.marginals.graph.summation import Edge, Summation
 
 SIZES = (2, 3, 2, 4, 2)
 

@@ -7,9 +7,9 @@ import pytest
 from benchmarks.published_networks import NAMES, published
 
 from qserver.errors import NetworkError
-from qserver.models.bif import read_bif, write_bif
-from qserver.models.network import Network, network_of_counts
-from qserver.models.structure import Structure, Variable, structure_of_edges
+from qserver.models.network.bif import read_bif, write_bif
+from qserver.models.network.network import Network, network_of_counts
+from qserver.models.network.structure import Structure, Variable, structure_of_edges
 
 SMALL = """
 network "two of them" { property made by hand; }

@@ -7,13 +7,13 @@ import pytest
 from models.structures import labels_of
 
 from qserver.errors import InputError
-from qserver.models.complexity import complexity
-from qserver.models.greedy_structure import total_score
-from qserver.models.structure import Structure
-from qserver.models.structure_proposal import Audit, Candidates, proposed_structure
-from qserver.models.tracing_cap import PrivacyCap
-from qserver.models.tracing_gate import ReleaseGate, max_power_at_fpr
-from qserver.models.tracing_report import AuditRequest, Release, structural_report
+from qserver.models.network.complexity import complexity
+from qserver.models.network.greedy_structure import total_score
+from qserver.models.network.structure import Structure
+from qserver.models.tracing.cap import PrivacyCap
+from qserver.models.tracing.gate import ReleaseGate, max_power_at_fpr
+from qserver.models.tracing.report import AuditRequest, Release, structural_report
+from qserver.models.tracing.structure_proposal import Audit, Candidates, proposed_structure
 
 SIZES = dict(zip("abcdef", (2, 3, 2, 4, 3, 2), strict=True))
 BARE = sum(size - 1 for size in SIZES.values())

@@ -9,18 +9,18 @@ import pytest
 from models.structures import sized
 
 from qserver.errors import InputError
-from qserver.models.complexity import complexity
-from qserver.models.network import Network
-from qserver.models.structure import Structure
-from qserver.models.tracing import TracingBound
-from qserver.models.tracing_attack import TracingAttack, fitted, log_likelihood
-from qserver.models.tracing_effects import (
+from qserver.models.network.complexity import complexity
+from qserver.models.network.network import Network
+from qserver.models.network.structure import Structure
+from qserver.models.tracing.attack import TracingAttack, fitted, log_likelihood
+from qserver.models.tracing.bound import TracingBound
+from qserver.models.tracing.effects import (
     AttackedRecords,
     Part,
     measured_effects,
     structural_effects,
 )
-from qserver.models.tracing_roc import Roc, share_above, threshold_at
+from qserver.models.tracing.roc import Roc, share_above, threshold_at
 
 CHAIN = sized({"a": 2, "b": 3, "c": 2}, [("a", "c"), ("b", "c"), ("a", "b")])
 

@@ -13,9 +13,9 @@ from models.released_marginals import SCOPES, SIZES, TOTAL, released
 from numpy.testing import assert_allclose
 
 from qserver.models.marginals import estimate as by_estimate
-from qserver.models.marginals.descent import descend
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.fit.descent import descend
+from qserver.models.marginals.fit.measurement import NoisyMarginal
 
 
 def test_a_history_that_grew_is_nearer_after_as_many_rounds_from_the_earlier_estimate(monkeypatch):

@@ -10,14 +10,14 @@ import pytest
 from models.structures import sized
 
 from qserver.errors import InputError
-from qserver.models.complexity import IndependentNumbers, table_complexity
-from qserver.models.table_choice import choose_tables
-from qserver.models.tracing import TracingBound
-from qserver.models.tracing_cap import PrivacyCap
-from qserver.models.tracing_effects import MeasuredEffect, Part
-from qserver.models.tracing_gate import ReleaseGate
-from qserver.models.tracing_report import AuditRequest, TracingReport, structural_report
-from qserver.models.tracing_roc import Estimate, Roc
+from qserver.models.network.complexity import IndependentNumbers, table_complexity
+from qserver.models.network.learning.table_choice import choose_tables
+from qserver.models.tracing.bound import TracingBound
+from qserver.models.tracing.cap import PrivacyCap
+from qserver.models.tracing.effects import MeasuredEffect, Part
+from qserver.models.tracing.gate import ReleaseGate
+from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
+from qserver.models.tracing.roc import Estimate, Roc
 from qserver.plots.tracing import tracing_chart
 
 GATE = ReleaseGate(0.05, 0.1)

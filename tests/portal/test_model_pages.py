@@ -12,7 +12,7 @@ from portal_site import HTMX, PEOPLE, Browser
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError
-from qserver.models.bif import read_bif
+from qserver.models.network.bif import read_bif
 from qserver.portal import words
 from qserver.portal.describe import model_words
 from qserver.portal.model_forms import LearnForm, question_of

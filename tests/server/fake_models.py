@@ -13,7 +13,7 @@ from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
 from qserver.modelling.correlated import Correlated
 from qserver.modelling.kind import Answered
-from qserver.models.error_bounds import ErrorBounds
+from qserver.models.network.error_bounds import ErrorBounds
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
 

@@ -9,8 +9,8 @@ from calls import AUDIT, Caller
 from fake_service import FakeService
 from models.structures import sized
 
-from qserver.models.complexity import complexity
-from qserver.models.tracing import TracingBound
+from qserver.models.network.complexity import complexity
+from qserver.models.tracing.bound import TracingBound
 
 PATH = "/v1/datasets/adult/models/audit"
 BIF = """network n {{ }}

@@ -13,11 +13,11 @@ import pytest
 from models.structures import sized
 
 from qserver.errors import ConfigError, InputError, NotFoundError, PrivateDataError
-from qserver.models.bif import write_bif
-from qserver.models.network import Network
-from qserver.models.structure import structure_of_edges
-from qserver.models.tracing_attack import TracingAttack, fitted
-from qserver.models.tracing_roc import Roc
+from qserver.models.network.bif import write_bif
+from qserver.models.network.network import Network
+from qserver.models.network.structure import structure_of_edges
+from qserver.models.tracing.attack import TracingAttack, fitted
+from qserver.models.tracing.roc import Roc
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.storage.store import Store
 from tests.deployment import Deployment, write_people

@@ -19,9 +19,9 @@ from qserver.errors import (
     NotFoundError,
     QServerError,
 )
-from qserver.models.bif import read_bif, write_bif
-from qserver.models.network import network_of_counts
-from qserver.models.structure import structure_of_edges
+from qserver.models.network.bif import read_bif, write_bif
+from qserver.models.network.network import network_of_counts
+from qserver.models.network.structure import structure_of_edges
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement

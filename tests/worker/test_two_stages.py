@@ -20,7 +20,7 @@ from qserver.errors import (
     UnanswerableError,
 )
 from qserver.modelling.sampled_kind import SAMPLING_RATE
-from qserver.models.amplification import amplified_nano
+from qserver.models.network.learning.amplification import amplified_nano
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.question import ModelAsked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qserver.models.marginals.layout import FloatArray, IndexArray, Scope
+from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 
 
 def draw_given(

@@ -9,19 +9,19 @@ from typing import Literal
 import numpy as np
 
 from qserver.errors import CapacityError, InputError
-from qserver.models.marginals.belief import BeliefPropagation
-from qserver.models.marginals.clique_agreement import CliqueAgreement
-from qserver.models.marginals.consensus import Consensus, State, agree, agreed_tables
-from qserver.models.marginals.consistency import Agreement
-from qserver.models.marginals.descent import Descent, descend
-from qserver.models.marginals.junction_tree import JunctionTree
-from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, layout_of
-from qserver.models.marginals.likeliest import Aim, likeliest
-from qserver.models.marginals.measurement import NoisyMarginal, total_of
+from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
+from qserver.models.marginals.fit.consensus import Consensus, State, agree, agreed_tables
+from qserver.models.marginals.fit.consistency import Agreement
+from qserver.models.marginals.fit.descent import Descent, descend
+from qserver.models.marginals.fit.likeliest import Aim, likeliest
+from qserver.models.marginals.fit.measurement import NoisyMarginal, total_of
+from qserver.models.marginals.fit.observations import Likelihood, Observations
+from qserver.models.marginals.graph.belief import BeliefPropagation
+from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, layout_of
+from qserver.models.marginals.graph.regions import distinct, factor_graph, saturated
+from qserver.models.marginals.graph.triangulation import clique_tree
 from qserver.models.marginals.model import Distribution, ExactDistribution, RelaxedDistribution
-from qserver.models.marginals.observations import Likelihood, Observations
-from qserver.models.marginals.regions import distinct, factor_graph, saturated
-from qserver.models.marginals.triangulation import clique_tree
 
 Oracle = Literal["auto", "exact", "saturated", "factor"]
 Method = Literal["consensus", "messages"]

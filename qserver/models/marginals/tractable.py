@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.models.marginals.descent import descend
 from qserver.models.marginals.estimate import Estimate
-from qserver.models.marginals.junction_tree import JunctionTree
-from qserver.models.marginals.layout import FloatArray, IndexArray, Layout, Scope
-from qserver.models.marginals.measurement import NoisyMarginal
+from qserver.models.marginals.fit.descent import descend
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope
+from qserver.models.marginals.graph.triangulation import clique_tree
 from qserver.models.marginals.model import Distribution, ExactDistribution
-from qserver.models.marginals.moving import move_towards
-from qserver.models.marginals.observations import Observations
-from qserver.models.marginals.triangulation import clique_tree
+from qserver.models.marginals.record_moves import move_towards
 
 DRAW_BYTES = 64 << 20
 """Memory that the distribution may take while it is fitted."""

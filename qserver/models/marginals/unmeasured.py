@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.models.marginals.descent import descend
-from qserver.models.marginals.junction_tree import JunctionTree
-from qserver.models.marginals.layout import FloatArray, Scope
-from qserver.models.marginals.measurement import NoisyMarginal
-from qserver.models.marginals.observations import Observations
+from qserver.models.marginals.fit.descent import descend
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.graph.layout import FloatArray, Scope
 
 _SWEEPS = 60
 _AGREED = 1e-9

@@ -1,0 +1,221 @@
+"""The nearest tables that agree on whatever scopes share, by least squares and in closed form.
+
+A table splits into one component per part of its scope (its interaction, orthogonal to all
+others); tables agree on a part exactly if they have the same components up to it. So the nearest
+agreeing tables replace each shared component by the weighted mean of what the tables say of it.
+Any family of parts will do that holds all intersections of its own: what a part says beyond the
+smaller ones inside it is then the same in every table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from qserver.models.marginals.graph.layout import (
+    FloatArray,
+    IndexArray,
+    Layout,
+    Scope,
+    added_up,
+    layout_of,
+)
+from qserver.models.marginals.graph.regions import parts, with_intersections
+from qserver.models.marginals.graph.summation import Edge, Summation
+
+Agreement = Literal["shared", "singles"]
+"""What tables agree on: all that any two of them share, or single attributes only."""
+
+
+class Consistency:
+    """Projection onto the tables of a layout that have total one and agree.
+
+    Args:
+        layout: the tables; a scope may come more than once.
+        agreement: what they must agree on.
+        on: parts that they must agree on instead, with all intersections of these.
+        weights: > 0, one per table: how much its distance counts.
+
+    References:
+        Qardaji, Yang and Li (2014), section 4.4, there by one pass in order of the parts' sizes.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        agreement: Agreement = "shared",
+        on: Iterable[Scope] | None = None,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.layout = layout
+        shared = _shared_parts(layout, agreement) if on is None else _shared_of(layout, on)
+        self.shared: Layout = Layout(layout.sizes, layout_of(layout.sizes, shared).scopes)
+        held = [_parts_in(scope, set(shared)) for scope in layout.scopes]
+        self._levels = _levels(layout, held)
+        incidences = [s for level in self._levels for s in level.summation.target.scopes]
+        self._held = Layout(layout.sizes, tuple(incidences))
+        self._cell = _cells_of(self._held, self.shared)
+        given = np.ones(len(layout.scopes)) if weights is None else weights
+        blocks = np.concatenate([np.zeros(0, np.intp), *(level.blocks for level in self._levels)])
+        weight = (given / layout.counts)[blocks.astype(np.intp)]
+        total = np.bincount(self._cell, self._held.per_cell(weight), minlength=self.shared.n_cells)
+        self._mean = self._held.per_cell(weight) / total[self._cell]
+        counted = [_signs(parts_of_one) for parts_of_one in held]
+        signs = [counted[b][s] for s, b in zip(incidences, blocks, strict=True)]
+        self._sign = self._held.per_cell(np.array(signs, dtype=np.float64))
+        self._adjustments = _adjustments(self.shared)
+
+    def project(self, tables: FloatArray) -> FloatArray:
+        """The nearest agreeing tables of total one, shape (layout.n_cells,); may be negative."""
+        result = tables.copy()
+        missing = (1.0 - self.layout.totals(result)) / self.layout.counts
+        self.layout.add_per_table(result, missing)
+        if not self._levels:
+            return result
+        said = self._sums(result)
+        agreed = added_up(self._cell, self._mean * said, self.shared.n_cells)
+        for adjustment in self._adjustments:
+            adjustment.apply(agreed)
+        change = (agreed[self._cell] - said) * self._sign
+        self._spread(change, result)
+        return result
+
+    def _sums(self, tables: FloatArray) -> FloatArray:
+        found, source = [], tables
+        for level in self._levels:
+            source = level.summation.sums(source)
+            found.append(source)
+        return np.concatenate(found)
+
+    def _spread(self, change: FloatArray, onto: FloatArray) -> None:
+        """Add what each part must change, evenly, to the cells of the table it is a part of."""
+        bounds = np.cumsum([level.summation.target.n_cells for level in self._levels])[:-1]
+        changes = np.split(change, bounds)
+        for i in reversed(range(len(self._levels))):
+            level = self._levels[i]
+            level.summation.target.scale_per_table(changes[i], level.evenly)
+            level.summation.spread(changes[i], changes[i - 1] if i else onto)
+
+
+class _Level:
+    """Parts one step below the tables, or below the parts of the level before."""
+
+    def __init__(self, source: Layout, edges: Sequence[Edge], blocks: IndexArray) -> None:
+        self.summation = Summation(source, edges)
+        self.blocks = blocks[self.summation.parents]
+        counts = source.counts[self.summation.parents]
+        self.evenly = self.summation.target.counts / counts
+
+
+def _levels(layout: Layout, wanted: Sequence[Sequence[Scope]]) -> list[_Level]:
+    """The wanted parts of every table, each summed from the smallest part that holds it."""
+    levels: list[_Level] = []
+    source, blocks = layout, np.arange(len(layout.scopes), dtype=np.intp)
+    held: list[tuple[Scope, int]] = [(scope, i) for i, scope in enumerate(layout.scopes)]
+    carriers = [_carriers(found) for found in wanted]
+    while True:
+        below: dict[tuple[int, Scope | None], list[Scope]] = defaultdict(list)
+        for block, found in enumerate(carriers):
+            for part, carrier in found.items():
+                below[block, carrier].append(part)
+        edges = [
+            Edge(i, part)
+            for i, (scope, block) in enumerate(held)
+            for part in below.get((block, scope if levels else None), ())
+        ]
+        if not edges:
+            return levels
+        level = _Level(source, edges, blocks)
+        levels.append(level)
+        source, blocks = level.summation.target, level.blocks
+        held = list(zip(source.scopes, blocks.tolist(), strict=True))
+
+
+def _carriers(wanted: Sequence[Scope]) -> dict[Scope, Scope | None]:
+    """For each part the smallest other part that holds it; None for the table itself."""
+    found: dict[Scope, Scope | None] = {}
+    sets = [(w, frozenset(w)) for w in sorted(wanted, key=len)]
+    for part in wanted:
+        inner = frozenset(part)
+        found[part] = next((w for w, attributes in sets if inner < attributes), None)
+    return found
+
+
+def _parts_in(scope: Scope, shared: set[Scope]) -> list[Scope]:
+    """The shared parts that a scope holds."""
+    if len(shared) > 1 << len(scope):
+        return [part for part in parts(scope) if part in shared]
+    inner = set(scope)
+    return [part for part in sorted(shared) if inner.issuperset(part)]
+
+
+def _shared_of(layout: Layout, given: Iterable[Scope]) -> list[Scope]:
+    """The given parts and their intersections, those that two or more tables hold."""
+    sets = [set(scope) for scope in layout.scopes]
+    closed = with_intersections(given)
+    return [part for part in closed if part and sum(s.issuperset(part) for s in sets) > 1]
+
+
+def _shared_parts(layout: Layout, agreement: Agreement) -> list[Scope]:
+    """Non-empty parts that two or more tables hold, all of them or the single attributes."""
+    counts: dict[Scope, int] = defaultdict(int)
+    for scope in layout.scopes:
+        for part in parts(scope) if agreement == "shared" else [(a,) for a in scope]:
+            counts[part] += 1
+    return [part for part, n in counts.items() if part and n > 1]
+
+
+def _signs(held: Sequence[Scope]) -> dict[Scope, int]:
+    """How often each part's change counts, so that each of its own parts is changed once in all."""
+    signs: dict[Scope, int] = {}
+    found: list[tuple[frozenset[int], int]] = []
+    for part in sorted(held, key=len, reverse=True):
+        inner = frozenset(part)
+        signs[part] = 1 - sum(n for s, n in found if inner < s)
+        found.append((inner, signs[part]))
+    return signs
+
+
+def _cells_of(held: Layout, shared: Layout) -> IndexArray:
+    """For each cell of each incidence, the cell of the shared table of its scope."""
+    where = np.array([shared.index[s] for s in held.scopes], dtype=np.intp)
+    starts = np.repeat(shared.offsets[:-1][where] - held.offsets[:-1], held.counts)
+    return (np.arange(held.n_cells) + starts).astype(np.intp)
+
+
+class _Adjustment:
+    """Bring shared tables of one size into line with their own parts, already agreed."""
+
+    def __init__(self, shared: Layout, size: int) -> None:
+        self._shared = shared
+        whole = [i for i, s in enumerate(shared.scopes) if len(s) == size]
+        below = {s for s in shared.scopes if len(s) < size}
+        counted = {i: _signs(_parts_in(shared.scopes[i], below)) for i in whole}
+        edges = [Edge(i, part) for i in whole for part in counted[i]]
+        # The empty part is one of all tables'.
+        self._empty = np.zeros(len(shared.scopes))
+        self._empty[whole] = [1 - sum(counted[i].values()) for i in whole]
+        self._summation = Summation(shared, edges)
+        target = self._summation.target
+        self._cell = _cells_of(target, shared) if edges else np.zeros(0, np.intp)
+        parents = self._summation.parents
+        signs = [counted[int(i)][s] for i, s in zip(parents, target.scopes, strict=True)]
+        ratio = target.counts / shared.counts[parents] if edges else np.zeros(0)
+        self._factor = target.per_cell(np.array(signs, dtype=np.float64) * ratio)
+
+    def apply(self, agreed: FloatArray) -> None:
+        shared = self._shared
+        missing = 1.0 - shared.totals(agreed)
+        sums = self._summation.sums(agreed)
+        change = (agreed[self._cell] - sums) * self._factor
+        shared.add_per_table(agreed, self._empty * missing / shared.counts)
+        self._summation.spread(change, agreed)
+
+
+def _adjustments(shared: Layout) -> list[_Adjustment]:
+    sizes = sorted({len(s) for s in shared.scopes})
+    return [_Adjustment(shared, size) for size in sizes]

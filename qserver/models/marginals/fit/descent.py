@@ -1,0 +1,226 @@
+"""Entropic descent with any oracle for marginals, in implicit steps that need no tuning.
+
+Mirror descent linearises the loss and takes a step of a length that somebody must choose. Here each
+stage minimises the loss itself plus epsilon times the divergence from the stage before (a proximal
+step). Its dual is smooth in one number per released answer, and one call of the oracle gives its
+value and gradient, so a quasi-Newton search with its own line search solves it. Its variables are
+scaled by the dual's curvature, p (1 - p) / epsilon + 1 / w per answer: rare cells and common ones
+differ by many orders, and without it the search stops far from a stage's minimum. Epsilon shrinks
+from stage to stage. Among all minimisers the limit is the one of most entropy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.graph.belief import Beliefs
+from qserver.models.marginals.graph.layout import FloatArray, Layout
+
+_FIRST_EPSILON = 1e-3
+# Stages in a row that gain less than this part of the gap asked for.
+_IDLE = 0.01
+_MOST_IDLE = 6
+_SHRINK = 4.0
+_GROWTH = 4.0
+_STAGE_ROUNDS = 80
+# How often a stage that stopped short of its minimum goes on before epsilon grows.
+_MOST_CONTINUED = 3
+_LEAST_CURVATURE = 1e-3
+_MEMORY = 20
+_PASSES = 400
+
+
+class Oracle(Protocol):
+    """Tables of total one that maximise theta . tau plus an entropy over a polytope."""
+
+    @property
+    def layout(self) -> Layout:
+        """The tables, and the log-potentials, in order."""
+        ...
+
+    def run(self, theta: FloatArray, *, tolerance: float, max_passes: int) -> Beliefs:
+        """Tables that agree to within the tolerance, or after so many passes."""
+        ...
+
+    def lower_bound(self, costs: FloatArray) -> float | None:
+        """At most the least costs . tau over the polytope; None where none is at hand."""
+        ...
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where the descent ended.
+
+    Args:
+        theta: log-potentials.
+        tables: flat, total one each, in the order of the oracle's layout.
+        value: loss there.
+        gap: at most this much above the least loss; None where the oracle gives no bound.
+        inconsistency: largest difference between tables that should agree.
+        calls: calls of the oracle.
+    """
+
+    theta: FloatArray
+    tables: FloatArray
+    value: float
+    gap: float | None
+    inconsistency: float
+    calls: int
+
+
+def descend(
+    oracle: Oracle,
+    observations: Observations,
+    *,
+    gap: float,
+    inconsistency: float = 1e-6,
+    max_calls: int = 2_000,
+    start: FloatArray | None = None,
+) -> Descent:
+    """Tables of nearly the least loss.
+
+    Args:
+        gap: stop once the loss is proven to be this near its least value; without a bound, once a
+            stage lowers it by less than this.
+        inconsistency: how far the tables that are returned may be from agreeing.
+        max_calls: stop once the oracle was called so often.
+        start: log-potentials to start from; uniform tables if None.
+    """
+    search = _Search(oracle, observations, inconsistency, start)
+    while search.calls < max_calls and search.n_idle < _MOST_IDLE:
+        if search.advance(gap):
+            break
+    # Once more: exact oracles keep what they last computed.
+    beliefs = search.call(search.theta)
+    if beliefs.inconsistency > inconsistency:
+        # At frozen potentials messages still bring the tables into agreement.
+        beliefs = oracle.run(search.theta, tolerance=inconsistency, max_passes=100 * _PASSES)
+    return Descent(
+        theta=search.theta,
+        tables=beliefs.tables,
+        value=observations.value(beliefs.tables),
+        gap=search.gap,
+        inconsistency=beliefs.inconsistency,
+        calls=search.calls,
+    )
+
+
+class _Search:
+    """Where the descent is: potentials, slopes of the last stage, its loss and gap."""
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        observations: Observations,
+        tolerance: float,
+        start: FloatArray | None,
+    ) -> None:
+        self._oracle, self._observations, self._tolerance = oracle, observations, tolerance
+        self.theta = np.zeros(oracle.layout.n_cells) if start is None else start
+        self._slopes = np.zeros(len(observations.targets))
+        self._value, self._epsilon = np.inf, _FIRST_EPSILON
+        self._bound: float | None = None
+        # A smaller epsilon would let potentials grow beyond what floats tell apart.
+        self._least = min(observations.unit**2, _FIRST_EPSILON)
+        self.gap: float | None = None
+        self.calls = self.n_idle = self._n_continued = 0
+        self._predicted = observations.predicted(self.call(self.theta).tables)
+
+    def advance(self, gap: float) -> bool:
+        """One stage, kept if it lowers the loss; whether the loss is near enough its least."""
+        seen = self._observations
+        slopes = self.stage(self.theta, self._slopes, self._epsilon)
+        ahead = self.theta - seen.spread(slopes) / self._epsilon
+        beliefs = self.call(ahead)
+        value = seen.value(beliefs.tables)
+        proven = self._prove(beliefs.tables, slopes)
+        if value > self._value + _IDLE * gap:
+            self._go_on(slopes)
+        else:
+            gained = max(self._value - value, proven)
+            self.theta, self._slopes, self._value = ahead, slopes, value
+            self._predicted, self._n_continued = seen.predicted(beliefs.tables), 0
+            self._epsilon = max(self._epsilon / _SHRINK, self._least)
+            self.n_idle = self.n_idle + 1 if gained <= _IDLE * gap else 0
+            if self._bound is None:
+                return gained <= gap
+        self.gap = None if self._bound is None else max(self._value - self._bound, 0.0)
+        return self.gap is not None and self.gap <= gap
+
+    def _prove(self, tables: FloatArray, slopes: FloatArray) -> float:
+        """How much the lower bound rose. Slopes of whatever stage prove one, for good."""
+        found = _bound(self._oracle, self._observations, tables, slopes)
+        if found is None:
+            return 0.0
+        before, self._bound = self._bound, max(found, found if self._bound is None else self._bound)
+        return self._bound - before if before is not None else np.inf
+
+    def _go_on(self, slopes: FloatArray) -> None:
+        """From a stage that stopped short of its minimum: further, or with an easier one."""
+        if self._n_continued < _MOST_CONTINUED:
+            self._n_continued += 1
+            self._slopes = slopes
+            return
+        self._epsilon *= _GROWTH
+        self.n_idle += 1
+        self._n_continued = 0
+
+    def call(self, theta: FloatArray) -> Beliefs:
+        self.calls += 1
+        return self._oracle.run(theta, tolerance=self._tolerance, max_passes=_PASSES)
+
+    def stage(self, theta: FloatArray, slopes: FloatArray, epsilon: float) -> FloatArray:
+        """Slopes nu that minimise nu . y + phi*(nu) + epsilon A(theta - K' nu / epsilon)."""
+        seen = self._observations
+        squares = seen.likelihood == "squares"
+        # In units of the noise the least loss is of the size of the number of answers.
+        unit = seen.unit**2
+        scales = seen.unit * self._scales(epsilon)
+
+        def dual(v: FloatArray) -> tuple[float, FloatArray]:
+            nu = scales * v
+            beliefs = self.call(theta - seen.spread(nu) / epsilon)
+            gradient = seen.targets - seen.predicted(beliefs.tables)
+            value = float(nu @ seen.targets) + epsilon * beliefs.log_partition
+            if squares:
+                scaled = nu / seen.weights
+                value, gradient = value + 0.5 * float(nu @ scaled), gradient + scaled
+            return value / unit, scales * gradient / unit
+
+        found = minimize(
+            dual,
+            slopes / scales,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=None if squares else Bounds(-seen.weights / scales, seen.weights / scales),
+            options={"maxiter": _STAGE_ROUNDS, "maxcor": _MEMORY, "gtol": 1e-9, "ftol": 1e-13},
+        )
+        return np.asarray(scales * found.x, dtype=np.float64)
+
+    def _scales(self, epsilon: float) -> FloatArray:
+        """Inverse roots of the dual's curvature along each slope, as the last tables have it."""
+        seen = self._observations
+        p = np.clip(self._predicted, 0.0, 1.0)
+        spread = np.maximum(p * (1.0 - p), _LEAST_CURVATURE * seen.unit)
+        own = 1.0 / seen.weights if seen.likelihood == "squares" else _LEAST_CURVATURE / epsilon
+        return np.asarray(1.0 / np.sqrt(spread / epsilon + own))
+
+
+def _bound(
+    oracle: Oracle, seen: Observations, tables: FloatArray, slopes: FloatArray
+) -> float | None:
+    """The dual at the slopes, or at those of the loss itself where they prove more."""
+    found = []
+    own = seen.weights * (seen.predicted(tables) - seen.targets)
+    for nu in [slopes, own] if seen.likelihood == "squares" else [slopes]:
+        least = oracle.lower_bound(seen.spread(nu))
+        if least is None:
+            return None
+        conjugate = 0.5 * float(nu @ (nu / seen.weights)) if seen.likelihood == "squares" else 0.0
+        found.append(least - float(nu @ seen.targets) - conjugate)
+    return max(found)

@@ -1,0 +1,136 @@
+"""The distribution of most entropy near tables of least loss: a maximum-likelihood fit.
+
+Among all distributions with the same marginals the one of most entropy is a product of potentials,
+and those that maximise theta . target - log Z(theta) have the target's marginals. The function is
+concave and needs no step length: one call of the junction tree gives value and gradient to a
+quasi-Newton search. It is run for some rounds at a time, its variables scaled by the curvature,
+p (1 - p) per cell, which changes by orders of magnitude where cells go to zero.
+
+That many do is what made such searches slow: potentials of an optimum with zeros have no end. But
+the slopes of the loss at the optimum cost least, and all the same, exactly where cells may be above
+zero. So between rounds every cell is multiplied by exp(-cost / scale), which drives the others to
+zero and does not change how the rest compare; the scale halves from time to time, from the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.graph.layout import FloatArray
+
+_ROUNDS = 25
+_MEMORY = 25
+# Cells with less curvature than this, falling tenfold to a part of the noise's square, count as if
+# they had it.
+_FIRST_CURVATURE = 1e-3
+_LAST_CURVATURE = 1e-2
+# Least scale of the costs, as a part of the noise.
+_LEAST_SCALE = 1e-2
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a search is after; flat arrays are in the order of the tree's layout.
+
+    Args:
+        tables: tables of nearly the least loss, that agree.
+        costs: slopes of the loss there, or of a dual that proves it.
+        unit: what noise changes a proportion by, > 0.
+        loss: of tables.
+        goal: a loss that is small enough; more than the least.
+    """
+
+    tables: FloatArray
+    costs: FloatArray
+    unit: float
+    loss: Callable[[FloatArray], float]
+    goal: float
+
+
+@dataclass(frozen=True)
+class Likeliest:
+    """Potentials and what they give.
+
+    Args:
+        theta: log-potentials, flat.
+        tables: theirs, flat.
+        loss: that of the tables.
+        calls: calls of the tree.
+    """
+
+    theta: FloatArray
+    tables: FloatArray
+    loss: float
+    calls: int
+
+
+def likeliest(tree: JunctionTree, aim: Aim, *, max_calls: int = 1_000) -> Likeliest:
+    """The first tables of the search whose loss is small enough, else the best of them.
+
+    The tree's beliefs are theirs afterwards.
+
+    Args:
+        max_calls: stop after about so many calls of the tree.
+    """
+    search = _Search(tree, aim)
+    while search.best.loss > aim.goal and search.calls < max_calls:
+        search.advance()
+    found = search.best
+    beliefs = tree.run(found.theta)
+    return Likeliest(found.theta, beliefs.tables, found.loss, search.calls + 1)
+
+
+class _Search:
+    """Where the search is, the best that it came by, and how often it was run."""
+
+    def __init__(self, tree: JunctionTree, aim: Aim) -> None:
+        self._tree, self._aim = tree, aim
+        self._n, self.calls = 0, 0
+        self._theta = np.zeros(len(aim.tables))
+        self.best = Likeliest(self._theta, self._theta, np.inf, 0)
+        self._called(self._theta)
+
+    def advance(self) -> None:
+        """Push costly cells down, then some rounds of the search."""
+        aim, part = self._aim, 10.0**-self._n
+        start = self._theta - aim.costs / (aim.unit * max(0.5**self._n, _LEAST_SCALE))
+        tables, _ = self._called(start)
+        least = min(_LAST_CURVATURE * aim.unit**2, _FIRST_CURVATURE)
+        # By rounding a cell that holds everything may be above one.
+        curvature = np.maximum(tables * (1.0 - tables), 0.0)
+        scales = 1.0 / np.sqrt(curvature + max(least, _FIRST_CURVATURE * part))
+
+        def objective(v: FloatArray) -> tuple[float, FloatArray]:
+            theta = start + scales * v
+            tables, log_partition = self._called(theta)
+            value = log_partition - float(theta @ aim.tables)
+            return value, scales * (tables - aim.tables)
+
+        def stop(intermediate_result: OptimizeResult) -> None:  # noqa: ARG001
+            if self.best.loss <= aim.goal:
+                raise StopIteration
+
+        ended = minimize(
+            objective,
+            np.zeros(len(start)),
+            jac=True,
+            method="L-BFGS-B",
+            callback=stop,
+            options={"maxiter": _ROUNDS, "maxcor": _MEMORY, "gtol": 0.0, "ftol": 0.0},
+        )
+        self._theta = start + scales * ended.x
+        self._n += 1
+
+    def _called(self, theta: FloatArray) -> tuple[FloatArray, float]:
+        """Tables and log partition."""
+        beliefs = self._tree.run(theta)
+        self.calls += 1
+        loss = self._aim.loss(beliefs.tables)
+        if loss < self.best.loss:
+            self.best = Likeliest(theta, beliefs.tables, loss, self.calls)
+        return beliefs.tables, beliefs.log_partition

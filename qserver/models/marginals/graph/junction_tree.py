@@ -1,0 +1,143 @@
+"""Exact marginals by a junction tree: two sweeps of messages in the log domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from qserver.errors import CapacityError
+from qserver.models.marginals.graph.belief import Beliefs
+from qserver.models.marginals.graph.layout import FloatArray, Layout, Scope, layout_of
+from qserver.models.marginals.graph.regions import distinct
+from qserver.models.marginals.graph.summation import Edge, Summation
+from qserver.models.marginals.graph.triangulation import CliqueTree, clique_tree
+
+MAX_CELLS = 1 << 22
+"""Cells of all cliques of a junction tree together; more than this and the oracle refuses."""
+
+# Above this what rounding does to sums of potentials is more than 10^-12 of a cell.
+_LARGE = 1e4
+
+
+class JunctionTree:
+    """The exact oracle: marginals of p(x) proportional to exp(sum of theta_r(x_r)).
+
+    Raises:
+        CapacityError: the tree's cliques would hold more than `max_cells` cells; says how many.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], scopes: Iterable[Scope], *, max_cells: int = MAX_CELLS
+    ) -> None:
+        scopes = distinct(scopes)
+        self.tree: CliqueTree = clique_tree(sizes, scopes)
+        if self.tree.n_cells > max_cells:
+            raise CapacityError(
+                f"The exact model would hold {self.tree.n_cells:,} cells; "
+                f"{max_cells:,} are the most."
+            )
+        self.layout: Layout = layout_of(sizes, scopes)
+        self.cliques = Layout(tuple(sizes), self.tree.cliques)
+        self._summation = Summation(self.cliques, [self._edge(s) for s in self.layout.scopes])
+        held = self._summation.target
+        where = np.array([held.index[s] for s in self.layout.scopes], dtype=np.intp)
+        starts = np.repeat(held.offsets[:-1][where] - self.layout.offsets[:-1], self.layout.counts)
+        # Cell of the summation's target for each cell of the layout.
+        self._held = (np.arange(self.layout.n_cells) + starts).astype(np.intp)
+        self.beliefs: FloatArray = np.zeros(self.cliques.n_cells)
+
+    def run(self, theta: FloatArray, *, tolerance: float = 0.0, max_passes: int = 1) -> Beliefs:  # noqa: ARG002
+        """Exact marginals of the scopes; both limits are those of other oracles.
+
+        Args:
+            theta: log-potentials, flat, one per cell of the layout.
+        """
+        potentials = np.empty(self.layout.n_cells)
+        potentials[self._held] = theta
+        logs = np.zeros(self.cliques.n_cells)
+        self._summation.spread(potentials, logs)
+        log_partition = self._calibrate(logs)
+        self.beliefs = np.exp(logs)
+        if np.abs(theta).max(initial=0.0) > _LARGE:
+            self._make_agree(self.beliefs)
+        return Beliefs(self._summation.sums(self.beliefs)[self._held], 0.0, log_partition, 1)
+
+    def lower_bound(self, costs: FloatArray) -> float:
+        """The least costs . mu over all distributions: the cost of the cheapest cell."""
+        values = np.empty(self.layout.n_cells)
+        values[self._held] = costs
+        flat = np.zeros(self.cliques.n_cells)
+        self._summation.spread(values, flat)
+        tree, least = self.tree, 0.0
+        tables = [self.cliques.table(flat, i) for i in range(len(tree.cliques))]
+        for i in reversed(range(len(tables))):
+            axes = self._summed_axes(i, tree.separator(i))
+            cheapest = tables[i].min(axis=axes)
+            if tree.parents[i] >= 0:
+                self._add(tables[tree.parents[i]], tree.parents[i], tree.separator(i), cheapest)
+            else:
+                least += float(cheapest)
+        return least
+
+    def _calibrate(self, logs: FloatArray) -> float:
+        """Turn potentials into logarithms of clique marginals, in place; the log partition."""
+        tree, tables = (
+            self.tree,
+            [self.cliques.table(logs, i) for i in range(len(self.tree.cliques))],
+        )
+        upward: list[FloatArray] = [np.zeros(())] * len(tables)
+        for i in reversed(range(len(tables))):
+            upward[i] = self._marginal(tables[i], i, tree.separator(i))
+            if tree.parents[i] >= 0:
+                self._add(tables[tree.parents[i]], tree.parents[i], tree.separator(i), upward[i])
+        log_partition = 0.0
+        for i, parent in enumerate(tree.parents):
+            if parent < 0:
+                log_partition += float(upward[i])
+                tables[i] -= upward[i]
+                continue
+            above = self._marginal(tables[parent], parent, tree.separator(i))
+            self._add(tables[i], i, tree.separator(i), above - upward[i])
+        return log_partition
+
+    def _make_agree(self, beliefs: FloatArray) -> None:
+        """Clique marginals of total one that agree, in place, whatever rounding made of them."""
+        tree = self.tree
+        tables = [self.cliques.table(beliefs, i) for i in range(len(tree.cliques))]
+        for i, parent in enumerate(tree.parents):
+            kept = tree.separator(i)
+            own = tables[i].sum(axis=self._summed_axes(i, kept))
+            if parent < 0:
+                tables[i] /= own
+                continue
+            above = tables[parent].sum(axis=self._summed_axes(parent, kept))
+            # What rounds to nothing here stays nothing.
+            ratio = np.divide(above, own, out=np.zeros_like(own), where=own > 0.0)
+            wide = [
+                n if a in kept else 1 for a, n in zip(tree.cliques[i], tables[i].shape, strict=True)
+            ]
+            tables[i] *= ratio.reshape(wide)
+
+    def _marginal(self, logs: FloatArray, i: int, kept: Scope) -> FloatArray:
+        """Logarithm of the sum of exp over the attributes of clique i that are not kept."""
+        axes = self._summed_axes(i, kept)
+        if not axes:
+            return logs.copy()
+        highest = logs.max(axis=axes, keepdims=True)
+        sums = np.exp(logs - highest).sum(axis=axes)
+        return np.asarray(np.log(sums) + highest.reshape(sums.shape))
+
+    def _summed_axes(self, i: int, kept: Scope) -> tuple[int, ...]:
+        return tuple(k for k, a in enumerate(self.tree.cliques[i]) if a not in kept)
+
+    def _add(self, logs: FloatArray, i: int, scope: Scope, values: FloatArray) -> None:
+        wide = tuple(
+            n if a in scope else 1 for a, n in zip(self.tree.cliques[i], logs.shape, strict=True)
+        )
+        logs += values.reshape(wide)
+
+    def _edge(self, scope: Scope) -> Edge:
+        """The smallest clique that holds the scope."""
+        holders = [i for i, c in enumerate(self.tree.cliques) if set(scope) <= set(c)]
+        return Edge(min(holders, key=lambda i: int(self.cliques.counts[i])), scope)

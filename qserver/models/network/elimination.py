@@ -1,0 +1,230 @@
+"""Exact answers of a network: marginal, conditional and most probable values.
+
+Variable elimination (Koller and Friedman, 2009, chapter 9 and section 13.2) with kept plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, inf, log
+
+import numpy as np
+
+from qserver.errors import NetworkError
+from qserver.models.network.elimination_order import Elimination, Scope, plan_elimination
+from qserver.models.network.network import Network, Table
+
+_MOST_PLANS = 256
+
+# What was observed: a label per variable.
+Evidence = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MostProbable:
+    """The most probable joint value of some variables.
+
+    Args:
+        labels: a label per asked variable.
+        log_probability: natural logarithm of their joint probability given the evidence.
+    """
+
+    labels: dict[str, str]
+    log_probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Answers questions of one network; keeps the plans of those asked last. Not thread-safe.
+
+    Args:
+        network: what is asked.
+    """
+
+    network: Network
+    _plans: dict[tuple[Scope, Scope, Scope], Elimination] = field(default_factory=dict, repr=False)
+    _tables: tuple[Table, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        structure = self.network.structure
+        tables = []
+        for i, cpd in enumerate(self.network.cpds):
+            axes = np.argsort(structure.family(i))
+            tables.append(np.ascontiguousarray(cpd.transpose(axes)))
+        object.__setattr__(self, "_tables", tuple(tables))
+
+    def probability(self, names: Sequence[str], evidence: Evidence | None = None) -> Table:
+        """P(names | evidence), one axis per name in the order asked.
+
+        Raises:
+            NetworkError: an unknown name or label, a name twice or observed too, or evidence of
+                probability zero.
+            CapacityError: a table would have more than 2^24 cells.
+        """
+        asked = self._asked(names, evidence or {})
+        observed = self._observed(evidence or {})
+        plan = self._plan(tuple(sorted(asked)), tuple(sorted(observed)), ())
+        factors, _ = self._eliminated(plan, observed)
+        joint, _ = _product([factors[k] for k in plan.last], plan.last_shapes)
+        total = joint.sum()
+        if not total > 0:
+            raise NetworkError("evidence", "have a probability above zero in the model")
+        return np.asarray(np.transpose(joint / total, [plan.kept.index(i) for i in asked]))
+
+    def expected(self, weights: Mapping[str, Table]) -> float:
+        """Mean of a product of functions of single variables.
+
+        Args:
+            weights: the function's value at each label, by variable; any real numbers.
+
+        Raises:
+            NetworkError: an unknown name, or values of another number than labels.
+            CapacityError: a table would have more than 2^24 cells.
+        """
+        structure = self.network.structure
+        by_place = {structure.index(name): w for name, w in weights.items()}
+        for i, values in by_place.items():
+            if values.shape != (structure.sizes[i],):
+                raise NetworkError(structure.names[i], "have one weight per label", values.shape)
+        plan = plan_elimination(structure, (), (), weighted=by_place)
+        factors = [self._weighted(i, by_place) for i in plan.relevant]
+        for step in plan.steps:
+            product, log_left = _product([factors[k] for k in step.factors], step.shapes)
+            factors.append(np.add.reduce(product, axis=step.axis) * exp(log_left))
+        return float(np.prod([float(factors[k]) for k in plan.last]))
+
+    def _weighted(self, i: int, weights: Mapping[int, Table]) -> Table:
+        if i not in weights:
+            return self._tables[i]
+        axes = sorted(self.network.structure.family(i))
+        shape = [-1 if j == i else 1 for j in axes]
+        return self._tables[i] * weights[i].reshape(shape)
+
+    def log_evidence(self, evidence: Evidence) -> float:
+        """Natural logarithm of the probability of the evidence; minus infinity where it is 0."""
+        observed = self._observed(evidence)
+        plan = self._plan((), tuple(sorted(observed)), ())
+        factors, log_scale = self._eliminated(plan, observed)
+        return _log_of_product([float(factors[k]) for k in plan.last]) + log_scale
+
+    def most_probable(
+        self, names: Sequence[str] | None = None, evidence: Evidence | None = None
+    ) -> MostProbable:
+        """The most probable joint value of `names`, the other variables summed out.
+
+        Among equally probable values the one of the earliest labels, in order of elimination.
+
+        Args:
+            names: the variables asked; all that are not observed by default.
+
+        Raises:
+            NetworkError, CapacityError: as `probability`.
+        """
+        evidence = evidence or {}
+        if names is None:
+            names = [n for n in self.network.names if n not in evidence]
+        asked, observed = self._asked(names, evidence), self._observed(evidence)
+        plan = self._plan((), tuple(sorted(observed)), tuple(sorted(asked)))
+        n_sums = len(plan.steps) - len(asked)
+        factors, log_scale = self._eliminated(plan, observed, n_sums=n_sums)
+        best = _maximised(plan, factors, n_sums)
+        log_evidence = self.log_evidence(evidence)
+        if log_evidence == -inf:
+            raise NetworkError("evidence", "have a probability above zero in the model")
+        variables = self.network.structure.variables
+        labels = {variables[i].name: variables[i].labels[best.values[i]] for i in asked}
+        return MostProbable(labels, best.log_value + log_scale - log_evidence)
+
+    def _asked(self, names: Sequence[str], evidence: Evidence) -> list[int]:
+        if not names or len(set(names)) < len(names):
+            raise NetworkError("variables", "name one or more variables, each once")
+        for name in names:
+            if name in evidence:
+                raise NetworkError("variables", "not be observed too", name)
+        return [self.network.structure.index(name) for name in names]
+
+    def _observed(self, evidence: Evidence) -> dict[int, int]:
+        structure = self.network.structure
+        places = {structure.index(name): label for name, label in evidence.items()}
+        return {i: structure.label_index(i, label) for i, label in places.items()}
+
+    def _plan(self, kept: Scope, observed: Scope, last: Scope) -> Elimination:
+        key = (kept, observed, last)
+        found = self._plans.get(key)
+        if found is None:
+            found = plan_elimination(self.network.structure, kept, observed, last=last)
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            self._plans[key] = found
+        return found
+
+    def _eliminated(
+        self, plan: Elimination, observed: Mapping[int, int], *, n_sums: int | None = None
+    ) -> tuple[list[Table], float]:
+        """All factors after the first `n_sums` steps, and the logarithm of what they leave out."""
+        factors = [self._sliced(i, observed) for i in plan.relevant]
+        log_scale = 0.0
+        for step in plan.steps[:n_sums]:
+            product, log_left = _product([factors[k] for k in step.factors], step.shapes)
+            summed = np.add.reduce(product, axis=step.axis)
+            log_scale += log_left
+            if observed:
+                # Many observations make small numbers; without any nothing can underflow.
+                peak = float(summed.max())
+                if peak > 0:
+                    summed, log_scale = summed / peak, log_scale + log(peak)
+            factors.append(summed)
+        return factors, log_scale
+
+    def _sliced(self, i: int, observed: Mapping[int, int]) -> Table:
+        table = self._tables[i]
+        family = self.network.structure.family(i)
+        if observed.keys().isdisjoint(family):
+            return table
+        return np.asarray(table[tuple(observed.get(j, slice(None)) for j in sorted(family))])
+
+
+def _product(factors: Sequence[Table], shapes: Iterable[tuple[int, ...]]) -> tuple[Table, float]:
+    """The product of aligned factors up to a power of e, and the logarithm of what it leaves out.
+
+    Long products are brought back to one on the way, lest they underflow.
+    """
+    result: Table = np.ones(())
+    log_left = 0.0
+    for n, (factor, shape) in enumerate(zip(factors, shapes, strict=True)):
+        part = factor.reshape(shape)
+        result = part if n == 0 else result * part
+        if n % 8 == 7:
+            peak = float(np.abs(result).max())
+            if peak > 0:
+                result, log_left = result / peak, log_left + log(peak)
+    return result, log_left
+
+
+def _log_of_product(values: Sequence[float]) -> float:
+    return sum(map(log, values)) if all(v > 0 for v in values) else -inf
+
+
+@dataclass(frozen=True)
+class _Maximum:
+    log_value: float
+    values: dict[int, int]
+
+
+def _maximised(plan: Elimination, factors: list[Table], n_sums: int) -> _Maximum:
+    """Logarithm of the greatest product, and the values at which it is reached."""
+    with np.errstate(divide="ignore"):
+        logs = [np.log(factor) for factor in factors]
+    choices = []
+    for step in plan.steps[n_sums:]:
+        shaped = [logs[k].reshape(s) for k, s in zip(step.factors, step.shapes, strict=True)]
+        total = sum(shaped[1:], start=shaped[0])
+        choices.append((step, np.argmax(total, axis=step.axis)))
+        logs.append(np.max(total, axis=step.axis))
+    best = float(sum(float(logs[k]) for k in plan.last))
+    values: dict[int, int] = {}
+    for step, choice in reversed(choices):
+        others = tuple(values[i] for i in step.scope if i != step.variable)
+        values[step.variable] = int(choice[others])
+    return _Maximum(best, values)

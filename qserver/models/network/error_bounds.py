@@ -1,0 +1,95 @@
+"""How errors of parameters reach answers: the two theorems of data-dependent learning.
+
+Both bound the error of one sum-product term of variable elimination, a table: the sum over one
+variable of a product of factors. They are stated for the greatest and the least error of any
+factor, so they are wide. The lower one is shown in the paper for an instance made for it, and a
+network's own error can lie below it.
+
+The upper one holds for every value of a term whose factors are parameters, where the network has
+an edge: a product of t factors in [0, 1], each off by at most x, is off by at most t x; a variable
+is in at most eta tables and has at most d values, so a sum is off by at most eta d x, and
+d <= d^kappa.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from qserver.models.network.elimination_order import width
+from qserver.models.network.learning.noisy_table import n_cells
+from qserver.models.network.structure import Structure
+
+MAX_WIDTH = 24
+"""A product of more than 24 variables of two values has more cells than answers may take."""
+
+
+@dataclass(frozen=True)
+class ErrorBounds:
+    """What theorems 4.1 and 4.2 say of the error of a sum-product term.
+
+    Args:
+        eta: the most edges at a variable, and one.
+        width: kappa, the width of the least-fill order, which answers use; None above 24, where
+            a product has more cells than fit.
+        values: d, the most values of a variable.
+        least, greatest: error of a parameter.
+        lower: sqrt(eta - 1) * least * phi^(eta - 2), phi the least parameter.
+        upper: 2 * eta * d^kappa * greatest; None where the width is.
+    """
+
+    eta: int
+    width: int | None
+    values: int
+    least: float
+    greatest: float
+    lower: float
+    upper: float | None
+
+
+def eta(structure: Structure) -> int:
+    """The most edges at a variable, and one."""
+    pairs = zip(structure.parents, structure.children, strict=True)
+    return max(len(parents) + len(children) for parents, children in pairs) + 1
+
+
+def error_bounds(structure: Structure, *, least: float, greatest: float, phi: float) -> ErrorBounds:
+    """The bounds where all parameters' errors lie between `least` and `greatest`.
+
+    Args:
+        phi: the least parameter.
+
+    References:
+        Chowdhury, Rekatsinas and Jha (2020), theorems 4.1 and 4.2.
+    """
+    n, kappa, values = eta(structure), width(structure, most=MAX_WIDTH), max(structure.sizes)
+    lower = sqrt(n - 1) * least * phi ** max(n - 2, 0)
+    upper = None if kappa is None else 2 * n * float(values) ** kappa * greatest
+    return ErrorBounds(n, kappa, values, least, greatest, lower, upper)
+
+
+def even_error_bounds(structure: Structure, noise: Sequence[float]) -> ErrorBounds | None:
+    """The bounds of what noisy tables give, times the number of records, before data is read.
+
+    They are of the network in which all values are equally likely, whatever their parents: its rows
+    have N / rows records of N each, and a parameter of k values is 1/k. To first order in the noise
+    its standard deviation is sqrt(v (1 - 1/k)) rows / N, and that stands for its error here.
+
+    Args:
+        noise: per variable, v: the variance of white noise that would give the differences of its
+            family's cells along it, in records squared.
+
+    Returns:
+        None where every variable has one value: then no parameter errs.
+    """
+    sizes = structure.sizes
+    deviations = [
+        sqrt(v * (1 - 1 / sizes[i])) * n_cells(structure.parents[i], sizes)
+        for i, v in enumerate(noise)
+        if sizes[i] > 1
+    ]
+    if not deviations:
+        return None
+    least, greatest = min(deviations), max(deviations)
+    return error_bounds(structure, least=least, greatest=greatest, phi=1 / max(sizes))

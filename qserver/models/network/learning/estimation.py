@@ -1,0 +1,148 @@
+"""A network's parameters from noisy tables: every table that overlaps a family is evidence.
+
+Variable by variable, parents before children:
+1. the weights of least variance on all tables give the family's counts (combined_tables);
+2. the prior of a row is the mean of what the family says with one parent left out, so that rows
+   which noise drowns fall back on better known ones; the families without a parent come first;
+3. a row's total is known from the tables and, for several parents, from the network estimated so
+   far, which is often far more exact than the noise, and is believed as far as the tables bear it
+   out; a column's total from smaller tables;
+4. the posterior mean under these (row_posterior), divided by its row sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+
+from qserver.models.network.elimination import Questions
+from qserver.models.network.learning.combined_tables import CombinedTables
+from qserver.models.network.learning.noisy_table import NoisyTable, Scope, scope_of
+from qserver.models.network.network import Network, Table, normalised
+from qserver.models.network.row_posterior import KnownTotals, posterior_counts
+from qserver.models.network.structure import Structure
+
+# Concentration of a row's prior: few CPDs are smooth, and few rows of the tables tell of it.
+_CONCENTRATION = 1.0
+_LEAST_SHAPE = 0.02
+# What of a prior is uniform: the family with a parent left out may have missed a value.
+_UNIFORM = 0.05
+_JUST_BELOW = 1 - 1e-9
+
+
+def network_from_tables(structure: Structure, tables: Sequence[NoisyTable]) -> Network:
+    """The network's parameters by posterior means, from all the tables together.
+
+    A function of its arguments alone: the same tables give the same network.
+
+    Raises:
+        NetworkError: a family is held by no table.
+    """
+    combined = CombinedTables(structure.sizes, tuple(tables))
+    first = _Pass(structure, combined, None).network()
+    if all(len(parents) < 2 for parents in structure.parents):
+        return first
+    return _Pass(structure, combined, first).network()
+
+
+@dataclass(eq=False)
+class _Pass:
+    """One pass over all variables; `earlier` is the network that an earlier pass found."""
+
+    structure: Structure
+    combined: CombinedTables
+    earlier: Network | None
+    _found: dict[tuple[int, Scope], Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._questions = Questions(self.earlier) if self.earlier else None
+        self._n_records = max(float(self.combined.marginal(())), 1.0)
+
+    def network(self) -> Network:
+        cpds = []
+        for i, parents in enumerate(self.structure.parents):
+            scope = scope_of(parents)
+            axes = [scope.index(p) for p in parents]
+            cpds.append(self._conditional(i, scope).transpose([*axes, len(parents)]))
+        return Network(self.structure, tuple(cpds))
+
+    def _conditional(self, i: int, parents: Scope) -> Table:
+        """P(i | parents), one axis per parent, ascending, and the variable's own last."""
+        found = self._found.get((i, parents))
+        if found is None:
+            prior = self._prior(i, parents)
+            means = self._posterior(i, parents, prior.reshape(-1, prior.shape[-1]))
+            found = self._found[i, parents] = normalised(means).reshape(prior.shape)
+        return found
+
+    def _prior(self, i: int, parents: Scope) -> Table:
+        sizes = self.structure.sizes
+        shape = (*(sizes[p] for p in parents), sizes[i])
+        uniform = np.full(shape, 1 / sizes[i])
+        if not parents:
+            return uniform
+        without = [
+            np.expand_dims(self._conditional(i, (*parents[:k], *parents[k + 1 :])), k)
+            for k in range(len(parents))
+        ]
+        mean = sum(without[1:], start=without[0]) / len(parents)
+        return np.asarray((1 - _UNIFORM) * mean + _UNIFORM * uniform)
+
+    def _posterior(self, i: int, parents: Scope, prior: Table) -> Table:
+        scope = scope_of((*parents, i))
+        table = self.combined.marginal(scope)
+        axes = [scope.index(j) for j in (*parents, i)]
+        counts = table.transpose(axes).reshape(prior.shape)
+        within = self.combined.variance_within(scope, i)
+        shapes = np.maximum(_CONCENTRATION * prior, _LEAST_SHAPE)
+        rows = self._row_totals(parents, counts, within)
+        columns = self._column_totals(i, counts, within) if parents else None
+        return posterior_counts(counts, sqrt(within), shapes, rows, columns)
+
+    def _column_totals(self, i: int, counts: Table, within: float) -> KnownTotals:
+        variance = min(self.combined.variance((i,)), _JUST_BELOW * len(counts) * within)
+        return KnownTotals(self.combined.marginal((i,)), variance)
+
+    def _row_totals(self, parents: Scope, counts: Table, within: float) -> KnownTotals:
+        seen = counts.sum(axis=1)
+        own = _JUST_BELOW * counts.shape[1] * within
+        variances = np.full(len(counts), min(self.combined.variance(parents), own))
+        totals = seen
+        if len(parents) > 1 and self._questions:
+            foretold = _doubted(self._foretold(parents, self._questions), seen, variances)
+            precision = 1 / variances + 1 / foretold.variances
+            totals = (seen / variances + foretold.totals / foretold.variances) / precision
+            variances = 1 / precision
+        return KnownTotals(np.maximum(totals, 0.0), variances)
+
+    def _foretold(self, parents: Scope, questions: Questions) -> KnownTotals:
+        """Row totals as the earlier network foretells them, with what may be wrong with that.
+
+        Their variance: that of a count about its expectation, and, for each parent, that of its own
+        noisy counts, passed on in proportion.
+        """
+        shares = questions.probability([self.structure.names[p] for p in parents])
+        totals = self._n_records * shares
+        variances = totals + 1.0
+        for axis, parent in enumerate(parents):
+            alone = np.maximum(self.combined.marginal((parent,)), 1.0)
+            shape = [1] * len(parents)
+            shape[axis] = -1
+            variances = (
+                variances + self.combined.variance((parent,)) * (totals / alone.reshape(shape)) ** 2
+            )
+        return KnownTotals(totals.ravel(), variances.ravel())
+
+
+def _doubted(foretold: KnownTotals, seen: Table, variances: Table) -> KnownTotals:
+    """`foretold` with the misfit that the tables show added to its variances.
+
+    Parents that the structure has as independent may not be so in the data. The misfit, relative to
+    the totals, is what of the squared differences noise does not explain.
+    """
+    excess = (seen - foretold.totals) ** 2 - variances - foretold.variances
+    relative = max(0.0, float(excess.sum())) / float((foretold.totals**2).sum())
+    return KnownTotals(foretold.totals, foretold.variances + relative * foretold.totals**2)

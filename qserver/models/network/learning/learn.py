@@ -1,0 +1,178 @@
+"""Learning a network's parameters within a budget: five ways to divide it.
+
+| allocation | tables | divided by | parameters |
+|---|---|---|---|
+| `best` | few wide ones | expected error, without data | posterior means from all tables |
+| `rows` | maximal families | root of the number of rows | each family from its own table |
+| `uniform` | every family | equally | own table after consistency |
+| `arxiv`, `icml` | every family | as printed in two versions of one paper | as printed |
+
+The first three are one step: their tables are known before any data is read, and everything else is
+post-processing of them. The last two spend a tenth on a sample first (paper_allocation); the server
+runs them by `qserver.modelling.network_stages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal, Protocol, get_args
+
+from qserver.errors import NetworkError
+from qserver.models.network.learning.consistency import consistent_network
+from qserver.models.network.learning.estimation import network_from_tables
+from qserver.models.network.learning.noisy_table import (
+    NoisyTable,
+    Scope,
+    TablePrice,
+    n_cells,
+    onto_family,
+    scope_of,
+)
+from qserver.models.network.learning.paper_allocation import (
+    StageOne,
+    Version,
+    final_prices,
+    stage_one_budget,
+)
+from qserver.models.network.learning.paper_allocation import final_network as final_network_of_paper
+from qserver.models.network.learning.table_choice import choose_tables, maximal_families
+from qserver.models.network.network import Network, Table, normalised
+from qserver.models.network.structure import Structure
+
+Allocation = Literal["best", "rows", "uniform", "arxiv", "icml"]
+ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
+
+
+class Source(Protocol):
+    """Where noisy tables come from: a worker, or a simulation."""
+
+    def measure(self, scope: Scope, epsilon: float) -> Table:
+        """Counts over `scope`, each with Laplace noise of scale 1 / epsilon."""
+
+    def sample(self, rate: float) -> Source:
+        """A Poisson sample of the records: each is kept with probability `rate`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What learning gave.
+
+    Args:
+        network: with the learnt parameters.
+        tables: the noisy tables of all records, as released and before any processing.
+        stage_one_epsilon: what the sample's tables cost together, after amplification; else 0.
+    """
+
+    network: Network
+    tables: tuple[NoisyTable, ...]
+    stage_one_epsilon: float = 0.0
+
+
+def learn(
+    structure: Structure,
+    source: Source,
+    *,
+    epsilon: float,
+    allocation: Allocation = "best",
+    known: Sequence[NoisyTable] = (),
+) -> Learned:
+    """Parameters of a network from tables bought for `epsilon`.
+
+    Args:
+        known: tables released already; only `best` uses them.
+
+    Raises:
+        NetworkError: epsilon is not above zero, or there is no such allocation.
+    """
+    if not epsilon > 0:
+        raise NetworkError("epsilon", "be above zero", epsilon)
+    if allocation not in ALLOCATIONS:
+        raise NetworkError("allocation", f"be one of {', '.join(ALLOCATIONS)}", allocation)
+    if allocation in ("arxiv", "icml"):
+        return _learn_in_two_stages(structure, source, epsilon, allocation)
+    prices = one_step_prices(structure, epsilon=epsilon, allocation=allocation, known=known)
+    tables = tuple(_measured(source, price) for price in prices)
+    network = one_step_network(structure, (*known, *tables), allocation=allocation)
+    return Learned(network, tables)
+
+
+def one_step_prices(
+    structure: Structure,
+    *,
+    epsilon: float,
+    allocation: Allocation = "best",
+    known: Sequence[NoisyTable] = (),
+) -> tuple[TablePrice, ...]:
+    """The tables to buy for `epsilon` in all, known before any data is read.
+
+    Raises:
+        NetworkError: the allocation needs a sample first.
+    """
+    if allocation == "best":
+        released = [TablePrice(t.scope, t.epsilon) for t in known]
+        return choose_tables(structure, epsilon=epsilon, known=released)
+    if allocation == "rows":
+        return _row_weighted(structure, epsilon)
+    if allocation == "uniform":
+        n = len(structure.variables)
+        return tuple(TablePrice(scope_of(structure.family(i)), epsilon / n) for i in range(n))
+    raise NetworkError("allocation", "be known before any data is read", allocation)
+
+
+def one_step_network(
+    structure: Structure, tables: Sequence[NoisyTable], *, allocation: Allocation = "best"
+) -> Network:
+    """The parameters that an allocation reads off its tables.
+
+    Args:
+        tables: for `uniform` one per variable, in order; else in any order.
+    """
+    if allocation == "best":
+        return network_from_tables(structure, tables)
+    if allocation == "uniform":
+        return consistent_network(structure, tables)
+    cpds = []
+    for i in range(len(structure.variables)):
+        family = structure.family(i)
+        table = next(t for t in tables if set(t.scope) >= set(family))
+        gone = tuple(k for k, j in enumerate(table.scope) if j not in family)
+        own = onto_family(table.values.sum(axis=gone), scope_of(family), family)
+        cpds.append(normalised(own))
+    return Network(structure, tuple(cpds))
+
+
+def _row_weighted(structure: Structure, epsilon: float) -> tuple[TablePrice, ...]:
+    """Maximal families, priced by the root of the most rows of any family they hold."""
+    scopes = maximal_families(structure)
+    roots = []
+    for scope in scopes:
+        held = [p for i, p in enumerate(structure.parents) if set(scope) >= {*p, i}]
+        roots.append(sqrt(max(n_cells(p, structure.sizes) for p in held)))
+    share = epsilon / sum(roots)
+    return tuple(TablePrice(s, share * r) for s, r in zip(scopes, roots, strict=True))
+
+
+def _measured(source: Source, price: TablePrice) -> NoisyTable:
+    values = source.measure(price.scope, price.epsilon)
+    return NoisyTable(price.scope, 1 / price.epsilon, values)
+
+
+def _learn_in_two_stages(
+    structure: Structure, source: Source, epsilon: float, version: Version
+) -> Learned:
+    budget = stage_one_budget(epsilon)
+    sample = source.sample(budget.rate)
+    first = StageOne.measured(structure, sample.measure, budget, version)
+    prices = final_prices(structure, first, epsilon - budget.epsilon)
+    # The last version measures the parents' tables with half of each price: see paper_allocation.
+    share = 0.5 if version == "icml" else 1.0
+    tables = tuple(_measured(source, TablePrice(p.scope, share * p.epsilon)) for p in prices)
+    bought = list(tables)
+    if version == "icml":
+        for price, parents in zip(prices, structure.parents, strict=True):
+            bought.append(_measured(source, TablePrice(scope_of(parents), price.epsilon / 2)))
+    own = consistent_network(structure, tables)
+    network = final_network_of_paper(own, first, prices, budget, version)
+    return Learned(network, tuple(bought), budget.epsilon)

@@ -1,0 +1,157 @@
+"""Data-dependent allocation as two versions of one paper print it, faults included.
+
+Both measure a Poisson sample first (stage I, a tenth of the budget), price the tables of stage
+II by what they saw, and make them consistent. They differ: `arxiv` puts Laplace noise of scale
+1 / eps_i on the family's table and keeps stage II alone; `icml` splits eps_i between the family's
+table and its parents' and averages both stages by their nominal epsilon.
+
+Kept as printed, and wrong or idle:
+- The sensitivity of equation 7 carries no data: the derivatives over the values of a child add up
+  to P(parents), so it is the mean of 1 / |Y| over the children Y, divided by the number of rows.
+- In `icml` the parents' table cancels in the normalisation, so half of each price buys nothing.
+- The mean of the stages by nominal epsilon: per record of the whole data stage I is about ten times
+  as noisy as its epsilon says, for its counts are of a tenth of the records.
+- The consistency weighs by epsilon where inverse variances are right.
+Mended, for it would not run otherwise: the closed form's products over all variables underflow
+(here eps_i in proportion to the root of W_i delta_i, the same value), and counts of one or less are
+read as one in delta_i.
+
+References:
+    Chowdhury, Rekatsinas and Jha, Data-Dependent Differentially Private Parameter Learning for
+    Directed Graphical Models: arXiv 1905.12813, and ICML 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import expm1, log1p, sqrt
+from typing import Literal
+
+import numpy as np
+
+from qserver.models.network.learning.consistency import consistent_network
+from qserver.models.network.learning.noisy_table import (
+    NoisyTable,
+    Scope,
+    TablePrice,
+    n_cells,
+    onto_family,
+    scope_of,
+)
+from qserver.models.network.network import Network, Table, normalised
+from qserver.models.network.structure import Structure
+
+Version = Literal["arxiv", "icml"]
+
+SAMPLING_RATE = 0.1
+STAGE_ONE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class StageOneBudget:
+    """What stage I spends.
+
+    Args:
+        epsilon: what it costs on all records: ln(1 + rate (e^nominal - 1)).
+        nominal: what it costs on the sample.
+        rate: with which probability a record is in the sample.
+    """
+
+    epsilon: float
+    nominal: float
+    rate: float
+
+
+def stage_one_budget(epsilon: float, *, rate: float = SAMPLING_RATE) -> StageOneBudget:
+    """A tenth of `epsilon`, and what that is on a sample of rate `rate`."""
+    own = STAGE_ONE_SHARE * epsilon
+    return StageOneBudget(own, log1p(expm1(own) / rate), rate)
+
+
+@dataclass(frozen=True, eq=False)
+class StageOne:
+    """What was released of the sample.
+
+    Args:
+        families: noisy counts per variable, axes as in its CPD.
+        parents: noisy counts of the parents: measured (`icml`), or the families' sums (`arxiv`).
+        network: the parameters that they give.
+    """
+
+    families: tuple[Table, ...]
+    parents: tuple[Table, ...]
+    network: Network
+
+    @staticmethod
+    def measured(
+        structure: Structure,
+        measure: Callable[[Scope, float], Table],
+        budget: StageOneBudget,
+        version: Version,
+    ) -> StageOne:
+        """Stage I: the tables of a sample, the nominal epsilon in equal parts."""
+        each = budget.nominal / len(structure.variables)
+        own = each / 2 if version == "icml" else each
+        tables, families, parents = [], [], []
+        for i, above in enumerate(structure.parents):
+            scope = scope_of(structure.family(i))
+            tables.append(NoisyTable(scope, 1 / own, measure(scope, own)))
+            family = onto_family(tables[-1].values, scope, structure.family(i))
+            families.append(family)
+            if version == "icml":
+                held = scope_of(above)
+                parents.append(onto_family(measure(held, own), held, above))
+            else:
+                parents.append(family.sum(axis=-1))
+        network = consistent_network(structure, tables)
+        return StageOne(tuple(families), tuple(parents), network)
+
+
+def sensitivity(structure: Structure, i: int) -> float:
+    """Equation 7 in closed form: mean of 1 / |Y| over the children Y, by the number of rows."""
+    children = structure.children[i]
+    if not children:
+        return 0.0
+    mean = sum(1 / structure.sizes[y] for y in children) / len(children)
+    return mean / n_cells(structure.parents[i], structure.sizes)
+
+
+def importance(structure: Structure, i: int) -> float:
+    """W of equation 11: (height + 1) (out-degree + 1) (sensitivity + 1)."""
+    n_children = len(structure.children[i])
+    return (structure.heights[i] + 1) * (n_children + 1) * (sensitivity(structure, i) + 1)
+
+
+def relative_error(first: StageOne, i: int) -> float:
+    """delta of equation 12: the mean over cells of theta sqrt(1 / T_pa^2 + 1 / T^2)."""
+    cells = np.maximum(first.families[i], 1.0)
+    rows = np.maximum(first.parents[i], 1.0)[..., None]
+    return float(np.mean(first.network.cpds[i] * np.sqrt(1 / rows**2 + 1 / cells**2)))
+
+
+def final_prices(structure: Structure, first: StageOne, epsilon: float) -> tuple[TablePrice, ...]:
+    """Prices of stage II, one per variable in order: in proportion to sqrt(W_i delta_i)."""
+    n = len(structure.variables)
+    roots = [sqrt(importance(structure, i) * relative_error(first, i)) for i in range(n)]
+    total = sum(roots)
+    scopes = [scope_of(structure.family(i)) for i in range(n)]
+    return tuple(TablePrice(s, epsilon * r / total) for s, r in zip(scopes, roots, strict=True))
+
+
+def final_network(
+    own: Network,
+    first: StageOne,
+    prices: Sequence[TablePrice],
+    budget: StageOneBudget,
+    version: Version,
+) -> Network:
+    """Stage II's parameters (`arxiv`), or their mean with stage I's by nominal epsilon (`icml`)."""
+    if version == "arxiv":
+        return own
+    share = budget.epsilon / len(prices)
+    cpds = []
+    for price, early, late in zip(prices, first.network.cpds, own.cpds, strict=True):
+        weight = share / (price.epsilon + share)
+        cpds.append(normalised(weight * early + (1 - weight) * late))
+    return Network(own.structure, tuple(cpds))

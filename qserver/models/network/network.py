@@ -1,0 +1,92 @@
+"""A Bayesian network: a public structure with a conditional distribution per variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from qserver.errors import NetworkError
+from qserver.models.network.structure import Structure
+
+Table = NDArray[np.float64]
+
+_SUM_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A structure and its conditional distributions. Immutable: the arrays are read-only copies.
+
+    Args:
+        structure: the variables and their parents.
+        cpds: per variable the array of P(value | parents), of shape `structure.family_shape(i)`:
+            one axis per parent, in order, and the variable's own axis last.
+
+    Raises:
+        NetworkError: a shape is wrong, an entry is negative or not finite, or a row's sum differs
+            from 1 by more than 1e-9.
+    """
+
+    structure: Structure
+    cpds: tuple[Table, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.cpds) != len(self.structure.variables):
+            raise NetworkError("cpds", f"be {len(self.structure.variables)}", len(self.cpds))
+        kept = tuple(self._checked(i, cpd) for i, cpd in enumerate(self.cpds))
+        object.__setattr__(self, "cpds", kept)
+
+    def _checked(self, i: int, cpd: ArrayLike) -> Table:
+        name, shape = self.structure.names[i], self.structure.family_shape(i)
+        table = np.array(cpd, dtype=np.float64)
+        if table.shape != shape:
+            raise NetworkError(name, f"have a table of shape {shape}", table.shape)
+        if not np.isfinite(table).all() or table.min() < 0:
+            raise NetworkError(name, "have finite probabilities >= 0")
+        if np.abs(table.sum(axis=-1) - 1).max() > _SUM_TOLERANCE:
+            raise NetworkError(name, "have rows that add up to 1")
+        table.flags.writeable = False
+        return table
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables' names, in order."""
+        return self.structure.names
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters: rows times values less one, over all variables."""
+        return sum(cpd.size // cpd.shape[-1] * (cpd.shape[-1] - 1) for cpd in self.cpds)
+
+    def cpd(self, name: str) -> Table:
+        """P(value | parents) of the variable `name`: one axis per parent, its own last."""
+        return self.cpds[self.structure.index(name)]
+
+
+def normalised(table: ArrayLike) -> Table:
+    """`table` with each row (last axis) divided by its sum; uniform where the sum is not > 0."""
+    values = np.maximum(np.asarray(table, dtype=np.float64), 0.0)
+    sums = values.sum(axis=-1, keepdims=True)
+    uniform = np.full(values.shape, 1.0 / values.shape[-1])
+    shares = np.divide(values, sums, out=uniform, where=sums > 0)
+    # A second division: after the first the sums are 1 to a few ulps, whatever they were.
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+def network_of_counts(
+    structure: Structure, tables: Sequence[ArrayLike], *, prior: float = 0.0
+) -> Network:
+    """The network of greatest likelihood, or of posterior mean under a Dirichlet prior.
+
+    Args:
+        structure: the variables and their parents.
+        tables: per variable the counts of its family, of its family's shape; >= 0.
+        prior: pseudo-count added to every cell, >= 0. Rows without any count are uniform.
+    """
+    if prior < 0:
+        raise NetworkError("prior", "be >= 0", prior)
+    counts = [np.asarray(t, dtype=np.float64) + prior for t in tables]
+    return Network(structure, tuple(normalised(t) for t in counts))

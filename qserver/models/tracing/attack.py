@@ -1,0 +1,145 @@
+"""The likelihood-ratio tracing attack itself: on records, against a learnt model.
+
+The attacker holds the released model and records of the population, fits the same structure (or
+another) to these, and calls those records members that the released model makes likelier. What
+comes out tells of the records that go in: on true members it is a release of its own. Nothing
+here is written anywhere; see `worker.model_audit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import InputError
+from qserver.models.network.network import Network, network_of_counts
+from qserver.models.network.structure import Structure
+
+Codes = NDArray[np.integer]
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A variable and its parents.
+
+    Args:
+        child: position of the variable, and so its column of the records.
+        parents: positions of its parents.
+        sizes: how many values each variable has, of all of them.
+    """
+
+    child: int
+    parents: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, structure: Structure, i: int) -> Family:
+        """The family of variable `i`."""
+        return cls(i, structure.parents[i], structure.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the parents, then of the child: the shape of its table."""
+        return (*(self.sizes[p] for p in self.parents), self.sizes[self.child])
+
+    def counts(self, records: Codes) -> NDArray[np.float64]:
+        """How many records each cell of the table has."""
+        cells = np.bincount(self._cells(records), minlength=prod(self.shape))
+        return cells.reshape(self.shape).astype(np.float64)
+
+    def looked_up(self, table: NDArray[np.float64], records: Codes) -> Scores:
+        """The entry of `table` that each record falls in."""
+        found: Scores = table.ravel()[self._cells(records)]
+        return found
+
+    def _cells(self, records: Codes) -> NDArray[np.int64]:
+        cells = np.zeros(len(records), dtype=np.int64)
+        for axis in (*self.parents, self.child):
+            cells = cells * self.sizes[axis] + records[:, axis]
+        return cells
+
+
+def fitted(structure: Structure, records: Codes, *, prior: float = 1.0) -> Network:
+    """The network that `records` give: counts plus `prior` in every cell, normalised.
+
+    Args:
+        structure: what is fitted.
+        records: value indexes, shape (records, variables).
+        prior: Dirichlet parameter, > 0; 1 is the paper's.
+
+    Raises:
+        InputError: records of another shape or with values out of range, or no prior.
+
+    References:
+        Murakonda et al., equation 4.
+    """
+    check_prior(prior)
+    check_records(structure, records)
+    families = (Family.of(structure, i) for i in range(len(structure.sizes)))
+    return network_of_counts(structure, [f.counts(records) for f in families], prior=prior)
+
+
+def check_prior(prior: float) -> None:
+    """Raise InputError unless a Dirichlet parameter is above 0 and finite."""
+    if not 0 < prior < inf:
+        raise InputError("prior", "be a finite number > 0", prior)
+
+
+def check_records(structure: Structure, records: Codes) -> None:
+    """Raise InputError unless `records` are value indexes of the structure's variables."""
+    if records.ndim != 2 or records.shape[1] != len(structure.sizes):
+        raise InputError("records", f"have {len(structure.sizes)} columns")
+    if not np.issubdtype(records.dtype, np.integer):
+        raise InputError("records", "be whole numbers")
+    if len(records) and (np.any(records < 0) or np.any(records >= np.array(structure.sizes))):
+        raise InputError("records", "hold value indexes within the variables' sizes")
+
+
+@dataclass(frozen=True)
+class TracingAttack:
+    """The likelihood-ratio test of membership.
+
+    Args:
+        released: the model that is attacked.
+        population: the attacker's model of the population, over the same variables; its
+            structure may be another. It gives every cell a probability above 0.
+
+    Raises:
+        InputError: the two are over other variables, or the population excludes a cell.
+
+    References:
+        Murakonda et al., equation 5, with the sign turned: members score higher.
+    """
+
+    released: Network
+    population: Network
+
+    def __post_init__(self) -> None:
+        ours, theirs = self.released.structure, self.population.structure
+        if (ours.names, ours.sizes) != (theirs.names, theirs.sizes):
+            raise InputError("population", "have the variables of the released model")
+        if any(not table.all() for table in self.population.cpds):
+            raise InputError("population", "give every cell a probability above 0")
+
+    def scores(self, records: Codes) -> Scores:
+        """log P(x; released) - log P(x; population) of each record; -inf is surely no member.
+
+        Raises:
+            InputError: the records are no value indexes of the variables.
+        """
+        check_records(self.released.structure, records)
+        return log_likelihood(self.released, records) - log_likelihood(self.population, records)
+
+
+def log_likelihood(network: Network, records: Codes) -> Scores:
+    """log P(x) of each record, shape (records,); -inf where the network excludes it."""
+    total = np.zeros(len(records))
+    with np.errstate(divide="ignore"):
+        tables = [np.log(table) for table in network.cpds]
+    for i, table in enumerate(tables):
+        total += Family.of(network.structure, i).looked_up(table, records)
+    return total
