@@ -11,7 +11,7 @@ from qserver.answering import answer_from, exact_answer, offer, refusal
 from qserver.errors import MeasurementError
 from qserver.modelling.purchase import learnt, plan_model
 from qserver.planning.planner import Plan
-from qserver.planning.workload import WorkloadPlan
+from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.records.answer import AnyAnswer

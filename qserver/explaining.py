@@ -16,7 +16,7 @@ from qserver.modelling.purchase import learnt, plan_model
 from qserver.modelling.registry import kind_of
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
-from qserver.planning.question import Question as PlannedQuestion
+from qserver.planning.workloads.question import Question as PlannedQuestion
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement

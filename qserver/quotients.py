@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.joint.quotient import JointParts, Part
-from qserver.planning.bought import row_half_width
+from qserver.planning.holdings import row_half_width
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.sql.cells import Asked, CellQuestions, CellValue, shifted_interval

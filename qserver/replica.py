@@ -16,15 +16,15 @@ from qserver.config import Settings
 from qserver.errors import InputError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.bought import Bought
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import APART_WORK, PLANNING_WORK, WORKLOAD_WORK, Effort
-from qserver.planning.one_by_one import plans_apart
+from qserver.planning.feasibility import proven
+from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan, plan_answer
-from qserver.planning.proven import proven
-from qserver.planning.question import Question
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.together import free_together, plan_together
-from qserver.planning.workload import WorkloadPlan, free_workload, plan_workload
+from qserver.planning.workloads.one_by_one import plans_apart
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.simultaneous import free_together, plan_together
+from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
 from qserver.records.charge_json import charge_from_json

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from qserver.answering import answer_from, exact_answer, offer_from
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.planning.bought import roomy_half_width, row_half_width
-from qserver.planning.question import Question
-from qserver.planning.workload import simultaneous
+from qserver.planning.holdings import roomy_half_width, row_half_width
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.workload import simultaneous
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Workload
 from qserver.query.requirement import Requirement

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qserver.explaining import falling
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
-from qserver.planning.question import Question as PlannedQuestion
+from qserver.planning.workloads.question import Question as PlannedQuestion
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, FactorPoint

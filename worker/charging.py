@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qserver.planning.planner import Plan
-from qserver.planning.workload import WorkloadPlan
+from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.records.charge import AnyCharge, Charge, TableCharge
 from qserver.replica import Replica
 from qserver.storage.requests import Request, Reservation

@@ -10,9 +10,9 @@ from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.registry import kind_of
 from qserver.modelling.sampled_kind import SampledKind
 from qserver.modelling.sampled_purchase import sampled_plan
-from qserver.planning.bought import Bought
+from qserver.planning.feasibility import proven
+from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan
-from qserver.planning.proven import proven
 from qserver.planning.purchase import Purchase
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer

@@ -8,7 +8,7 @@ from qserver.errors import InputError
 from qserver.modelling.marginal_tables import marginal_partition
 from qserver.modelling.sampled_kind import SAMPLE_SHARE, SAMPLING_RATE, TwoStages
 from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
-from qserver.planning.bought import Bought
+from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
 from qserver.records.charge import NANO

@@ -20,7 +20,7 @@ from qserver.inference.rows.own_measurement import Combined
 from qserver.inference.rows.refinement import Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.planning.bought import Bought, RowStart, row_half_width
+from qserver.planning.holdings import Bought, RowStart, row_half_width
 from qserver.planning.purchase import Purchase
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement

@@ -12,8 +12,8 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.as_needed import Offer
-from qserver.planning.bought import Bought, roomy_half_width, row_half_width
+from qserver.planning.blocks.needed_part import Offer
+from qserver.planning.blocks.rent_or_buy import Choice, RentOrBuy
 from qserver.planning.candidates import (
     MAX_PRICED,
     Candidate,
@@ -22,9 +22,9 @@ from qserver.planning.candidates import (
     row_step,
 )
 from qserver.planning.effort import PLANNING_WORK, Effort
+from qserver.planning.holdings import Bought, roomy_half_width, row_half_width
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.rent_or_buy import Choice, RentOrBuy
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
 from qserver.records.answer import PlanKind

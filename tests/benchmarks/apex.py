@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qserver.planning.bought import roomy_half_width
 from qserver.planning.effort import WORKLOAD_WORK, Effort
-from qserver.planning.question import Question
-from qserver.planning.together import plan_together
-from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.planning.holdings import roomy_half_width
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.simultaneous import plan_together
+from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.records.charge import NANO
 from qserver.records.paid_question import DEFAULT_PHI
 

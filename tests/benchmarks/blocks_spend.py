@@ -9,8 +9,8 @@ from statistics import median
 
 import numpy as np
 
-from qserver.planning.bought import row_half_width
-from qserver.planning.own_rows_alone import OwnRowsAlone
+from qserver.planning.blocks.own_rows_alone import OwnRowsAlone
+from qserver.planning.holdings import row_half_width
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

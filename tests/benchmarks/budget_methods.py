@@ -17,8 +17,8 @@ import numpy.typing as npt
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import fresh_alpha_nano
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.planner import plan_answer, row_step
-from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement

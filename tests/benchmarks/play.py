@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.planning.bought import roomy_half_width
-from qserver.planning.demand import want_of
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.star import fit_star
-from qserver.planning.wanted import Wanted
+from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.blocks.star import fit_star
+from qserver.planning.blocks.wants import Wanted
+from qserver.planning.holdings import roomy_half_width
 from qserver.records.charge import NANO, Relation
 
 from .machine import Times

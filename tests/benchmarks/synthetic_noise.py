@@ -16,11 +16,11 @@ import numpy as np
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.rows.classes import FloatArray
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.bought import Bought, row_half_width
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import PLANNING_WORK, Effort
+from qserver.planning.holdings import Bought, row_half_width
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
-from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.query.linear import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement

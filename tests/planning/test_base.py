@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from qserver.inference.tables.blocks.chain import regular_chain, single_values
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, combinations_below
 from qserver.inference.tables.blocks.pattern import Lattice, Pattern
-from qserver.planning.base import BaseProblem, Target, best_base
+from qserver.planning.blocks.base import BaseProblem, Target, best_base
 from qserver.query.linear import linear_query
 from qserver.query.weights import interval
 

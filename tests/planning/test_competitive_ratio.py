@@ -20,10 +20,10 @@ from benchmarks.play import hindsight_price
 from benchmarks.streams import COVID_SIZES, Asked, covid
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.planning.demand import want_of
+from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO
+from qserver.planning.blocks.star import fit_star
 from qserver.planning.purchase import Purchase
-from qserver.planning.rent_or_buy import DEFAULT_RATIO
-from qserver.planning.star import fit_star
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import Primitive, primitive

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.synthetic_noise import Snapshot
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.bought import Bought
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.candidates import MAX_PRICED, Question
-from qserver.planning.rent_or_buy import RentOrBuy
+from qserver.planning.holdings import Bought
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import PLANNING_WORK, Effort, count, never, work_of_steps
 from qserver.planning.planner import Plan, plan_answer
-from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement

@@ -21,14 +21,14 @@ from qserver.inference.tables.blocks.nested import (
 )
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
-from qserver.planning.as_needed import Need, Offer
-from qserver.planning.bought import row_half_width
-from qserver.planning.confirmed import confirmed
-from qserver.planning.demand import want_of
-from qserver.planning.learner import Learner, seen_on
+from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.learner import Learner, seen_on
+from qserver.planning.blocks.needed_part import Need, Offer
+from qserver.planning.blocks.on_answer_lattice import confirmed
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.holdings import row_half_width
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Purchase
-from qserver.planning.rent_or_buy import RentOrBuy
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import Primitive, primitive

@@ -6,7 +6,7 @@ from math import prod
 
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.planning.recombined import SeenPredicates
+from qserver.planning.blocks.recombination import SeenPredicates
 from qserver.query.linear import linear_query
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.primitive import Primitive, primitive

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.planning.bought import row_half_width
-from qserver.planning.demand import want_of
+from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO, RentOrBuy
+from qserver.planning.holdings import row_half_width
 from qserver.planning.planner import Plan, plan_answer
-from qserver.planning.rent_or_buy import DEFAULT_RATIO, RentOrBuy
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement

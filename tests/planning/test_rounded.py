@@ -12,7 +12,7 @@ from inference.lattice.test_blocks import dense
 from inference.table_cases import SIZES, tables_of
 
 from qserver.inference.tables.blocks.pattern import Lattice
-from qserver.planning.rounded import Rounded, roundings
+from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval

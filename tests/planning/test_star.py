@@ -10,11 +10,11 @@ import numpy as np
 from benchmarks.hindsight import Blocks, Chain, Target, best_price
 from benchmarks.synthetic_noise import Snapshot
 
-from qserver.planning.bought import Bought
-from qserver.planning.demand import want_of
+from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.star import Star, fit_star
+from qserver.planning.blocks.wants import Want
+from qserver.planning.holdings import Bought
 from qserver.planning.purchase import Purchase
-from qserver.planning.star import Star, fit_star
-from qserver.planning.wanted import Want
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement

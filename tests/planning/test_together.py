@@ -11,12 +11,12 @@ from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
-from qserver.planning.bought import roomy_half_width
+from qserver.planning.holdings import roomy_half_width
 from qserver.planning.planner import Plan
-from qserver.planning.question import Question
-from qserver.planning.shared import answers_with
-from qserver.planning.together import free_together, plan_together
-from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.shared_bound import answers_with
+from qserver.planning.workloads.simultaneous import free_together, plan_together
+from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.inference.tables.blocks.nested import Labels, labels_of
-from qserver.planning.bought import roomy_half_width
+from qserver.planning.blocks.learned_levels import MAX_LEARNT
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.blocks.uneven_parts import _SHARES, _cells, _Search, uneven_chain
 from qserver.planning.effort import Effort, never
-from qserver.planning.learnt import MAX_LEARNT
+from qserver.planning.holdings import roomy_half_width
 from qserver.planning.planner import paid_question
-from qserver.planning.question import Question
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.together import plan_together
-from qserver.planning.uneven import _SHARES, _cells, _Search, uneven_chain
-from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.simultaneous import plan_together
+from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement

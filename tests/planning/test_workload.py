@@ -10,12 +10,12 @@ import pytest
 from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import Effort
-from qserver.planning.one_by_one import Single, one_by_one
 from qserver.planning.purchase import Purchase
-from qserver.planning.question import Question
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.planning.workloads.one_by_one import Single, one_by_one
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement

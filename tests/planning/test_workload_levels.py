@@ -11,15 +11,15 @@ import pytest
 from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
-from qserver.planning.bought import Bought, roomy_half_width
+from qserver.planning.blocks.learner import Learner
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import WORKLOAD_WORK, Effort
-from qserver.planning.learner import Learner
+from qserver.planning.holdings import Bought, roomy_half_width
 from qserver.planning.purchase import Purchase
-from qserver.planning.question import Question
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.together import free_together, plan_together
-from qserver.planning.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.planning.workload_base import places_of, views_of
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.simultaneous import free_together, plan_together
+from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.planning.workloads.workload_base import places_of, views_of
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
-from qserver.planning.base import Target
+from qserver.planning.blocks.base import Target
 
 MAX_WANTED = 160
 _TOLERANCE = 1e-9

@@ -12,11 +12,11 @@ from math import inf
 import numpy as np
 
 from qserver.inference.tables.blocks.pattern import Pattern
-from qserver.planning.bought import Bought
-from qserver.planning.own_rows_alone import OwnRowsAlone
-from qserver.planning.recombined import SeenPredicates
-from qserver.planning.star import Star, calibrate, uses
-from qserver.planning.wanted import MAX_WANTED, Want, Wanted
+from qserver.planning.blocks.own_rows_alone import OwnRowsAlone
+from qserver.planning.blocks.recombination import SeenPredicates
+from qserver.planning.blocks.star import Star, calibrate, uses
+from qserver.planning.blocks.wants import MAX_WANTED, Want, Wanted
+from qserver.planning.holdings import Bought
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.charge import NANO

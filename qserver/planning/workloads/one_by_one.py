@@ -18,12 +18,12 @@ from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.box import as_box
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.bought import Bought, row_half_width
 from qserver.planning.effort import ROWS_ALONE, Effort
+from qserver.planning.holdings import Bought, row_half_width
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.question import Question
-from qserver.planning.workload_base import answered_with
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.workload_base import answered_with
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO

@@ -18,10 +18,10 @@ from qserver.inference.tables.blocks.box import as_box
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.as_needed import Offer
-from qserver.planning.bought import Bought
+from qserver.planning.blocks.needed_part import Offer
+from qserver.planning.blocks.wants import Want
+from qserver.planning.holdings import Bought
 from qserver.planning.purchase import Purchase
-from qserver.planning.wanted import Want
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedRow

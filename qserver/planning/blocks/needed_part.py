@@ -20,12 +20,12 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.allocation import alpha_nano_up
-from qserver.planning.bought import Bought, RowStart
+from qserver.planning.blocks.rounding import Rounded, roundings
+from qserver.planning.blocks.star import Star, useful_blocks
+from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import EVALUATION, count, never
+from qserver.planning.holdings import Bought, RowStart
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.rounded import Rounded, roundings
-from qserver.planning.star import Star, useful_blocks
-from qserver.planning.wanted import Want
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.plan import PlannedRow
 

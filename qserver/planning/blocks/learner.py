@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from qserver.inference.tables.blocks.chain import Chain
 from qserver.inference.tables.blocks.nested import Labels, OverlaidChains, partitions_of
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.planning.bought import Bought
-from qserver.planning.demand import want_of
+from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.learned_levels import MAX_LEARNT, Sightings, learnt_chain, sightings
+from qserver.planning.blocks.star import price_left
+from qserver.planning.blocks.uneven_parts import uneven_chain
+from qserver.planning.blocks.wants import Wanted
 from qserver.planning.effort import never
-from qserver.planning.learnt import MAX_LEARNT, Sightings, learnt_chain, sightings
-from qserver.planning.star import price_left
-from qserver.planning.uneven import uneven_chain
-from qserver.planning.wanted import Wanted
+from qserver.planning.holdings import Bought
 from qserver.records.paid_question import PaidQuestion
 
 MOST_READ = 512

@@ -12,10 +12,10 @@ import numpy as np
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, join
-from qserver.planning.base import STEPS, BaseProblem, best_base
-from qserver.planning.bought import Bought
+from qserver.planning.blocks.base import STEPS, BaseProblem, best_base
+from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import EVALUATION, count, never
-from qserver.planning.wanted import Want
+from qserver.planning.holdings import Bought
 from qserver.records.paid_question import Base
 
 MAX_COMPONENTS = 512

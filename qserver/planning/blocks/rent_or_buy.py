@@ -36,16 +36,16 @@ from functools import cached_property
 from math import inf, isinf
 
 from qserver.inference.tables.blocks.pattern import Lattice
-from qserver.planning.as_needed import Need, Offer
-from qserver.planning.bought import Bought, roomy_half_width
-from qserver.planning.confirmed import confirmed
-from qserver.planning.demand import Demand, depth_of, want_of
+from qserver.planning.blocks.demand import Demand, depth_of, want_of
+from qserver.planning.blocks.learner import Learner
+from qserver.planning.blocks.needed_part import Need, Offer
+from qserver.planning.blocks.on_answer_lattice import confirmed
+from qserver.planning.blocks.star import Star, fit_star, fitting, uses
+from qserver.planning.blocks.wants import Want, Wanted
 from qserver.planning.effort import never
-from qserver.planning.learner import Learner
+from qserver.planning.holdings import Bought, roomy_half_width
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.star import Star, fit_star, fitting, uses
-from qserver.planning.wanted import Want, Wanted
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO

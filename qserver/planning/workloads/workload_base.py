@@ -14,17 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.bought import Bought, roomy_half_width
-from qserver.planning.demand import want_of
+from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.learner import left_on, seen_on
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.blocks.star import Star, fit_star, fitting, uses
+from qserver.planning.blocks.wants import Want, Wanted
 from qserver.planning.effort import SIGHT, Effort
-from qserver.planning.learner import left_on, seen_on
+from qserver.planning.holdings import Bought, roomy_half_width
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.question import Question
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.scaling import Scaling
-from qserver.planning.star import Star, fit_star, fitting, uses
-from qserver.planning.wanted import Want, Wanted
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.scale import Scaling
 from qserver.query.partition import ProductPartition
 
 _COMPARED = 64

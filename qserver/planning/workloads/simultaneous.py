@@ -25,16 +25,22 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.bought import Bought
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.one_by_one import Single
+from qserver.planning.holdings import Bought
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.question import Question
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.shared import Answers, answers_after, answers_with
-from qserver.planning.workload import Known, WorkloadPlan, plan_unmet, simultaneous, workload_plan
-from qserver.planning.workload_base import Base, answered_base, fitted, views_of, wants_of
+from qserver.planning.workloads.one_by_one import Single
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.shared_bound import Answers, answers_after, answers_with
+from qserver.planning.workloads.workload import (
+    Known,
+    WorkloadPlan,
+    plan_unmet,
+    simultaneous,
+    workload_plan,
+)
+from qserver.planning.workloads.workload_base import Base, answered_base, fitted, views_of, wants_of
 from qserver.records.answer import Simultaneous
 from qserver.records.history import Estimator
 

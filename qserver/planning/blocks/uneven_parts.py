@@ -32,8 +32,8 @@ from qserver.inference.tables.blocks.nested import (
     n_parts,
     nested_levels,
 )
+from qserver.planning.blocks.learned_levels import MAX_LEARNT
 from qserver.planning.effort import count
-from qserver.planning.learnt import MAX_LEARNT
 from qserver.query.grid import axis_classes
 from qserver.records.paid_question import PaidQuestion
 

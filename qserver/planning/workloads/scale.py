@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.bought import Bought, roomy_half_width
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.question import Question
+from qserver.planning.holdings import Bought, roomy_half_width
+from qserver.planning.workloads.question import Question
 
 _SCALINGS = 10
 _LARGEST_PART = 64.0

@@ -12,7 +12,7 @@ import numpy as np
 from qserver.inference.rows.tail import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up
-from qserver.planning.bought import Bought
+from qserver.planning.holdings import Bought
 from qserver.query.primitive import Primitive
 from qserver.records.charge import Charge
 

@@ -16,16 +16,16 @@ from qserver.errors import CapacityError, RequirementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.bought import Bought, row_half_width
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort
-from qserver.planning.one_by_one import Single, one_by_one, rows_alone
+from qserver.planning.holdings import Bought, row_half_width
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.question import Question
-from qserver.planning.rent_or_buy import RentOrBuy
-from qserver.planning.scaling import Scaling
-from qserver.planning.workload_base import best_on, places_of, views_of
+from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
+from qserver.planning.workloads.question import Question
+from qserver.planning.workloads.scale import Scaling
+from qserver.planning.workloads.workload_base import best_on, places_of, views_of
 from qserver.query.requirement import Requirement
 from qserver.records.answer import PlanKind, Simultaneous
 from qserver.records.history import Estimator

@@ -26,8 +26,8 @@ from qserver.inference.tables.shared_noise import (
     error_beside,
     joint_errors,
 )
-from qserver.planning.bought import Bought, roomy_half_width
-from qserver.planning.question import Question
+from qserver.planning.holdings import Bought, roomy_half_width
+from qserver.planning.workloads.question import Question
 from qserver.records.answer import JointMethod, Simultaneous
 from qserver.records.charge import NANO
 from qserver.records.history import Estimator, Measurement
