@@ -16,8 +16,8 @@ from qserver.query.question import AnyAsked, ModelAsked, Workload
 from qserver.records.answer import AnyAnswer, JobStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
-from qserver.storage.jobs import JobRecord, answer_from_json, answer_json
-from qserver.storage.requests import Request
+from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
+from qserver.storage.encoding.requests import Request
 from qserver.storage.store import Store
 
 # A measurement takes some 15 ms: let it be at first, then look often, then ever less.

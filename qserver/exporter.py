@@ -17,9 +17,9 @@ from prometheus_client.registry import Collector
 
 from qserver.config import LOOPBACK, Settings
 from qserver.errors import QServerError
-from qserver.storage.connection import connect
-from qserver.storage.durability import check_durable
-from qserver.storage.gauges import PopulationGauges, read_gauges
+from qserver.storage.operation.gauges import PopulationGauges, read_gauges
+from qserver.storage.server.connection import connect
+from qserver.storage.server.durability import check_durable
 
 _NANO = 1e9
 # Name, help, value.

@@ -26,7 +26,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
-from qserver.storage.requests import Request
+from qserver.storage.encoding.requests import Request
 from qserver.storage.store import Store
 
 # A curve spans this or what was asked, whichever is more.

@@ -31,7 +31,7 @@ from qserver.records.charge_json import charge_from_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.standing import Standing
-from qserver.storage.records import measurements_from_json
+from qserver.storage.encoding.records import measurements_from_json
 from qserver.storage.store import Cursor, Stamp, Store
 
 

@@ -19,8 +19,8 @@ from qserver.records.answer import Simultaneous
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
+from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.endings import Outcome
-from qserver.storage.requests import Request, Reservation
 
 BEFORE = Standing.alone(limit_nano=100, spent_nano=0)
 AFTER = Standing.alone(limit_nano=100, spent_nano=10)

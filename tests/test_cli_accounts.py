@@ -13,8 +13,8 @@ from qserver.cli import main
 from qserver.commands.runtime import ExitCode
 from qserver.records.account import Token
 from qserver.storage.accounts import AccountBook
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
 
 

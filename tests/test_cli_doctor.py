@@ -11,7 +11,7 @@ import pytest
 from qserver.cli import main
 from qserver.commands.runtime import ExitCode
 from qserver.records.charge import epsilon_text
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
 
 

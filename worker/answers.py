@@ -10,7 +10,7 @@ from qserver.planning.planner import row_half_width
 from qserver.query.primitive import primitive
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.replica import Replica
-from qserver.storage.requests import Reservation
+from qserver.storage.encoding.requests import Reservation
 from qserver.workload_answers import Cost, answer_workload
 
 

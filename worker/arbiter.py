@@ -7,7 +7,7 @@ whoever holds the lease, or the reservation is burnt first, and nothing is ever 
 from __future__ import annotations
 
 from qserver.errors import FencedError
-from qserver.storage.requests import Reservation
+from qserver.storage.encoding.requests import Reservation
 from worker.drawn import Drawn
 from worker.journal import Journal
 from worker.journal_records import Burnt, ChargeLine, Released, Reserved

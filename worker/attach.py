@@ -20,8 +20,8 @@ from qserver.records.charge import NANO, Relation
 from qserver.records.dataset import DatasetMeta
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
-from qserver.storage.records import public_row_json
-from qserver.storage.spending import SpendingStore
+from qserver.storage.encoding.records import public_row_json
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal import Journal
 from worker.journal_records import Attached

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qserver.config import Settings
 from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.spending import SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.randomness import SystemEntropy
 from worker.registry import Entry, Registry

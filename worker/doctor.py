@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.errors import QServerError
-from qserver.storage.powers import forbidden_powers
-from qserver.storage.spending import SpendingStore
+from qserver.storage.operation.powers import forbidden_powers
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.attach import read_entry
 from worker.registry import Entry, Registry

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qserver.errors import JournalError
-from qserver.storage.requests import Reservation
+from qserver.storage.encoding.requests import Reservation
 from worker.journal_records import Released, ReleasedRow
 
 

@@ -19,9 +19,9 @@ from qserver.errors import (
     StoreNotDurableError,
     StoreUnavailableError,
 )
-from qserver.storage.connection import public_address
 from qserver.storage.queue import Taken
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.server.connection import public_address
+from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.spend import Spender, Trusted
 from worker.waiting import Waiting

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from qserver.errors import JournalError, StoreBehindError
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.journal import Journal
 from worker.journal_records import Adopted, Attached, LimitRaised, Record, Reserved

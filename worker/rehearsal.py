@@ -21,10 +21,10 @@ from qserver.records.charge import NANO
 from qserver.records.charge_json import charge_from_json, charge_json
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.replica import Replica
+from qserver.storage.encoding.jobs import answer_from_json, answer_json
+from qserver.storage.encoding.records import measurement_json
+from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Outcome
-from qserver.storage.jobs import answer_from_json, answer_json
-from qserver.storage.records import measurement_json
-from qserver.storage.requests import Reservation
 from worker.answers import answer_spent
 from worker.charging import charges_of
 from worker.drawn import Drawn

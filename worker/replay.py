@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qserver.storage.requests import Reservation
+from qserver.storage.encoding.requests import Reservation
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.records.charge import epsilon_text
-from qserver.storage.spending import SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.randomness import SystemEntropy
 from worker.recovery import Recovered, Recovery, adopt

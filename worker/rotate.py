@@ -17,7 +17,7 @@ from pathlib import Path
 from qserver.config import Settings
 from qserver.errors import BusyError, JournalError, StaleVersionError
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.attach import (
     attached_record,

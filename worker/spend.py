@@ -29,11 +29,11 @@ from qserver.records.answer import ModelAnswer
 from qserver.records.plan import Planned
 from qserver.records.problem import problem_from_error
 from qserver.replica import Replica
+from qserver.storage.encoding.jobs import JobRecord, answer_json
+from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.endings import Outcome
-from qserver.storage.jobs import JobRecord, answer_json
 from qserver.storage.queue import Taken
-from qserver.storage.requests import Request, Reservation
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.answers import answer_spent
 from worker.arbiter import released_or_burnt, write_burnt, write_released, write_reserved

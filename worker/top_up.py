@@ -12,7 +12,7 @@ from fractions import Fraction
 from qserver.config import Settings
 from qserver.errors import ConfigError, JournalError
 from qserver.records.charge import NANO, epsilon_text
-from qserver.storage.spending import SpendingStore
+from qserver.storage.spend import SpendingStore
 from worker.attach import MAX_LIMIT, check_name, check_store_remembers
 from worker.journal_records import LimitRaised
 from worker.registry import Registry

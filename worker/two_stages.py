@@ -21,7 +21,7 @@ from qserver.modelling.sampled_kind import SampledKind, divided_nano
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
-from qserver.storage.requests import Reservation
+from qserver.storage.encoding.requests import Reservation
 from worker.drawn import Drawn
 from worker.live import Live
 from worker.measuring import draw_all, draw_table

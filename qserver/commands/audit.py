@@ -12,7 +12,7 @@ from qserver.commands.store_options import add_store_options, store_settings
 from qserver.errors import ConfigError
 
 if TYPE_CHECKING:
-    from qserver.audit_check import AuditExport
+    from qserver.storage.audit_check import AuditExport
 
 _VERIFY = """\
 Check the audit log of a store, or of a file that `audit export` wrote: whether every entry follows
@@ -52,7 +52,7 @@ def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_verify(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Check a log, print the findings, fail if one is a fault."""
-    from qserver.audit_check import check_export
+    from qserver.storage.audit_check import check_export
 
     export = _of_store(args, runtime) if args.file is None else _of_file(args.file)
     checks = check_export(export)
@@ -66,14 +66,14 @@ def run_verify(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _of_store(args: argparse.Namespace, runtime: Runtime) -> AuditExport:
-    from qserver.audit_check import AuditExport
+    from qserver.storage.audit_check import AuditExport
     from qserver.storage.store import Store
 
     return AuditExport.read(Store.open(store_settings(args, runtime), role="owner").audit)
 
 
 def _of_file(path: Path) -> AuditExport:
-    from qserver.audit_check import AuditExport
+    from qserver.storage.audit_check import AuditExport
 
     try:
         with path.open(encoding="utf-8") as file:

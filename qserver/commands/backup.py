@@ -8,7 +8,7 @@ from shlex import quote
 
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.records.charge import epsilon_text
-from qserver.storage.backup import Backup, make_backup, restore_backup
+from qserver.storage.operation.backup import Backup, make_backup, restore_backup
 
 
 def run_backup(args: argparse.Namespace, runtime: Runtime) -> ExitCode:

@@ -27,7 +27,7 @@ from qserver.config import Settings
 from qserver.demo_data import adult_csv, adult_domain
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Store
 from qserver.supervisor import StopSignals, Supervisor, run_to_end
 

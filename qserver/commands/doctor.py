@@ -16,11 +16,11 @@ from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.http_client import HttpClient
 from qserver.records.charge import epsilon_text
-from qserver.storage.connection import connect, public_address
-from qserver.storage.embedded import server_binary
-from qserver.storage.gauges import read_gauges
-from qserver.storage.powers import forbidden_powers
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.operation.gauges import read_gauges
+from qserver.storage.operation.powers import forbidden_powers
+from qserver.storage.server.connection import connect, public_address
+from qserver.storage.server.embedded import server_binary
+from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.store import Store
 
 Verdict = Literal["ok", "note", "fault"]

@@ -16,9 +16,9 @@ from qserver.config import LOOPBACKS, Settings, url_of
 from qserver.errors import ChildFailedError, PortInUseError
 from qserver.http_client import HttpClient
 from qserver.storage.accounts import AccountBook
-from qserver.storage.connection import public_address
-from qserver.storage.embedded import EmbeddedServer
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.server.connection import public_address
+from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.store import Store
 from qserver.supervisor import StopSignals, Supervisor
 

@@ -10,8 +10,8 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, NotFoundError
 from qserver.records.account import Account, Allowance, Role, Token, TokenRecord
 from qserver.storage.audit import AuditLog
-from qserver.storage.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys
+from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.store import check_schema
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from qserver.errors import StoreBehindError, StoreError
 from qserver.records.audit_chain import digest_of, linked
-from qserver.storage.connection import Scripts, StoreClient
+from qserver.storage.encoding.records import reply_code
 from qserver.storage.keys import AUDIT, DATASETS, Keys
-from qserver.storage.records import reply_code
+from qserver.storage.server.connection import Scripts, StoreClient
 
 _MOVED = 9
 _TRIES = 50

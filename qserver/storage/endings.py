@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from qserver.records.history import Estimator
-from qserver.storage.connection import Scripts, StoreClient
+from qserver.storage.encoding.records import estimator_from_json, estimator_json, reply_code
 from qserver.storage.keys import GROUP, Keys
 from qserver.storage.queue import Taken
-from qserver.storage.records import estimator_from_json, estimator_json, reply_code
+from qserver.storage.server.connection import Scripts, StoreClient
 
 
 @dataclass(frozen=True)

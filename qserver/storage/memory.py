@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.connection import Scripts, StoreClient
+from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import Keys
-from qserver.storage.requests import Reservation
+from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.store import Budget
 
 

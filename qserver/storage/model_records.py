@@ -11,10 +11,10 @@ from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, place_measurement
-from qserver.storage.connection import StoreClient
+from qserver.storage.encoding.records import measurements_from_json
+from qserver.storage.encoding.requests import Request
 from qserver.storage.keys import Keys
-from qserver.storage.records import measurements_from_json
-from qserver.storage.requests import Request
+from qserver.storage.server.connection import StoreClient
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
-from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.server.connection import Scripts, StoreClient
 
 
 class OwnerOperations:

@@ -10,8 +10,8 @@ from typing import Any
 import redis
 
 from qserver.errors import StoreError, StoreUnavailableError
-from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import DATASETS, GROUP, Keys
+from qserver.storage.server.connection import Scripts, StoreClient
 
 _LIST_S = 0.25
 _LOST = "The store has lost its job queues."

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qserver.errors import RateLimitedError
-from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import rate_key
+from qserver.storage.server.connection import Scripts, StoreClient
 
 BURST_S = 4
 """A bucket holds what its rate gives in so many seconds."""

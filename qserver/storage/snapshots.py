@@ -8,9 +8,9 @@ from typing import Any
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, place_measurement
-from qserver.storage.connection import StoreClient
+from qserver.storage.encoding.records import measurements_from_json
 from qserver.storage.keys import Keys
-from qserver.storage.records import measurements_from_json
+from qserver.storage.server.connection import StoreClient
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,18 @@ from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.standing import Standing
 from qserver.storage.audit import AuditLog
-from qserver.storage.connection import Scripts, StoreClient, check_server, connect
-from qserver.storage.durability import check_durable
-from qserver.storage.jobs import JobRecord
-from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
-from qserver.storage.model_records import ModelStore
-from qserver.storage.records import (
+from qserver.storage.encoding.jobs import JobRecord
+from qserver.storage.encoding.records import (
     estimator_from_json,
     estimator_json,
     measurements_from_json,
     reply_code,
 )
-from qserver.storage.requests import Request
+from qserver.storage.encoding.requests import Request
+from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
+from qserver.storage.model_records import ModelStore
+from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
+from qserver.storage.server.durability import check_durable
 from qserver.storage.snapshots import FrozenSnapshots
 
 SCHEMA_VERSION = 1

@@ -27,11 +27,11 @@ from qserver.records.charge_json import charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.endings import Outcome
 from qserver.storage.queue import Taken
-from qserver.storage.requests import Request, Reservation
-from qserver.storage.spending import SpendingStore
+from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.spend import SpendingStore
 
 from .blue import connected, ends_of
 from .load import Plan, generate, repeated

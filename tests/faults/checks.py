@@ -17,8 +17,8 @@ from typing import Any
 
 from qserver.records.charge import Charge, TableCharge
 from qserver.records.charge_json import charge_from_json
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE
 from tests.faults.clients import Shown
 from worker.journal import Journal

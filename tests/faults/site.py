@@ -18,9 +18,9 @@ from qserver.children import Child, ChildSpec, child_environment, http_spec, lis
 from qserver.config import LOOPBACK, Settings
 from qserver.errors import StoreError
 from qserver.http_client import HttpClient
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import PEOPLE, write_people
 from tests.faults.steps import Traps
 from worker.attach import MAX_PHI, AttachRequest, attach

@@ -19,11 +19,11 @@ import qserver.deciding
 import worker.measuring
 import worker.spend
 from qserver.replica import Replica
+from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Endings
 from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import JobQueue
-from qserver.storage.requests import Reservation
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.spend import Lease, SpendingStore
 from worker.spend import Spender
 from worker.tables import Table
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NotFoundError, StoreBehindError
-from qserver.storage.aof import last_increment
-from qserver.storage.connection import connect
-from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.keys import Keys
+from qserver.storage.server.aof import last_increment
+from qserver.storage.server.connection import connect
+from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
 from tests.faults.checks import Books, faults
 from worker.registry import Registry

@@ -14,10 +14,10 @@ import pytest
 
 from qserver.errors import StoreBehindError, StoreNotDurableError
 from qserver.records.answer import JobStatus
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
 from tests.faults.checks import Books, faults
 from tests.faults.site import paused

@@ -15,7 +15,7 @@ import pytest
 
 from qserver.api.workload_schemas import answer_body
 from qserver.records.answer import AnyAnswer, JobStatus, ModelAnswer
-from qserver.storage.connection import connect
+from qserver.storage.server.connection import connect
 from tests.deployment import Deployment
 from tests.faults import kills, races
 from tests.faults.checks import Books, faults

@@ -13,10 +13,10 @@ import pytest
 
 from qserver.errors import FencedError, JournalError, StoreNotDurableError, StoreUnavailableError
 from qserver.records.answer import JobStatus
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.keys import Keys
-from qserver.storage.spending import SpendingStore
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults

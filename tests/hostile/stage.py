@@ -16,7 +16,7 @@ from qserver.config import Settings
 from qserver.http_client import HttpClient
 from qserver.query.domain import Attribute, Domain
 from qserver.storage.accounts import AccountBook
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
 from worker.attach import AttachRequest, attach
 from worker.registry import Registry

@@ -33,10 +33,10 @@ from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.replica import Replica
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.jobs import answer_from_json
-from qserver.storage.requests import Request
-from qserver.storage.spending import SpendingStore
+from qserver.storage.encoding.jobs import answer_from_json
+from qserver.storage.encoding.requests import Request
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Changes, Cursor, Store, check_schema
 from tests.worker.by_hand import charges_by_hand
 from worker.attach import MAX_PHI

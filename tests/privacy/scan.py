@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qserver.storage.connection import StoreClient
+from qserver.storage.server.connection import StoreClient
 
 LEAST_DIGITS = 14
 """Shorter numbers would turn up among lattice indices by chance: 500 numbers of so many digits

@@ -26,9 +26,9 @@ from qserver.cli import main
 from qserver.config import Settings
 from qserver.exporter import metrics_registry
 from qserver.records.charge import NANO
-from qserver.storage.backup import make_backup
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.operation.backup import make_backup
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
 from tests.privacy.recording import FATAL, LIMIT, SECRETS, TABLE_ALPHA, TABLES_AT, notes
 from tests.privacy.scan import (

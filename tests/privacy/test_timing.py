@@ -19,7 +19,7 @@ import pytest
 
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
-from qserver.storage.connection import StoreClient
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.privacy.naive import PER_COIN_S, PER_RECORD_S, NaiveEntropy, NaiveTables

@@ -16,7 +16,7 @@ from pathlib import Path
 from qserver.children import Child, ChildSpec, child_environment, python_command
 from qserver.config import LOOPBACK, Settings
 from qserver.query.domain import Attribute, Domain
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Store
 from tests.benchmarks.load import ROOT
 from tests.benchmarks.stack import serving

@@ -17,8 +17,8 @@ import pytest
 from calls import Caller, Reply, assert_problem
 
 from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
-from qserver.storage.connection import connect
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.connection import connect
+from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from worker.loop import Heartbeat
@@ -37,7 +37,7 @@ def full_disk_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """A store that gets an error, rather than a signal, where a file may not grow."""
     # Python itself ignores the signal; without restoring it, so does what it starts.
     starting = functools.partial(subprocess.Popen, restore_signals=False)
-    monkeypatch.setattr("qserver.storage.embedded.subprocess.Popen", starting)
+    monkeypatch.setattr("qserver.storage.server.embedded.subprocess.Popen", starting)
     with EmbeddedServer.start(tmp_path / "state") as server:
         monkeypatch.undo()
         yield server

@@ -16,9 +16,9 @@ from qserver.client import Client
 from qserver.commands.runtime import ExitCode
 from qserver.config import Settings
 from qserver.query.domain_file import domain_to_document
-from qserver.storage.embedded import EmbeddedServer
-from qserver.storage.spending import SpendingStore
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.state_folder import StateFolder
+from qserver.storage.spend import SpendingStore
 from tests.deployment import PEOPLE, write_people
 from worker.cli import main as worker_main
 

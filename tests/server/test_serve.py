@@ -13,7 +13,7 @@ from running_program import running
 from qserver.cli import main
 from qserver.client import Client
 from qserver.commands.runtime import ExitCode
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.server.state_folder import StateFolder
 
 
 def test_serve_runs_its_own_store_lends_it_to_another_server_and_doctor_is_content(

@@ -16,7 +16,7 @@ import pytest
 
 from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
 from qserver.config import Settings
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Cursor, Store
 from tests.deployment import Deployment
 from tests.privacy.scan import count_secret, exposures

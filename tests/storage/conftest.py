@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from qserver.config import Settings
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from tests.storage.one_dataset import LIMIT, META
 

@@ -14,8 +14,8 @@ from qserver.records.charge_json import charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
-from qserver.storage.requests import Request, Reservation
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 
 DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))

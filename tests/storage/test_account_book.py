@@ -12,8 +12,8 @@ from qserver.records.account import Allowance, Token
 from qserver.records.audit_chain import check_links
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import DATASETS
+from qserver.storage.server.connection import StoreClient
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from qserver.records.account import Allowance
 from qserver.records.answer import Answer, HistoryTable, JobStatus
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
-from qserver.storage.connection import Scripts, StoreClient, connect
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
-from qserver.storage.powers import forbidden_powers
+from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.rates import RateLimiter
+from qserver.storage.server.connection import Scripts, StoreClient, connect
 from tests.deployment import Deployment
 from worker.attach import MAX_PHI, MIN_PHI
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from qserver.errors import ConfigError, StateInUseError, StoreCorruptError
-from qserver.storage.backup import make_backup, read_note, restore_backup
-from qserver.storage.connection import connect
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.operation.backup import make_backup, read_note, restore_backup
+from qserver.storage.server.connection import connect
+from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import LOG, Deployment
 from worker.restore import restore
 

@@ -21,8 +21,8 @@ from qserver.errors import (
     StoreUnavailableError,
     StoreUnsupportedError,
 )
-from qserver.storage import connection as connection_module
-from qserver.storage.connection import (
+from qserver.storage.server import connection as connection_module
+from qserver.storage.server.connection import (
     Scripts,
     StoreClient,
     check_server,
@@ -31,7 +31,7 @@ from qserver.storage.connection import (
     read_scripts,
     translated_errors,
 )
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.embedded import EmbeddedServer
 
 SECRET = "hunter2"
 
@@ -343,7 +343,7 @@ def test_an_installation_without_scripts_is_reported(
 
 
 def test_every_script_of_the_package_is_accepted_by_the_server(redis_client: StoreClient) -> None:
-    folder = Path(connection_module.__file__).with_name("scripts")
+    folder = Path(connection_module.__file__).parents[1] / "scripts"
     texts = read_scripts()
     assert set(texts) == {path.stem for path in folder.glob("*.lua")}
     for text in texts.values():

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from qserver.errors import ConfigError, StoreError, StoreNotDurableError
-from qserver.storage.aof import last_increment
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.durability import await_durable, check_durable
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.aof import last_increment
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.server.durability import await_durable, check_durable
+from qserver.storage.server.embedded import EmbeddedServer
 
 DURABLE = {
     "appendonly": "yes",

@@ -17,12 +17,12 @@ from urllib.parse import unquote
 import pytest
 
 from qserver.errors import StateInUseError, StoreCorruptError, StoreUnavailableError
-from qserver.storage import embedded
-from qserver.storage.aof import last_increment
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.durability import check_durable
-from qserver.storage.embedded import EmbeddedServer
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.server import embedded
+from qserver.storage.server.aof import last_increment
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.server.durability import check_durable
+from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.state_folder import StateFolder
 
 N_CRASHES = 4
 N_WRITERS = 4
@@ -32,7 +32,7 @@ PATIENCE_S = 120.0
 PARENT = """
 import sys
 from pathlib import Path
-from qserver.storage.embedded import EmbeddedServer
+from qserver.storage.server.embedded import EmbeddedServer
 server = EmbeddedServer.start(Path(sys.argv[1]))
 print(server.pid, server.url, flush=True)
 sys.stdin.read()
@@ -353,7 +353,7 @@ def test_the_folder_stays_closed_while_an_orphaned_server_lives(state_dir: Path)
 
 
 def test_a_child_whose_parent_is_gone_already_ends_at_once() -> None:
-    script = "from qserver.storage.embedded import end_with_parent; end_with_parent({})"
+    script = "from qserver.storage.server.embedded import end_with_parent; end_with_parent({})"
     codes = [
         subprocess.run([sys.executable, "-c", script.format(parent)], check=False).returncode
         for parent in (os.getpid(), os.getpid() + 1)

@@ -22,11 +22,11 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.records.standing import Standing
 from qserver.replica import Replica
-from qserver.storage.connection import StoreClient
+from qserver.storage.encoding.records import measurement_json, measurements_from_json
+from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.keys import Keys
-from qserver.storage.records import measurement_json, measurements_from_json
-from qserver.storage.requests import Request, Reservation
-from qserver.storage.spending import SpendingStore
+from qserver.storage.server.connection import StoreClient
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Cursor, Store
 
 DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))

@@ -11,7 +11,7 @@ from qserver.errors import (
     NoWorkerError,
 )
 from qserver.storage.queue import Taken
-from qserver.storage.spending import SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.storage.one_dataset import (
     META,

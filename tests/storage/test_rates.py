@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from qserver.errors import RateLimitedError
-from qserver.storage.connection import Scripts, StoreClient
 from qserver.storage.keys import rate_key
 from qserver.storage.rates import BURST_S, RateLimiter
+from qserver.storage.server.connection import Scripts, StoreClient
 
 
 def passes(limiter: RateLimiter, whose: str, *, rate: int, n: int) -> int:

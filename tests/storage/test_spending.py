@@ -25,10 +25,10 @@ from qserver.records.charge_json import charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
-from qserver.storage.connection import StoreClient
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import SCHEMA, Keys
-from qserver.storage.spending import Lease, SpendingStore
+from qserver.storage.server.connection import StoreClient
+from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Cursor, Store
 from tests.storage.one_dataset import (
     DOMAIN,

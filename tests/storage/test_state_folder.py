@@ -11,9 +11,9 @@ import pytest
 
 from qserver.config import Settings
 from qserver.errors import StateInUseError, StoreUnavailableError
-from qserver.storage.connection import connect
-from qserver.storage.embedded import EmbeddedServer
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.server.connection import connect
+from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.state_folder import StateFolder
 
 
 @pytest.fixture

@@ -24,15 +24,15 @@ from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.standing import Standing
 from qserver.replica import Replica
-from qserver.storage.jobs import answer_json
-from qserver.storage.records import (
+from qserver.storage.encoding.jobs import answer_json
+from qserver.storage.encoding.records import (
     estimator_from_json,
     estimator_json,
     measurement_json,
     measurements_from_json,
     public_row_json,
 )
-from qserver.storage.requests import Request, Reservation
+from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.store import Budget, Changes, Cursor, Stamp
 from tests.statistical.test_noise import SeededEntropy
 from worker.answers import answer_spent

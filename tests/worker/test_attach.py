@@ -10,7 +10,7 @@ import pytest
 
 from qserver.errors import ConfigError, NotFoundError
 from qserver.records.paid_question import DEFAULT_PHI
-from qserver.storage.spending import SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from worker.attach import AttachRequest, attach, parse_limit

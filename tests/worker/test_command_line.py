@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from qserver.query.domain_file import domain_to_document
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, write_people
 from worker.cli import main
 

@@ -11,11 +11,11 @@ import pytest
 from qserver.errors import StoreBehindError, StoreNotDurableError
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
-from qserver.storage.connection import StoreClient
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import Keys
 from qserver.storage.queue import Taken
-from qserver.storage.spending import SpendingStore
+from qserver.storage.server.connection import StoreClient
+from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, PEOPLE, Deployment
 from worker.attach import MAX_PHI, AttachRequest, attach
 from worker.loading import load

@@ -12,7 +12,7 @@ from qserver.config import Settings
 from qserver.query.domain import Attribute, Domain
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
-from qserver.storage.spending import SpendingStore
+from qserver.storage.spend import SpendingStore
 from tests.worker.learn_models import learn
 from worker.attach import AttachRequest, attach
 from worker.registry import Registry

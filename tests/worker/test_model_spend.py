@@ -25,8 +25,8 @@ from qserver.models.network.structure import structure_of_edges
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.worker.crashes import STEPS, Crash, crashing
 from tests.worker.learn_models import learn as learn_model

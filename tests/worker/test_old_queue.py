@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from qserver.records.answer import JobStatus
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import GROUP, Keys
+from qserver.storage.server.connection import StoreClient
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
 from worker.loop import Heartbeat, Loop

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from qserver.audit_check import AuditExport, Check, check_export
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
-from qserver.storage.connection import StoreClient
+from qserver.storage.audit_check import AuditExport, Check, check_export
 from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from worker.attach import AttachRequest, attach

@@ -13,7 +13,7 @@ import redis
 
 from qserver.errors import JournalError, StoreBehindError
 from qserver.storage.accounts import AccountBook
-from qserver.storage.connection import connect
+from qserver.storage.server.connection import connect
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment, write_people
 from tests.worker.crashes import Crash, crashing

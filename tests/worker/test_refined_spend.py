@@ -16,8 +16,8 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
 from qserver.replica import Replica
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import Deployment, Relation
 from tests.worker.crashes import STEPS, Crash, crashing

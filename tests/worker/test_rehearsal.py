@@ -23,7 +23,7 @@ from qserver.query.weights import indicator
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.storage.jobs import answer_from_json
+from qserver.storage.encoding.jobs import answer_from_json
 from tests.deployment import Deployment
 from tests.small_queries import dense_queries
 from tests.worker.by_hand import spent_nano
@@ -87,7 +87,7 @@ def model(town: Deployment) -> JobStatus:
 STAGES: list[tuple[Submit, Any, str]] = [
     (question, "qserver.inference.engine.InferenceEngine", "estimate_with"),
     (question, "qserver.inference.engine.InferenceEngine", "_planned"),
-    (question, "qserver.storage.records.PlannedRow", "from_plain"),
+    (question, "qserver.storage.encoding.records.PlannedRow", "from_plain"),
     (question, "worker.answers", "answer_from"),
     (question, "worker.rehearsal", "measurement_json"),
     (question, "worker.rehearsal", "answer_json"),
@@ -95,7 +95,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "worker.live.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),
     (workload, "qserver.inference.tables.answer.Choice", "answer"),
-    (workload, "qserver.storage.requests.Reservation", "sources"),
+    (workload, "qserver.storage.encoding.requests.Reservation", "sources"),
     (workload, "qserver.workload_answers", "answer_from"),
     (workload, "worker.answers", "answer_workload"),
     (workload, "worker.live.Live", "origins_of_cells"),

@@ -17,10 +17,10 @@ from qserver.errors import (
 )
 from qserver.records.answer import HistoryRow, JobStatus
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
-from qserver.storage.spending import SpendingStore
+from qserver.storage.server.connection import StoreClient
+from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.crashes import Crash, crashing
 from worker.doctor import examine

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from qserver.audit_check import AuditExport, check_export
 from qserver.ledger.account_ledger import DAY_S
 from qserver.query.partition import ProductPartition
 from qserver.query.requirement import Requirement
@@ -17,6 +16,7 @@ from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus, OwnPrice
 from qserver.records.plan import CellSource, PlannedTable
 from qserver.storage.accounts import AccountBook
+from qserver.storage.audit_check import AuditExport, check_export
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.planning.table_losses_by_definition import cell_in

@@ -16,8 +16,8 @@ from qserver.query.partition import ProductPartition
 from qserver.query.primitive import primitive
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import (

@@ -11,9 +11,9 @@ from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, Stor
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.records.noise_step import lattice_step
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
+from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment
 from tests.worker.by_hand import live
 from tests.worker.crashes import Crash

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from qserver.audit_check import AuditExport, check_export
 from qserver.errors import ConfigError, StoreBehindError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry
 from qserver.query.linear import total_query
 from qserver.records.answer import JobStatus
 from qserver.records.audit_chain import digest_of, linked
 from qserver.records.charge import Charge
-from qserver.storage.connection import StoreClient
+from qserver.storage.audit_check import AuditExport, check_export
 from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from worker.detach import detach

@@ -31,9 +31,9 @@ from qserver.records.charge_json import charge_from_json
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import Sampled
 from qserver.storage.accounts import AccountBook
-from qserver.storage.connection import StoreClient
+from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import Keys
-from qserver.storage.requests import Reservation
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import LOG, ROWS, Deployment
 from tests.privacy.scan import LEAST_DIGITS, files_under, keys_and_values

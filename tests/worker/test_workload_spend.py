@@ -16,8 +16,8 @@ from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.records.history import TableMeasurement
 from qserver.storage.accounts import AccountBook
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import ROWS, Deployment
 from tests.worker.by_hand import changes, live, spent_nano

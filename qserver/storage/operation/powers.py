@@ -8,8 +8,8 @@ from typing import Literal
 import redis
 
 from qserver.errors import StoreError, StoreUnavailableError
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys
+from qserver.storage.server.connection import StoreClient
 
 Role = Literal["web", "worker"]
 # No population can have this name, and the rules of a user are by pattern: such keys are nobody's.

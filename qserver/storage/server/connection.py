@@ -28,7 +28,7 @@ from qserver.errors import (
     StoreUnavailableError,
     StoreUnsupportedError,
 )
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.server.state_folder import StateFolder
 
 _OLDEST_REDIS = (7, 2)
 _OLDEST_VALKEY = (8, 0)

@@ -28,8 +28,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from qserver.errors import StoreCorruptError, StoreUnavailableError
-from qserver.storage.aof import AofRepair, last_increment, trim_torn_tail
-from qserver.storage.state_folder import SocketFolder, StateFolder
+from qserver.storage.server.aof import AofRepair, last_increment, trim_torn_tail
+from qserver.storage.server.state_folder import SocketFolder, StateFolder
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01

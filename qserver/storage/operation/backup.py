@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from qserver.errors import ConfigError, StoreCorruptError, StoreUnavailableError
-from qserver.storage.aof import scan_aof
-from qserver.storage.connection import StoreClient, connect
-from qserver.storage.embedded import EmbeddedServer
 from qserver.storage.keys import DATASETS, SCHEMA, Keys
-from qserver.storage.state_folder import StateFolder
+from qserver.storage.server.aof import scan_aof
+from qserver.storage.server.connection import StoreClient, connect
+from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.state_folder import StateFolder
 
 BACKUP_VERSION = 1
 _MANIFEST = "appendonly.aof.manifest"

@@ -19,7 +19,7 @@ from qserver.errors import (
     StoreNotDurableError,
     StoreUnavailableError,
 )
-from qserver.storage.connection import StoreClient
+from qserver.storage.server.connection import StoreClient
 
 Covers = Literal["own_writes", "all_writes"]
 

@@ -26,16 +26,16 @@ from qserver.errors import (
 from qserver.records.dataset import DatasetMeta
 from qserver.records.standing import People
 from qserver.storage.audit import AuditLog
-from qserver.storage.connection import Scripts, StoreClient, check_server, connect
-from qserver.storage.durability import await_durable, check_durable
+from qserver.storage.encoding.records import measurement_json, reply_code
+from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Endings, Outcome
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.memory import StoreMemory
 from qserver.storage.model_records import ModelStore
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.queue import JobQueue, Taken
-from qserver.storage.records import measurement_json, reply_code
-from qserver.storage.requests import Reservation
+from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
+from qserver.storage.server.durability import await_durable, check_durable
 from qserver.storage.store import check_schema
 
 ReserveOutcome = Literal["reserved", "reserved before"]

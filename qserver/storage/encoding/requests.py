@@ -20,7 +20,7 @@ from qserver.records.answer import Simultaneous, Source
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.records.standing import Standing
-from qserver.storage.records import estimator_from_plain, estimator_plain
+from qserver.storage.encoding.records import estimator_from_plain, estimator_plain
 
 
 @dataclass(frozen=True)

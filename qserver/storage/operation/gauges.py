@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.storage.connection import StoreClient
 from qserver.storage.keys import DATASETS, Keys
+from qserver.storage.server.connection import StoreClient
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What an operator does with a store: back it up, watch it, check its users' rights."""
