@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from qserver.answering.decide import Free, decide, free_answer
 from qserver.config import Settings
-from qserver.deciding import Free, decide, free_answer
 from qserver.open_datasets import OpenDatasets
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, ModelAsked, Workload

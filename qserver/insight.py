@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from qserver.answering import answer_from, exact_answer
+from qserver.answering.answer import answer_from, exact_answer
 from qserver.asking import job_status
 from qserver.errors import NotEstimableError
 from qserver.inference.engine import RowEstimate

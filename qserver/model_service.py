@@ -12,14 +12,14 @@ from typing import Any, cast
 import numpy as np
 
 from qserver.allowances import Allowances, Asker
+from qserver.answering.explain import explain_model
+from qserver.answering.models.correlated import Correlated, correlated
+from qserver.answering.models.kinds.growing_kind import GrowingKind
+from qserver.answering.models.kinds.kind import Answered, Model
+from qserver.answering.models.kinds.registry import kind_of
+from qserver.answering.models.price import ModelExplanation
 from qserver.asking import Asking, Idempotency
 from qserver.errors import CapacityError
-from qserver.explaining import explain_model
-from qserver.model_prices import ModelExplanation
-from qserver.modelling.correlated import Correlated, correlated
-from qserver.modelling.growing_kind import GrowingKind
-from qserver.modelling.kind import Answered, Model
-from qserver.modelling.registry import kind_of
 from qserver.open_datasets import OpenDatasets
 from qserver.query.linear import LinearQuery
 from qserver.query.question import ModelAsked

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
-from qserver.replica import Replica
 from qserver.storage.store import Stamp, Store
 
 

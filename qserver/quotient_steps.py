@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import partial
 
+from qserver.answering.quotient import joint_value
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.cells import (
     Asked,
@@ -20,7 +21,6 @@ from qserver.query.sql.cells import (
 )
 from qserver.query.sql.parts import Halves, Known, Range
 from qserver.query.sql.statement import Ratio, Statement
-from qserver.quotients import joint_value
 from qserver.records.answer import Offer
 from qserver.statement_port import Questions
 

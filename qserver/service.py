@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import cast
 
 from qserver.allowances import Allowances, Asker
-from qserver.answering import offer_from
+from qserver.answering.answer import offer_from
+from qserver.answering.explain import explain_question, explain_workload, payable_charges
+from qserver.answering.quotient import joint_parts
+from qserver.answering.workload import offers
 from qserver.asking import Asking, Idempotency
 from qserver.config import Settings
 from qserver.errors import NotEstimableError, NotFoundError, QueryError
-from qserver.explaining import explain_question, explain_workload, payable_charges
 from qserver.frozen import FrozenHistories
 from qserver.inference.joint.quotient import JointParts
 from qserver.insight import Insight
@@ -26,7 +28,6 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.queries import query_of
 from qserver.query.structured import parse_query
-from qserver.quotients import joint_parts
 from qserver.records.answer import (
     Answer,
     DatasetStatus,
@@ -49,7 +50,6 @@ from qserver.records.disclosure import known_at_most
 from qserver.records.history import AnyMeasurement, TableMeasurement
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
-from qserver.workload_answers import offers
 
 __all__ = ["Idempotency", "Service"]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from qserver.answering.consistency import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
+from qserver.answering.quotient import joint_value
 from qserver.asking import Idempotency
-from qserver.consistent_answers import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
 from qserver.query.linear import total_query
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
@@ -23,7 +24,6 @@ from qserver.query.sql.cells import (
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.quotient_steps import MOST_STEPS, QuotientSteps
-from qserver.quotients import joint_value
 from qserver.records.answer import (
     Answer,
     Explanation,

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from qserver import consistent_answers
-from qserver.consistent_answers import (
+from qserver.answering import consistency as consistent_answers
+from qserver.answering.consistency import (
     MAX_CELLS,
     PUBLIC_CONFIDENCE,
     ConsistentWorkload,
@@ -167,7 +167,7 @@ def test_questions_that_join_too_many_values_are_refused_by_name() -> None:
 def test_terms_that_hold_too_many_weights_are_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("qserver.consistent_answers.MAX_WEIGHTS", 3)
+    monkeypatch.setattr("qserver.answering.consistency.MAX_WEIGHTS", 3)
     ConsistentWorkload(marginal(SIZES, 0))
     with pytest.raises(CapacityError, match=r"`consistent` needs the weights"):
         ConsistentWorkload(marginal(SIZES, 2))

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.explaining import falling
+from qserver.answering.explain import falling
+from qserver.answering.replica import Replica
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.workloads.question import Question as PlannedQuestion
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, FactorPoint
-from qserver.replica import Replica
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 
@@ -73,7 +73,7 @@ def test_a_workload_that_costs_more_than_with_shorter_lengths_is_not_on_its_curv
     whole = town.service().explain_workload("people", workload)
     assert FactorPoint(1.0, whole.price_nano) in whole.curve
     prices = {0.5: whole.price_nano - 1, 2.0: whole.price_nano - 2}
-    monkeypatch.setattr("qserver.explaining._workload_price", lambda *args: prices[args[-1]])
+    monkeypatch.setattr("qserver.answering.explain._workload_price", lambda *args: prices[args[-1]])
     curve = town.service().explain_workload("people", workload).curve
     assert curve == tuple(FactorPoint(f, price) for f, price in prices.items())
 
@@ -94,7 +94,7 @@ def test_a_question_is_planned_once_per_length_and_as_if_it_had_not_been_planned
         n_plans += 1
         return plan_answer(*args, **kwargs)
 
-    monkeypatch.setattr("qserver.replica.plan_answer", counted)
+    monkeypatch.setattr("qserver.answering.replica.plan_answer", counted)
     found = replica.plans_apart([asked, asked], twice)
     assert found is not None
     assert (n_plans, found[0], twice.done) == (0, found[1], 2 * alone.done)

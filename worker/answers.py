@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from qserver.answering import answer_from
-from qserver.deciding import Free
+from qserver.answering.answer import answer_from
+from qserver.answering.decide import Free
+from qserver.answering.models.purchase import learnt
+from qserver.answering.replica import Replica
+from qserver.answering.workload import Cost, answer_workload
 from qserver.errors import MeasurementError
-from qserver.modelling.purchase import learnt
 from qserver.planning.planner import row_half_width
 from qserver.query.primitive import primitive
 from qserver.query.question import ModelAsked, Question, Workload
-from qserver.replica import Replica
 from qserver.storage.encoding.requests import Reservation
-from qserver.workload_answers import Cost, answer_workload
 
 
 def answer_spent(replica: Replica, reservation: Reservation) -> Free:

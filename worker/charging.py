@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from qserver.answering.replica import Replica
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.records.charge import AnyCharge, Charge, TableCharge
-from qserver.replica import Replica
 from qserver.storage.encoding.requests import Request, Reservation
 
 

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from qserver.answering.decide import Free, decide
+from qserver.answering.replica import Replica
 from qserver.config import Settings
-from qserver.deciding import Free, decide
 from qserver.errors import (
     InputError,
     JournalError,
@@ -28,7 +29,6 @@ from qserver.planning.planner import Plan
 from qserver.records.answer import ModelAnswer
 from qserver.records.plan import Planned
 from qserver.records.problem import problem_from_error
-from qserver.replica import Replica
 from qserver.storage.encoding.jobs import JobRecord, answer_json
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.endings import Outcome

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.answering.models.kinds.sampled_kind import SAMPLING_RATE
 from qserver.errors import MeasurementError
-from qserver.modelling.sampled_kind import SAMPLING_RATE
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.partition import ProductPartition

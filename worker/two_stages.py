@@ -14,10 +14,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.answering.models.kinds.marginal_tables import marginal_partition
+from qserver.answering.models.kinds.registry import kind_of
+from qserver.answering.models.kinds.sampled_kind import SampledKind, divided_nano
 from qserver.errors import MeasurementError
-from qserver.modelling.marginal_tables import marginal_partition
-from qserver.modelling.registry import kind_of
-from qserver.modelling.sampled_kind import SampledKind, divided_nano
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable

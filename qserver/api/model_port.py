@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from qserver.answering.models.correlated import Correlated
+from qserver.answering.models.kinds.kind import Answered
+from qserver.answering.models.price import ModelExplanation
 from qserver.asking import Idempotency
-from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
-from qserver.modelling.correlated import Correlated
-from qserver.modelling.kind import Answered
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from qserver.answering.models.price import would
 from qserver.api.asking_replies import QUERY_CODES
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
@@ -16,7 +17,6 @@ from qserver.api.parameters import read_parameters
 from qserver.api.plan_schemas import ExplanationBody
 from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
-from qserver.model_prices import would
 from qserver.records.answer import Explanation
 
 

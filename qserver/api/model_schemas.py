@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from qserver.answering.models.price import Verdict
 from qserver.api.request_bodies import (
     CONFIDENCE_BOUNDS,
     LENGTH_BOUNDS,
@@ -16,7 +17,6 @@ from qserver.api.request_bodies import (
 from qserver.api.schemas import AnswerBody, Epsilon
 from qserver.api.wire import epsilon
 from qserver.errors import InputError, RequirementError
-from qserver.model_prices import Verdict
 from qserver.model_service import ModelStatus
 from qserver.query.requirement import Requirement
 from qserver.records.answer import ModelAnswer

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, request
 from werkzeug.routing import BaseConverter
 
+from qserver.answering.models.price import verdict
 from qserver.api.asking_replies import (
     ASKING_CODES,
     ASKING_HEADERS,
@@ -34,7 +35,6 @@ from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.schemas import AnswerBody
 from qserver.api.workload_schemas import JobBody
-from qserver.model_prices import verdict
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
+from qserver.answering.consistency import ConsistentAnswers
 from qserver.api.errors import job_problem
 from qserver.api.model_schemas import LearntBody
 from qserver.api.plan_schemas import OwnPriceBody, PlanRowBody, PlanTableBody, PricePoint
 from qserver.api.query_schema import JSON_REF
 from qserver.api.schemas import AnswerBody, Epsilon, OfferBody
 from qserver.api.wire import epsilon
-from qserver.consistent_answers import ConsistentAnswers
 from qserver.records.answer import (
     AnyAnswer,
     JobState,

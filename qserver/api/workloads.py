@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from qserver.answering.consistency import ConsistentWorkload
 from qserver.api.asking_replies import (
     ASKING_CODES,
     ASKING_HEADERS,
@@ -19,7 +20,6 @@ from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.workload_requests import WorkloadRequest
 from qserver.api.workload_schemas import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
-from qserver.consistent_answers import ConsistentWorkload
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus
 from qserver.statements import known_total

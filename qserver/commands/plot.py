@@ -60,8 +60,8 @@ def register(
 def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask for the tail probabilities about the free interval, and draw them."""
     # numpy loads only where a plot is drawn.
-    from qserver.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
-    from qserver.plots.render import svg_of
+    from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
+    from qserver.answering.plots.render import svg_of
 
     check_svg_path(args.out)
     client = runtime.http_client(args.url, timeout_s=args.timeout)
@@ -84,8 +84,8 @@ def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask for the ledger, and draw it."""
-    from qserver.plots.bars import svg_of_bars
-    from qserver.plots.budget import BudgetFacts, budget_chart
+    from qserver.answering.plots.bars import svg_of_bars
+    from qserver.answering.plots.budget import BudgetFacts, budget_chart
 
     check_svg_path(args.out)
     client = runtime.http_client(args.url, timeout_s=args.timeout)

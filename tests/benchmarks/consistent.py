@@ -15,7 +15,7 @@ from itertools import product
 
 import numpy as np
 
-from qserver.consistent_answers import ConsistentWorkload
+from qserver.answering.consistency import ConsistentWorkload
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
 from qserver.records.answer import Answer

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from qserver.answering.plots.bars import Bar, BarChart, svg_of_bars
+from qserver.answering.plots.chart import Axis, Chart, Line
+from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
+from qserver.answering.plots.render import svg_of
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.plots.bars import Bar, BarChart, svg_of_bars
-from qserver.plots.chart import Axis, Chart, Line
-from qserver.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
-from qserver.plots.render import svg_of
 
 _ESTIMATE = 12_340.0
 _SCALES = (9.0, 6.0, 4.0)

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import qserver.deciding
+import qserver.answering.decide
 import worker.measuring
 import worker.spend
-from qserver.replica import Replica
+from qserver.answering.replica import Replica
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Endings
 from qserver.storage.model_records import ModelStore
@@ -37,7 +37,7 @@ _PLACES: dict[str, tuple[Any, str]] = {
     "settle": (Spender, "settle"),
     "plan": (Replica, "plan"),
     "plan workload": (Replica, "plan_workload"),
-    "plan model": (qserver.deciding, "plan_model"),
+    "plan model": (qserver.answering.decide, "plan_model"),
     "reserve": (SpendingStore, "reserve"),
     "await": (SpendingStore, "await_durable"),
     "journal charge": (worker.spend, "write_reserved"),

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qserver.answering.models.correlated import correlated
+from qserver.answering.models.kinds.kind import Answered
 from qserver.errors import CapacityError, InputError
-from qserver.modelling.correlated import correlated
-from qserver.modelling.kind import Answered
 from qserver.models.network.structure import structure_of_edges
 from qserver.query.domain import Attribute, Domain
 

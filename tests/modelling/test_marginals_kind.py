@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from qserver.answering.models.kinds.marginals_kind import MarginalsKind
+from qserver.answering.models.kinds.reduced_history import reduced_history
 from qserver.errors import CapacityError, InputError
-from qserver.modelling.marginals_kind import MarginalsKind
-from qserver.modelling.reduced_history import reduced_history
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition

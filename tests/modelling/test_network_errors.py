@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from models.structures import sized
 
-from qserver.modelling.network_errors import foretold_bounds, own_table
+from qserver.answering.models.kinds.network_errors import foretold_bounds, own_table
 from qserver.models.network.learning.noisy_table import NoisyTable, Scope
 
 SIZES = {"a": 2, "b": 3, "c": 2}

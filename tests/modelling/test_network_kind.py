@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from qserver.answering.models.kinds.marginal_tables import marginal_partition, marginals
+from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.errors import CapacityError, NetworkError
-from qserver.modelling.marginal_tables import marginal_partition, marginals
-from qserver.modelling.network_kind import NetworkKind
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition

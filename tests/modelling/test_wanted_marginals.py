@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from qserver.answering.models.kinds.marginals_kind import MarginalsKind
+from qserver.answering.models.kinds.model_work import marginals_work
+from qserver.answering.models.kinds.wanted_marginals import candidates, read_scopes
 from qserver.errors import InputError
-from qserver.modelling.marginals_kind import MarginalsKind
-from qserver.modelling.model_work import marginals_work
-from qserver.modelling.wanted_marginals import candidates, read_scopes
 from qserver.query.domain import Attribute, Domain
 
 MIB = 1 << 20

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from models.structures import sized
 
-from qserver.modelling.network_kind import MAX_SUBSETS
+from qserver.answering.models.kinds.network_kind import MAX_SUBSETS
 from qserver.models.network.complexity import IndependentNumbers, complexity, table_complexity
 from qserver.models.network.learning.noisy_table import Scope
 from qserver.models.network.learning.table_choice import (

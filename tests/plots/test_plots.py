@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qserver.answering.plots.bars import Bar, BarChart, svg_of_bars
+from qserver.answering.plots.budget import BudgetFacts, budget_chart
+from qserver.answering.plots.chart import Area, Axis, Chart, Line, Rule
+from qserver.answering.plots.legend import COLOURS
+from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
+from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.text import text_width, wrapped
+from qserver.answering.plots.ticks import nice_ticks
 from qserver.errors import InputError
-from qserver.plots.bars import Bar, BarChart, svg_of_bars
-from qserver.plots.budget import BudgetFacts, budget_chart
-from qserver.plots.chart import Area, Axis, Chart, Line, Rule
-from qserver.plots.legend import COLOURS
-from qserver.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
-from qserver.plots.render import svg_of
-from qserver.plots.text import text_width, wrapped
-from qserver.plots.ticks import nice_ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = 'a<b & "c"\x00]]>\ud800'

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from models.structures import sized
 
+from qserver.answering.plots.tracing import tracing_chart
 from qserver.errors import InputError
 from qserver.models.network.complexity import IndependentNumbers, table_complexity
 from qserver.models.network.learning.table_choice import choose_tables
@@ -18,7 +19,6 @@ from qserver.models.tracing.effects import MeasuredEffect, Part
 from qserver.models.tracing.gate import ReleaseGate
 from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
 from qserver.models.tracing.roc import Estimate, Roc
-from qserver.plots.tracing import tracing_chart
 
 GATE = ReleaseGate(0.05, 0.1)
 COLLIDER = sized({"a": 2, "b": 2, "c": 2}, [("a", "c"), ("b", "c")])

@@ -18,6 +18,7 @@ from unittest import mock
 
 import numpy as np
 
+from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.planning.planner import Plan
 from qserver.query.domain import Attribute, Domain
@@ -32,7 +33,6 @@ from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.replica import Replica
 from qserver.storage.encoding.jobs import answer_from_json
 from qserver.storage.encoding.requests import Request
 from qserver.storage.server.connection import StoreClient, connect

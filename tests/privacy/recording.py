@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.planning.planner import Plan
 from qserver.query.primitive import Primitive, primitive
@@ -24,7 +25,6 @@ from qserver.records.history import TableMeasurement
 from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedTable
-from qserver.replica import Replica
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
 from worker import measuring, mechanism, two_stages

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from qserver.answering.models.correlated import Correlated
+from qserver.answering.models.kinds.kind import Answered
+from qserver.answering.models.price import ModelExplanation
 from qserver.errors import NotFoundError
-from qserver.model_prices import ModelExplanation
 from qserver.model_service import ModelStatus
-from qserver.modelling.correlated import Correlated
-from qserver.modelling.kind import Answered
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable

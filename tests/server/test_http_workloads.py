@@ -193,7 +193,7 @@ def test_explain_says_that_consistent_answers_are_free(caller: Caller) -> None:
 def test_consistent_answers_of_too_much_are_refused_before_anything_is_spent(
     caller: Caller, service: FakeService, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:
-    monkeypatch.setattr("qserver.consistent_answers.MAX_CELLS", 3)
+    monkeypatch.setattr("qserver.answering.consistency.MAX_CELLS", 3)
     problem = assert_problem(caller.post(route, {**WORKLOAD, "consistent": True}), 422, "too_large")
     assert "`consistent`" in problem["detail"]
     assert service.calls_of("ask_workload") == service.calls_of("explain_workload") == []

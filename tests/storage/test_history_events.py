@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import InputError, StoreError
 from qserver.query.domain import Attribute, Domain
@@ -21,7 +22,6 @@ from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from qserver.records.standing import Standing
-from qserver.replica import Replica
 from qserver.storage.encoding.records import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.keys import Keys

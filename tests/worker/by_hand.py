@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from qserver.answering.replica import Replica
 from qserver.planning.planner import Plan
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
@@ -18,7 +19,6 @@ from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.replica import Replica
 from qserver.storage.store import Changes, Cursor, Store
 from tests.deployment import PEOPLE, ROWS, Deployment
 from worker.spend import Spender

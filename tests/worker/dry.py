@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from qserver.answering.decide import Free, decide
+from qserver.answering.replica import Replica
 from qserver.config import Settings
-from qserver.deciding import Free, decide
 from qserver.planning.planner import Plan
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
@@ -23,7 +24,6 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.standing import Standing
-from qserver.replica import Replica
 from qserver.storage.encoding.jobs import answer_json
 from qserver.storage.encoding.records import (
     estimator_from_json,

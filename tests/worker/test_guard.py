@@ -72,7 +72,7 @@ def test_the_worker_refuses_what_the_online_side_could_not_foresee(town: Deploym
 def test_the_store_itself_refuses_a_worker_that_forgot_the_guard(
     town: Deployment, redis_client: StoreClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qserver.deciding.refusal", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("qserver.answering.decide.refusal", lambda *_args, **_kwargs: None)
     job = town.submit(YOUNG, length=20)
     assert isinstance(job, JobStatus)
     town.work_off()

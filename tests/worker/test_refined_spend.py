@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from qserver.answering.replica import Replica
 from qserver.errors import StaleVersionError
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import Plan
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
-from qserver.replica import Replica
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qserver.answering.models.kinds.sampled_kind import SAMPLING_RATE
 from qserver.errors import (
     BudgetExhaustedError,
     InputError,
@@ -19,7 +20,6 @@ from qserver.errors import (
     MeasurementError,
     UnanswerableError,
 )
-from qserver.modelling.sampled_kind import SAMPLING_RATE
 from qserver.models.network.learning.amplification import amplified_nano
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition

@@ -3,7 +3,7 @@
 A quotient N / D is answered by two questions whose intervals hold together, and its interval is
 the set of all quotients of what the two leave possible. So it holds whenever both do: no normal
 law, no linearisation, and where the denominator may be zero it is unbounded, as it must be.
-Where the joint law of both errors can be told, `qserver.quotients` shortens it.
+Where the joint law of both errors can be told, `qserver.answering.quotient` shortens it.
 `qserver.query.sql.parts` says how exact both must be.
 The numerator is asked about its middle m, as N - m D, since N = m D says nothing about the
 noise: the interval is m plus the quotients of N - m D and D.

@@ -9,7 +9,7 @@
 
 The first three are one step: their tables are known before any data is read, and everything else is
 post-processing of them. The last two spend a tenth on a sample first (paper_allocation); the server
-runs them by `qserver.modelling.network_stages`.
+runs them by `qserver.answering.models.kinds.network_stages`.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from qserver.answering.models.kinds.kind import Answered, Document, WantedTable
+from qserver.answering.models.kinds.marginal_tables import Marginal, marginals
+from qserver.answering.models.kinds.network_errors import foretold_bounds, own_table
+from qserver.answering.models.kinds.network_stages import shares_of, two_stages
+from qserver.answering.models.kinds.sampled_kind import TwoStages
 from qserver.errors import CapacityError, NetworkError
-from qserver.modelling.kind import Answered, Document, WantedTable
-from qserver.modelling.marginal_tables import Marginal, marginals
-from qserver.modelling.network_errors import foretold_bounds, own_table
-from qserver.modelling.network_stages import shares_of, two_stages
-from qserver.modelling.sampled_kind import TwoStages
 from qserver.models.network.bif import read_bif, write_bif
 from qserver.models.network.elimination import Questions
 from qserver.models.network.error_bounds import ErrorBounds

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qserver.plots.svg import element, text_at
-from qserver.plots.text import LINE_HEIGHT, shortened, text_width
+from qserver.answering.plots.svg import element, text_at
+from qserver.answering.plots.text import LINE_HEIGHT, shortened, text_width
 
 _SAMPLE, _GAP, _BETWEEN = 26.0, 6.0, 18.0
 # Of middling lightness: each has a contrast above 3 with white and with near-black.

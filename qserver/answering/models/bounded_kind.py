@@ -7,15 +7,15 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from qserver.modelling.marginal_tables import Marginal, marginals
-from qserver.modelling.registry import kind_of
+from qserver.answering.models.kinds.marginal_tables import Marginal, marginals
+from qserver.answering.models.kinds.registry import kind_of
+from qserver.answering.replica import Replica
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.planning.planner import Plan
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedTable
-from qserver.replica import Replica
 
 
 @runtime_checkable

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import Generic, TypeVar
 
-from qserver.answering import offer, refusal
+from qserver.answering.answer import offer, refusal
+from qserver.answering.models.bounded_kind import foretold_error
+from qserver.answering.models.kinds.model_work import ModelWork, WeighedKind
+from qserver.answering.models.kinds.registry import kind_of
+from qserver.answering.models.price import ModelExplanation
+from qserver.answering.models.purchase import learnt, plan_model
+from qserver.answering.replica import Replica
+from qserver.answering.workload import asked_of, offers, planned_questions
 from qserver.errors import CapacityError
-from qserver.model_prices import ModelExplanation
-from qserver.modelling.bounded_kind import foretold_error
-from qserver.modelling.model_work import ModelWork, WeighedKind
-from qserver.modelling.purchase import learnt, plan_model
-from qserver.modelling.registry import kind_of
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.question import Question as PlannedQuestion
@@ -30,8 +32,6 @@ from qserver.records.answer import (
 )
 from qserver.records.charge import AnyCharge
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.replica import Replica
-from qserver.workload_answers import asked_of, offers, planned_questions
 
 E = TypeVar("E")
 P = TypeVar("P", CurvePoint, FactorPoint)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from qserver.plots import legend
-from qserver.plots.chart import Area, Axis, Chart, Line, Mark, Rule
-from qserver.plots.legend import Style, styles_of
-from qserver.plots.svg import document, element, path, text_at
-from qserver.plots.text import LINE_HEIGHT, shortened, text_width, wrapped
-from qserver.plots.ticks import Ticks, nice_ticks
+from qserver.answering.plots import legend
+from qserver.answering.plots.chart import Area, Axis, Chart, Line, Mark, Rule
+from qserver.answering.plots.legend import Style, styles_of
+from qserver.answering.plots.svg import document, element, path, text_at
+from qserver.answering.plots.text import LINE_HEIGHT, shortened, text_width, wrapped
+from qserver.answering.plots.ticks import Ticks, nice_ticks
 
 WIDTH, PLOT_HEIGHT = 680.0, 320.0
 TITLE_SIZE = 15

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qserver.answering import answer_from, exact_answer, offer, refusal
+from qserver.answering.answer import answer_from, exact_answer, offer, refusal
+from qserver.answering.models.purchase import learnt, plan_model
+from qserver.answering.replica import Replica
+from qserver.answering.workload import Cost, answer_workload, offers, planned_questions
 from qserver.errors import MeasurementError
-from qserver.modelling.purchase import learnt, plan_model
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.records.answer import AnyAnswer
 from qserver.records.history import Estimator
-from qserver.replica import Replica
-from qserver.workload_answers import Cost, answer_workload, offers, planned_questions
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,16 @@ from typing import Any, get_args
 
 import numpy as np
 
+from qserver.answering.models.kinds.kind import Answered, Document, Model, WantedTable
+from qserver.answering.models.kinds.model_work import ModelWork, marginals_work
+from qserver.answering.models.kinds.reduced_history import ReducedHistory, reduced_history
+from qserver.answering.models.kinds.wanted_marginals import (
+    axes_of,
+    candidates,
+    measured,
+    read_scopes,
+)
 from qserver.errors import CapacityError, InputError
-from qserver.modelling.kind import Answered, Document, Model, WantedTable
-from qserver.modelling.model_work import ModelWork, marginals_work
-from qserver.modelling.reduced_history import ReducedHistory, reduced_history
-from qserver.modelling.wanted_marginals import axes_of, candidates, measured, read_scopes
 from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
 from qserver.models.marginals.fit.observations import Likelihood
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope

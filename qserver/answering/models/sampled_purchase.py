@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qserver.answering.models.kinds.marginal_tables import marginal_partition
+from qserver.answering.models.kinds.sampled_kind import SAMPLE_SHARE, SAMPLING_RATE, TwoStages
+from qserver.answering.replica import Replica
 from qserver.errors import InputError
-from qserver.modelling.marginal_tables import marginal_partition
-from qserver.modelling.sampled_kind import SAMPLE_SHARE, SAMPLING_RATE, TwoStages
 from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
 from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan
@@ -14,7 +15,6 @@ from qserver.planning.purchase import Purchase
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable, Sampled
-from qserver.replica import Replica
 
 
 def sampled_plan(bought: Bought, replica: Replica, stages: TwoStages, *, price_nano: int) -> Plan:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from qserver.answering import answer_from, exact_answer, offer_from
+from qserver.answering.answer import answer_from, exact_answer, offer_from
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.planning.holdings import roomy_half_width, row_half_width

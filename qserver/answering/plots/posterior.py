@@ -9,8 +9,8 @@ from math import isfinite
 
 import numpy as np
 
+from qserver.answering.plots.chart import Area, Axis, Chart, Line, Rule
 from qserver.errors import InputError
-from qserver.plots.chart import Area, Axis, Chart, Line, Rule
 
 
 @dataclass(frozen=True)

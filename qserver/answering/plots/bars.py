@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 
+from qserver.answering.plots.legend import COLOURS
+from qserver.answering.plots.svg import document, element, text_at
+from qserver.answering.plots.text import LINE_HEIGHT, shortened, text_width, wrapped
 from qserver.errors import InputError
-from qserver.plots.legend import COLOURS
-from qserver.plots.svg import document, element, text_at
-from qserver.plots.text import LINE_HEIGHT, shortened, text_width, wrapped
 
 _WIDTH, _MARGIN, _GAP = 680.0, 14.0, 8.0
 _BAR, _STEP, _TITLE_SIZE = 16.0, 26.0, 15

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from qserver.answering.models.kinds.kind import ModelKind
+from qserver.answering.models.kinds.marginals_kind import MarginalsKind
+from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.errors import InputError
-from qserver.modelling.kind import ModelKind
-from qserver.modelling.marginals_kind import MarginalsKind
-from qserver.modelling.network_kind import NetworkKind
 
 KINDS: Mapping[str, ModelKind] = MappingProxyType(
     {"network": NetworkKind(), "marginals": MarginalsKind()}

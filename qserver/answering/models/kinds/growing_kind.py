@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from qserver.modelling.kind import Model
+from qserver.answering.models.kinds.kind import Model
 from qserver.query.domain import Domain
 from qserver.records.history import AnyMeasurement
 

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from qserver.modelling.sampled_kind import TwoStages
+from qserver.answering.models.kinds.sampled_kind import TwoStages
 from qserver.models.network.learning.noisy_table import Scope, scope_of
 from qserver.models.network.learning.paper_allocation import (
     SAMPLING_RATE,

@@ -7,8 +7,8 @@ from math import log, prod
 
 import numpy as np
 
+from qserver.answering.models.kinds.reduced_history import MAX_CELLS
 from qserver.errors import InputError
-from qserver.modelling.reduced_history import MAX_CELLS
 from qserver.models.marginals.graph.layout import Scope
 from qserver.query.domain import Domain
 from qserver.query.partition import MAX_TABLE_CELLS

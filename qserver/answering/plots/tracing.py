@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import isinf
 
+from qserver.answering.plots.chart import Area, Axis, Chart, Line, Mark
 from qserver.models.tracing.report import TracingReport
-from qserver.plots.chart import Area, Axis, Chart, Line, Mark
 
 
 def tracing_chart(report: TracingReport) -> Chart:

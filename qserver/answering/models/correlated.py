@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.answering.models.kinds.kind import Answered
+from qserver.answering.models.kinds.network_kind import check_learnable
 from qserver.errors import CapacityError, InputError, NetworkError
-from qserver.modelling.kind import Answered
-from qserver.modelling.network_kind import check_learnable
 from qserver.models.network.greedy_structure import Correlations, correlations
 from qserver.models.network.structure import Structure
 from qserver.models.tracing.structure_proposal import Candidates

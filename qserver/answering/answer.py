@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import RowEstimate
 from qserver.planning.planner import Plan, row_half_width
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Offer, Source
-from qserver.replica import Replica
 
 
 def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int) -> Answer:

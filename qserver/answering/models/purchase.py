@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from math import floor
 
+from qserver.answering.models.kinds.kind import WantedTable
+from qserver.answering.models.kinds.marginal_tables import marginal_partition
+from qserver.answering.models.kinds.registry import kind_of
+from qserver.answering.models.kinds.sampled_kind import SampledKind
+from qserver.answering.models.sampled_purchase import sampled_plan
+from qserver.answering.replica import Replica
 from qserver.errors import InputError
-from qserver.modelling.kind import WantedTable
-from qserver.modelling.marginal_tables import marginal_partition
-from qserver.modelling.registry import kind_of
-from qserver.modelling.sampled_kind import SampledKind
-from qserver.modelling.sampled_purchase import sampled_plan
 from qserver.planning.feasibility import proven
 from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan
@@ -19,7 +20,6 @@ from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable
-from qserver.replica import Replica
 
 
 def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from qserver.answering.plots.bars import Bar, BarChart
 from qserver.errors import InputError
-from qserver.plots.bars import Bar, BarChart
 
 _MOST_BARS = 60
 
