@@ -23,7 +23,7 @@ def app_from_environment() -> Flask:
     from qserver.api.observed import Observed
     from qserver.config import Settings
     from qserver.portal.blueprint import Portal
-    from qserver.service import Service
+    from qserver.service.service import Service
     from qserver.storage.accounts import AccountBook
     from qserver.storage.rates import RateLimiter
     from qserver.storage.store import Store

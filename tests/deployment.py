@@ -16,7 +16,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
-from qserver.service import Service
+from qserver.service.service import Service
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.attach import MAX_PHI, AttachRequest, attach

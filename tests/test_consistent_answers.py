@@ -26,7 +26,7 @@ from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, Offer
-from qserver.statements import StatementAnswer, Statements, known_total
+from qserver.service.statements import StatementAnswer, Statements, known_total
 from tests.deployment import ROWS, Deployment
 from tests.small_queries import DenseQuery, cells, dense_queries
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NotEstimableError, NotFoundError
-from qserver.insight import Insight, Known
-from qserver.open_datasets import OpenDatasets
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
+from qserver.service.datasets import OpenDatasets
+from qserver.service.insight import Insight, Known
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 

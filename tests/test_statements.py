@@ -8,14 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qserver.asking import Idempotency
 from qserver.errors import BudgetExhaustedError, SqlError
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.sql.cells import Interval, cell_value
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
-from qserver.service import Service
-from qserver.statements import StatementAnswer, StatementExplanation, Statements, workload_of
+from qserver.service.ask import Idempotency
+from qserver.service.service import Service
+from qserver.service.statements import (
+    StatementAnswer,
+    StatementExplanation,
+    Statements,
+    workload_of,
+)
 from tests.deployment import ROWS, Deployment
 
 # An interval that misses at this confidence would be a fault, not bad luck.

@@ -20,11 +20,11 @@ from qserver.api.model_audit import ModelAuditViews
 from qserver.api.model_prices import ModelPriceViews
 from qserver.api.model_proposals import ModelProposalViews
 from qserver.api.models import ModelId, ModelViews
-from qserver.api.port import QuestionService
 from qserver.api.questions import QuestionViews
 from qserver.api.repeated import RepeatedQuestions
 from qserver.api.sql import SqlViews
 from qserver.api.workloads import WorkloadViews
+from qserver.service.port import QuestionService
 
 
 class Pages(Protocol):

@@ -11,8 +11,8 @@ from qserver.api.headers import Preference, idempotency_of, preference_of
 from qserver.api.parameters import Parameter
 from qserver.api.replies import json_reply
 from qserver.api.workload_schemas import JobBody
-from qserver.asking import Idempotency
 from qserver.records.answer import JobStatus
+from qserver.service.ask import Idempotency
 
 POLL_S = 1
 

@@ -8,9 +8,9 @@ from qserver.api.audit_schemas import AuditBody, SpendingBody
 from qserver.api.datasets import LIMIT, limit_of
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, integer_parameter, read_parameters
-from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.wire import SAFE_INTEGER
+from qserver.service.port import QuestionService
 
 _AFTER = Parameter(
     "after",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from qserver.api.schemas import Epsilon
 from qserver.api.wire import epsilon, wire_value
-from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
+from qserver.service.audit import AccountSpending, AuditEntry, AuditPage, SpendingReport
 
 
 class AuditEntryBody(BaseModel):

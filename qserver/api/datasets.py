@@ -12,7 +12,6 @@ from qserver.api.parameters import (
     object_parameter,
     read_parameters,
 )
-from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.schemas import (
     HistoryBody,
@@ -21,6 +20,7 @@ from qserver.api.schemas import (
 )
 from qserver.api.wire import SAFE_INTEGER
 from qserver.errors import NotFoundError
+from qserver.service.port import QuestionService
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000

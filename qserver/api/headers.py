@@ -12,7 +12,7 @@ from flask import Request, Response, request
 from werkzeug.http import parse_dict_header
 
 from qserver.errors import InputError
-from qserver.service import Idempotency
+from qserver.service.service import Idempotency
 
 REQUEST_ID = "X-Request-Id"
 CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"

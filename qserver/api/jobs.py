@@ -6,9 +6,9 @@ from flask import Blueprint, Response, request
 
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
-from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.workload_schemas import JobBody
+from qserver.service.port import QuestionService
 
 
 class JobViews:

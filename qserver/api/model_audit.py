@@ -8,12 +8,12 @@ from qserver.api.json_reader import parse_object, read_body
 from qserver.api.model_audit_schemas import ModelAuditBody, ModelAuditRequest
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
-from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.models.network.domain_structure import structure_of_document
 from qserver.models.tracing.cap import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.query.domain_file import domain_from_document
+from qserver.service.port import QuestionService
 
 
 class ModelAuditViews:

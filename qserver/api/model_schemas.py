@@ -17,10 +17,10 @@ from qserver.api.request_bodies import (
 from qserver.api.schemas import AnswerBody, Epsilon
 from qserver.api.wire import epsilon
 from qserver.errors import InputError, RequirementError
-from qserver.model_service import ModelStatus
 from qserver.query.requirement import Requirement
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
+from qserver.service.models import ModelStatus
 
 MAX_EPSILON = 1e6
 _NETWORK: dict[str, Any] = {

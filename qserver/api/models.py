@@ -19,7 +19,6 @@ from qserver.api.asking_replies import (
     terms_of_request,
 )
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.model_port import ModelUseCases
 from qserver.api.model_schemas import (
     CheckRequest,
     LearntBody,
@@ -31,13 +30,14 @@ from qserver.api.model_schemas import (
 )
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, integer_parameter, read_parameters
-from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.schemas import AnswerBody
 from qserver.api.workload_schemas import JobBody
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
+from qserver.service.model_port import ModelUseCases
+from qserver.service.port import QuestionService
 
 MAX_RECORDS = 1_000_000
 _LINES_AT_ONCE = 1000

@@ -19,12 +19,12 @@ from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.plan_schemas import ExplanationBody
-from qserver.api.port import QuestionService
 from qserver.api.replies import bytes_reply, json_reply
 from qserver.api.request_bodies import ProbabilityRequest, QueryRequest
 from qserver.api.schemas import AnswerBody, ProbabilityBody
 from qserver.api.workload_schemas import JobBody
 from qserver.records.answer import Answer, JobStatus
+from qserver.service.port import QuestionService
 
 
 class QuestionViews:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from qserver.api.answer_cache import AnswerCache
 from qserver.api.headers import REQUEST_ID, ROUTE_KEY, SECURITY_HEADERS, request_id_of
-from qserver.api.port import QuestionService
 from qserver.api.replies import JSON_TYPE
+from qserver.service.port import QuestionService
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -14,7 +14,7 @@ from qserver.query.sql.cells import Interval
 from qserver.query.sql.statement import Binning, Ratio, Sum
 from qserver.query.sql.tokens import MAX_CHARACTERS
 from qserver.records.answer import PlanKind, Source
-from qserver.statements import (
+from qserver.service.statements import (
     AnsweredCell,
     AnyStatement,
     StatementAnswer,

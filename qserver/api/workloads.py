@@ -16,13 +16,13 @@ from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
-from qserver.api.port import QuestionService
 from qserver.api.replies import json_reply
 from qserver.api.workload_requests import WorkloadRequest
 from qserver.api.workload_schemas import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus
-from qserver.statements import known_total
+from qserver.service.port import QuestionService
+from qserver.service.statements import known_total
 
 
 class WorkloadViews:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from qserver.api.schemas import AnswerBody
-from qserver.insight import Known
 from qserver.portal import words
 from qserver.portal.faults import Fault
 from qserver.portal.heading import Heading
 from qserver.portal.render import csv_text
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer
+from qserver.service.insight import Known
 
 SOURCES = {
     "history": "Nothing was spent: it follows from what was released before.",

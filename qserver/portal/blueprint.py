@@ -33,7 +33,7 @@ from qserver.portal.models import ModelPages
 from qserver.portal.render import page
 from qserver.portal.sign_in import SignInPages
 from qserver.records.account import Caller
-from qserver.service import Service
+from qserver.service.service import Service
 
 HOME = "/portal/"
 _STATIC = Path(__file__).parent / "static"

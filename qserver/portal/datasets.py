@@ -15,7 +15,7 @@ from qserver.portal.render import page
 from qserver.query.domain import Domain
 from qserver.query.requirement import Requirement
 from qserver.records.answer import DatasetStatus, HistoryRow, HistoryTable
-from qserver.service import Service
+from qserver.service.service import Service
 
 _PAGE_SIZE = 50
 _MAX_ID_DIGITS = 12

@@ -9,7 +9,6 @@ from flask import Blueprint, Response, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
-from qserver.insight import AskedJob, Known
 from qserver.portal.answers import AnswerView
 from qserver.portal.ask import answer_file, with_threshold
 from qserver.portal.describe import describe_terms, model_words
@@ -26,7 +25,8 @@ from qserver.query.question import ModelAsked, Workload
 from qserver.query.question import Question as AskedQuestion
 from qserver.records.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
 from qserver.records.problem import error_from_problem
-from qserver.service import Service
+from qserver.service.insight import AskedJob, Known
+from qserver.service.service import Service
 
 # Questions of a workload that are named where there is one line for all.
 _MOST_QUESTIONS = 3

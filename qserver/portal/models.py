@@ -14,7 +14,6 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.answering.models.price import ModelExplanation
 from qserver.api.models import MAX_RECORDS, csv_lines
 from qserver.errors import CapacityError, InputError, QServerError
-from qserver.model_service import ModelStatus
 from qserver.portal import labels, words
 from qserver.portal.ask import NO_TIME_S
 from qserver.portal.describe import describe_axes, describe_terms, model_words
@@ -30,7 +29,8 @@ from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
 from qserver.records.answer import JobStatus, ModelAnswer, PlanTable
-from qserver.service import Service
+from qserver.service.models import ModelStatus
+from qserver.service.service import Service
 
 _MOST_LINES = 200
 _DEFAULT_RECORDS = 1000

@@ -14,7 +14,7 @@ from qserver.query.requirement import Requirement
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement, Sum
-from qserver.service import Service
+from qserver.service.service import Service
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from qserver.api.sql_schemas import SqlTableBody
-from qserver.insight import AskedJob
 from qserver.portal import words
 from qserver.portal.heading import Heading
 from qserver.portal.prices import KINDS, Stop, stop_of, worthwhile
@@ -19,8 +18,9 @@ from qserver.query.sql.cells import Asked, asked, ratios
 from qserver.query.sql.parts import Halves
 from qserver.query.sql.statement import Binning, Statement, Sum
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
-from qserver.service import Service
-from qserver.statements import (
+from qserver.service.insight import AskedJob
+from qserver.service.service import Service
+from qserver.service.statements import (
     AnsweredCell,
     StatementAnswer,
     StatementExplanation,

@@ -13,7 +13,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from qserver.api.access import TokenAccess
 from qserver.api.app import create_app
 from qserver.portal.blueprint import Portal
-from qserver.service import Service
+from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook
 from qserver.storage.rates import RateLimiter
 from qserver.storage.store import Store

@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 from portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
 
-from qserver.insight import AskedJob
 from qserver.portal import words
 from qserver.portal.heading import Heading
 from qserver.portal.prices import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, JobStatus, ModelAnswer
+from qserver.service.insight import AskedJob
 from qserver.storage.store import Store
 
 QUERY = "from:age=22&to:age=24&length=40&confidence=95"
@@ -197,7 +197,7 @@ def test_the_job_of_a_model_says_that_it_is_learnt(
 ) -> None:
     learnt = JobStatus("j", "done", "people", ModelAnswer("j", "network", 5, 7, (0,), 1))
     found = AskedJob(learnt, browser.town.meta.snapshot, ModelAsked("marginals", (11, 3), "{}", 5))
-    monkeypatch.setattr("qserver.insight.Insight.asked", lambda _self, _job: found)
+    monkeypatch.setattr("qserver.service.insight.Insight.asked", lambda _self, _job: found)
     page = browser.text("/portal/jobs/town~j")
     assert "A model (marginals): all of history" in page
     assert "It is learnt" in page

@@ -169,7 +169,7 @@ def test_a_fault_of_the_server_tells_its_request_and_nothing_else(
     def fail(_self: object) -> None:
         raise RuntimeError("row 17")
 
-    monkeypatch.setattr("qserver.service.Service.datasets", fail)
+    monkeypatch.setattr("qserver.service.service.Service.datasets", fail)
     response = browser.get("/portal/", **{"X-Request-Id": "r-17"})
     assert response.status_code == 500
     assert "row 17" not in response.text

@@ -15,7 +15,7 @@ from portal_site import HTMX, PEOPLE, Browser
 from qserver.api.sql_schemas import SqlTableBody
 from qserver.portal import words
 from qserver.portal.whiskers import WIDTH, Scale, whiskers
-from qserver.statements import StatementAnswer, StatementExplanation, Statements
+from qserver.service.statements import StatementAnswer, StatementExplanation, Statements
 
 BY_SEX = "SELECT sex, COUNT(*) AS n, COUNT_IF(age < 25) AS young FROM people GROUP BY sex"
 FORM = {"text": BY_SEX, "length": "80", "confidence": "90"}

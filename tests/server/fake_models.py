@@ -12,10 +12,10 @@ from qserver.answering.models.correlated import Correlated
 from qserver.answering.models.kinds.kind import Answered
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import NotFoundError
-from qserver.model_service import ModelStatus
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
+from qserver.service.models import ModelStatus
 
 OWN_PRICE = OwnPrice(
     price_nano=50_000_000,

@@ -11,7 +11,6 @@ from fake_models import LEARNT, OWN_PRICE, FakeModels
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
 from qserver.inference.joint.quotient import JointParts
-from qserver.oversight import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.linear import LinearQuery
@@ -41,7 +40,8 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.service import Idempotency
+from qserver.service.audit import AccountSpending, AuditEntry, AuditPage, SpendingReport
+from qserver.service.service import Idempotency
 
 DOMAIN = domain_from_document(
     {

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from deployment import PEOPLE, ROWS, Deployment
 
-from qserver import model_service
 from qserver.errors import (
     BudgetExhaustedError,
     CapacityError,
@@ -25,6 +24,7 @@ from qserver.models.network.structure import structure_of_edges
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
+from qserver.service import models as model_service
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

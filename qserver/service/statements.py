@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from qserver.answering.consistency import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
 from qserver.answering.quotient import joint_value
-from qserver.asking import Idempotency
 from qserver.query.linear import total_query
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
@@ -23,7 +22,6 @@ from qserver.query.sql.cells import (
 )
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
-from qserver.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.records.answer import (
     Answer,
     Explanation,
@@ -37,7 +35,9 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.statement_port import Questions
+from qserver.service.ask import Idempotency
+from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
+from qserver.service.statement_port import Questions
 
 _T = TypeVar("_T")
 _UNKNOWN = Interval(None, None)

@@ -11,20 +11,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from qserver.allowances import Allowances, Asker
 from qserver.answering.explain import explain_model
 from qserver.answering.models.correlated import Correlated, correlated
 from qserver.answering.models.kinds.growing_kind import GrowingKind
 from qserver.answering.models.kinds.kind import Answered, Model
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
-from qserver.asking import Asking, Idempotency
 from qserver.errors import CapacityError
-from qserver.open_datasets import OpenDatasets
 from qserver.query.linear import LinearQuery
 from qserver.query.question import ModelAsked
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.dataset import DatasetMeta
+from qserver.service.allowances import Allowances, Asker
+from qserver.service.ask import Asking, Idempotency
+from qserver.service.datasets import OpenDatasets
 from qserver.storage.model_records import ModelRecord
 from qserver.storage.store import Store
 

@@ -22,7 +22,7 @@ from qserver.query.sql.cells import (
 from qserver.query.sql.parts import Halves, Known, Range
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.records.answer import Offer
-from qserver.statement_port import Questions
+from qserver.service.statement_port import Questions
 
 MOST_STEPS = 12
 """After so many the questions that suffice in every case are asked."""

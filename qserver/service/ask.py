@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from qserver.answering.decide import Free, decide, free_answer
 from qserver.config import Settings
-from qserver.open_datasets import OpenDatasets
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, ModelAsked, Workload
 from qserver.records.answer import AnyAnswer, JobStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
+from qserver.service.datasets import OpenDatasets
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
 from qserver.storage.encoding.requests import Request
 from qserver.storage.store import Store

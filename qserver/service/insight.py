@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from qserver.answering.answer import answer_from, exact_answer
-from qserver.asking import job_status
 from qserver.errors import NotEstimableError
 from qserver.inference.engine import RowEstimate
 from qserver.inference.posterior.curve import CurvePoint, posterior_curve
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
-from qserver.open_datasets import OpenDatasets
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.service.ask import job_status
+from qserver.service.datasets import OpenDatasets
 from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.requests import Request
 from qserver.storage.store import Store

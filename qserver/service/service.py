@@ -7,20 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from qserver.allowances import Allowances, Asker
 from qserver.answering.answer import offer_from
 from qserver.answering.explain import explain_question, explain_workload, payable_charges
 from qserver.answering.quotient import joint_parts
 from qserver.answering.workload import offers
-from qserver.asking import Asking, Idempotency
 from qserver.config import Settings
 from qserver.errors import NotEstimableError, NotFoundError, QueryError
-from qserver.frozen import FrozenHistories
 from qserver.inference.joint.quotient import JointParts
-from qserver.insight import Insight
-from qserver.model_service import ModelService
-from qserver.open_datasets import OpenDatasets
-from qserver.oversight import AuditPage, Oversight, SpendingReport
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
@@ -48,6 +41,13 @@ from qserver.records.charge import AnyCharge
 from qserver.records.dataset import DatasetMeta
 from qserver.records.disclosure import known_at_most
 from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.service.allowances import Allowances, Asker
+from qserver.service.ask import Asking, Idempotency
+from qserver.service.audit import AuditPage, Oversight, SpendingReport
+from qserver.service.datasets import OpenDatasets
+from qserver.service.insight import Insight
+from qserver.service.models import ModelService
+from qserver.service.replaced_snapshots import FrozenHistories
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
 

@@ -1,4 +1,4 @@
-"""What HTTP needs of models; the service of `qserver.model_service` has this shape."""
+"""What HTTP needs of models; the service of `qserver.service.models` has this shape."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from qserver.answering.models.correlated import Correlated
 from qserver.answering.models.kinds.kind import Answered
 from qserver.answering.models.price import ModelExplanation
-from qserver.asking import Idempotency
-from qserver.model_service import ModelStatus
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer
+from qserver.service.ask import Idempotency
+from qserver.service.models import ModelStatus
 
 
 class ModelUseCases(Protocol):

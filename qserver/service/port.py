@@ -1,12 +1,10 @@
-"""What HTTP needs of the service; the service of `qserver.service` has this shape."""
+"""What HTTP needs of the service; the service of `qserver.service.service` has this shape."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
-from qserver.api.model_port import ModelUseCases
-from qserver.oversight import AuditPage, SpendingReport
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import (
     DatasetStatus,
@@ -17,7 +15,9 @@ from qserver.records.answer import (
     LedgerReport,
     Probability,
 )
-from qserver.statement_port import Questions
+from qserver.service.audit import AuditPage, SpendingReport
+from qserver.service.model_port import ModelUseCases
+from qserver.service.statement_port import Questions
 
 
 class QuestionService(Questions, Protocol):

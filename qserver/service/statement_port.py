@@ -1,10 +1,9 @@
-"""What statements of SQL need of the service. `qserver.service` has this shape."""
+"""What statements of SQL need of the service. `qserver.service.service` has this shape."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from qserver.asking import Idempotency
 from qserver.inference.joint.quotient import JointParts
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
@@ -18,6 +17,7 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
+from qserver.service.ask import Idempotency
 
 
 class Questions(Protocol):
