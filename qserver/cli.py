@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from qserver import __version__
-from qserver.client_errors import ServerProblemError
+from qserver.client.errors import ServerProblemError
 from qserver.commands import (
     accounts,
     audit,

@@ -40,7 +40,7 @@ QServerError
 ├── PortInUseError                another program listens on the port
 └── ChildFailedError              a process of the server ended before it was of use
 
-What a client meets is in `qserver.client_errors`. A class has a stable `code` (what clients match
+What a client meets is in `qserver.client.errors`. A class has a stable `code` (what clients match
 on) and keeps its facts as attributes. No message shows a true count, a row, or anything of them.
 """
 

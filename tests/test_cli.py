@@ -11,9 +11,9 @@ from fake_server import FakeServer, Request, running_server
 
 from qserver import __version__
 from qserver.cli import main
-from qserver.client_errors import ServerProblemError, ServerUnreachableError
+from qserver.client.errors import ServerProblemError, ServerUnreachableError
+from qserver.client.http import HttpClient
 from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode
-from qserver.http_client import HttpClient
 
 ANSWER = {
     "estimate": 2720.5,

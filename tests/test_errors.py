@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver import client_errors, errors
+from qserver import errors
+from qserver.client import errors as client_errors
 from qserver.errors import (
     BudgetExhaustedError,
     DomainError,

@@ -21,11 +21,11 @@ from sites import (
     tunnel,
 )
 
-from qserver import http_client
 from qserver.client import AsyncClient, Client
-from qserver.client_errors import ServerProblemError, ServerUnreachableError
+from qserver.client import http as http_client
+from qserver.client.errors import ServerProblemError, ServerUnreachableError
+from qserver.client.http import HttpClient
 from qserver.errors import ConfigError
-from qserver.http_client import HttpClient
 
 # What `openssl x509 -hash` says of authority.pem: by this name a folder of authorities has it.
 AUTHORITY_HASH = "02cc8b52"

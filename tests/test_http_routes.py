@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qserver.client.http_routes import proxy_for
 from qserver.errors import ConfigError
-from qserver.http_routes import proxy_for
 
 P, Q = "http://p:1", "http://q:2"
 LABELS = st.lists(st.sampled_from(["a", "b", "ab", "test"]), min_size=1, max_size=4).map(".".join)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from qserver.client.awaiting import AsyncClient
+from qserver.client.async_client import AsyncClient
+from qserver.client.errors import (
+    AccessProblemError,
+    BudgetProblemError,
+    NotDoneError,
+    QuestionProblemError,
+    ServerProblemError,
+    ServerUnreachableError,
+)
 from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
@@ -17,16 +25,8 @@ from qserver.client.model_results import (
     SyntheticRecords,
 )
 from qserver.client.results import Answer, Cost, DatasetInfo, Interval, Price
+from qserver.client.sync_client import Client
 from qserver.client.tables import Cell, Table
-from qserver.client.waiting import Client
-from qserver.client_errors import (
-    AccessProblemError,
-    BudgetProblemError,
-    NotDoneError,
-    QuestionProblemError,
-    ServerProblemError,
-    ServerUnreachableError,
-)
 
 __all__ = [
     "AccessProblemError",

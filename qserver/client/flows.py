@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qserver.client_errors import NotDoneError, ServerProblemError, ServerUnreachableError
+from qserver.client.errors import NotDoneError, ServerProblemError, ServerUnreachableError
+from qserver.client.http import HttpClient, Reply, problem_of
 from qserver.errors import ConfigError
-from qserver.http_client import HttpClient, Reply, problem_of
 
 T = TypeVar("T")
 _FIRST_POLL_S = 0.1

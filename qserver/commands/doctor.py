@@ -11,10 +11,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal
 
+from qserver.client.http import HttpClient
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import QServerError
-from qserver.http_client import HttpClient
 from qserver.records.charge import epsilon_text
 from qserver.storage.operation.gauges import read_gauges
 from qserver.storage.operation.powers import forbidden_powers

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
+from qserver.client.http import Reply
 from qserver.commands.console import Console, epsilon_text
 from qserver.commands.questions import own_text, show_answer
 from qserver.commands.runtime import ExitCode
-from qserver.http_client import Reply
 
 _MOST_LINES = 200
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from qserver.client.http import Reply
 from qserver.commands.conditions import WHERE_HELP, question_document
 from qserver.commands.console import epsilon_text
 from qserver.commands.model_proposal import add_propose
@@ -20,7 +21,6 @@ from qserver.commands.model_replies import (
 from qserver.commands.questions import add_server_options, ask, number
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
-from qserver.http_client import Reply
 
 _MAX_BYTES = 1 << 20
 _LEARN = """\

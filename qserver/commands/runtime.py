@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
+from qserver.client.http import HttpClient
 from qserver.commands.console import Console
 from qserver.errors import InputError, QServerError
-from qserver.http_client import HttpClient
 from qserver.programs import Programs
 
 DEFAULT_URL = "http://127.0.0.1:8000"

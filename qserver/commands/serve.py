@@ -10,11 +10,11 @@ from pathlib import Path
 from shlex import quote
 
 from qserver.children import http_spec, listen
-from qserver.client_errors import ServerProblemError, ServerUnreachableError
+from qserver.client.errors import ServerProblemError, ServerUnreachableError
+from qserver.client.http import HttpClient
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import LOOPBACKS, Settings, url_of
 from qserver.errors import ChildFailedError, PortInUseError
-from qserver.http_client import HttpClient
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import public_address
 from qserver.storage.server.embedded import EmbeddedServer

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from qserver.client.http import Reply
 from qserver.commands.conditions import read_json
 from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
 from qserver.commands.questions import SOURCES, add_server_options, ask, number, own_text
 from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
-from qserver.http_client import Reply
 
 _NAME = "FILE|JSON"
 _TEXT = """\

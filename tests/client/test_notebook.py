@@ -40,8 +40,8 @@ from qserver.client import (
     SyntheticRecords,
     Table,
 )
-from qserver.client.awaiting_models import AsyncModelPrices, AsyncModels
-from qserver.client.waiting_models import ModelPrices, Models
+from qserver.client.async_models import AsyncModelPrices, AsyncModels
+from qserver.client.sync_models import ModelPrices, Models
 from qserver.demo_data import adult_csv, adult_domain
 from qserver.query.domain_file import load_domain
 from tests.client.serving import serving

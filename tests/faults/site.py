@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Self
 
 from qserver.children import Child, ChildSpec, child_environment, http_spec, listen
+from qserver.client.http import HttpClient
 from qserver.config import LOOPBACK, Settings
 from qserver.errors import StoreError
-from qserver.http_client import HttpClient
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded import EmbeddedServer

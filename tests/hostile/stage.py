@@ -12,8 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
+from qserver.client.http import HttpClient
 from qserver.config import Settings
-from qserver.http_client import HttpClient
 from qserver.query.domain import Attribute, Domain
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.embedded import EmbeddedServer

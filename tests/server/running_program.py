@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from qserver.http_client import HttpClient
+from qserver.client.http import HttpClient
 
 _MARK = "QSERVER_TEST_RUN"
 TIMEOUT_S = 60

@@ -7,13 +7,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from qserver.client.awaiting_models import AsyncModels
+from qserver.client.async_models import AsyncModels
 from qserver.client.flows import Failure, Flow, Patience, Pause, T
+from qserver.client.http import HttpClient, Reply
 from qserver.client.requests import Query, Requests
 from qserver.client.results import Answer, DatasetInfo, Price
+from qserver.client.sync_client import DEFAULT_URL
 from qserver.client.tables import Table
-from qserver.client.waiting import DEFAULT_URL
-from qserver.http_client import HttpClient, Reply
 
 
 class AsyncClient:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from qserver.client.flows import Failure, Flow, Patience, Pause, T
+from qserver.client.http import HttpClient, Reply
 from qserver.client.requests import Query, Requests
 from qserver.client.results import Answer, DatasetInfo, Price
+from qserver.client.sync_models import Models
 from qserver.client.tables import Table
-from qserver.client.waiting_models import Models
-from qserver.http_client import HttpClient, Reply
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

@@ -23,15 +23,15 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError, ProxyError, SSLError
 from urllib3.exceptions import TimeoutError as NoReplyError
 
-from qserver.client_errors import (
+from qserver.client.errors import (
     AccessProblemError,
     BudgetProblemError,
     QuestionProblemError,
     ServerProblemError,
     ServerUnreachableError,
 )
+from qserver.client.http_routes import checked_proxy, proxy_for, tls_context
 from qserver.errors import ConfigError
-from qserver.http_routes import checked_proxy, proxy_for, tls_context
 
 MAX_REPLY_BYTES = 64 << 20
 _CHUNK = 1 << 16
