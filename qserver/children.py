@@ -125,7 +125,14 @@ def http_spec(
 ) -> ChildSpec:
     """The HTTP server: gunicorn on a socket that already listens."""
     fd = listener.fileno()
-    command = ("-m", "gunicorn", "--config", "python:qserver.api.gunicorn", "--bind", f"fd://{fd}")
+    command = (
+        "-m",
+        "gunicorn",
+        "--config",
+        "python:qserver.api.process.gunicorn",
+        "--bind",
+        f"fd://{fd}",
+    )
     return ChildSpec(
         name="HTTP server",
         command=python_command(*command, "qserver.wsgi:app"),

@@ -6,7 +6,7 @@ import os
 
 from flask import Flask
 
-from qserver.api.blas_threads import limit_threads
+from qserver.api.process.blas_threads import limit_threads
 
 
 def app_from_environment() -> Flask:
@@ -20,7 +20,7 @@ def app_from_environment() -> Flask:
     limit_threads(os.environ)
     from qserver.api.access import Access, OpenAccess, TokenAccess
     from qserver.api.app import create_app
-    from qserver.api.observed import Observed
+    from qserver.api.process.metrics import Observed
     from qserver.config import Settings
     from qserver.portal.blueprint import Portal
     from qserver.service.service import Service

@@ -108,7 +108,7 @@ def test_every_documented_metric_exists_and_every_metric_is_documented() -> None
     source = (ROOT / "qserver" / "exporter.py").read_text()
     names = {f"qserver_{n}" for n in re.findall(r'\("([a-z_]+)", "[A-Z]', source)}
     names |= set(re.findall(r'"(qserver_[a-z_]+)"', source))
-    source = (ROOT / "qserver" / "api" / "observed.py").read_text()
+    source = (ROOT / "qserver" / "api" / "process" / "metrics.py").read_text()
     names |= set(re.findall(r'"(qserver_[a-z_]+)"', source))
     assert names == {name.removesuffix("_total") for name in documented}
     assert len(names) == 11

@@ -8,22 +8,22 @@ from flask import Flask
 
 from qserver.api.access import Access
 from qserver.api.answer_cache import AnswerCache
-from qserver.api.audit import AuditViews
-from qserver.api.datasets import DatasetViews
-from qserver.api.docs import docs_blueprint
 from qserver.api.errors import register_error_handlers
 from qserver.api.gate import Gate, register_roles
 from qserver.api.headers import finish_response
-from qserver.api.health import HealthViews
-from qserver.api.jobs import JobViews
-from qserver.api.model_audit import ModelAuditViews
-from qserver.api.model_prices import ModelPriceViews
-from qserver.api.model_proposals import ModelProposalViews
-from qserver.api.models import ModelId, ModelViews
-from qserver.api.questions import QuestionViews
-from qserver.api.repeated import RepeatedQuestions
-from qserver.api.sql import SqlViews
-from qserver.api.workloads import WorkloadViews
+from qserver.api.repeated_questions import RepeatedQuestions
+from qserver.api.routes.audit import AuditViews
+from qserver.api.routes.datasets import DatasetViews
+from qserver.api.routes.docs import docs_blueprint
+from qserver.api.routes.health import HealthViews
+from qserver.api.routes.jobs import JobViews
+from qserver.api.routes.model_audit import ModelAuditViews
+from qserver.api.routes.model_prices import ModelPriceViews
+from qserver.api.routes.model_proposals import ModelProposalViews
+from qserver.api.routes.models import ModelId, ModelViews
+from qserver.api.routes.questions import QuestionViews
+from qserver.api.routes.sql import SqlViews
+from qserver.api.routes.workloads import WorkloadViews
 from qserver.service.port import QuestionService
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from flask import Response, request
 
+from qserver.api.bodies.workload import JobBody
 from qserver.api.gate import caller_of_request
 from qserver.api.headers import Preference, idempotency_of, preference_of
 from qserver.api.parameters import Parameter
 from qserver.api.replies import json_reply
-from qserver.api.workload_schemas import JobBody
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
 

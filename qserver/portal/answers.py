@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from qserver.api.schemas import AnswerBody
+from qserver.api.bodies.answers import AnswerBody
 from qserver.portal import words
 from qserver.portal.faults import Fault
 from qserver.portal.heading import Heading

@@ -12,7 +12,7 @@ from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.answering.models.price import ModelExplanation
-from qserver.api.models import MAX_RECORDS, csv_lines
+from qserver.api.routes.models import MAX_RECORDS, csv_lines
 from qserver.errors import CapacityError, InputError, QServerError
 from qserver.portal import labels, words
 from qserver.portal.ask import NO_TIME_S

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from qserver.api.sql_schemas import SqlTableBody
+from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
 from qserver.portal.heading import Heading
 from qserver.portal.prices import KINDS, Stop, stop_of, worthwhile

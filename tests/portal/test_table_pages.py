@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from portal_site import HTMX, PEOPLE, Browser
 
-from qserver.api.sql_schemas import SqlTableBody
+from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
 from qserver.portal.whiskers import WIDTH, Scale, whiskers
 from qserver.service.statements import StatementAnswer, StatementExplanation, Statements

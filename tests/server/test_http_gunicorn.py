@@ -18,7 +18,7 @@ from threading import Thread
 import pytest
 from calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk
 
-from qserver.api.blas_threads import limit_threads
+from qserver.api.process.blas_threads import limit_threads
 from qserver.config import Settings
 
 TIMEOUT_S = 60
@@ -66,7 +66,7 @@ class Server:
 def _gunicorn(app: str, environ: dict[str, str], folder: Path) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0))
     fd = listener.fileno()
-    config = ("--config", "python:qserver.api.gunicorn", "--bind", f"fd://{fd}")
+    config = ("--config", "python:qserver.api.process.gunicorn", "--bind", f"fd://{fd}")
     with subprocess.Popen(
         [sys.executable, "-m", "gunicorn", *config, app],
         cwd=folder,
@@ -94,7 +94,7 @@ def test_gunicorn_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(port=8123, http_workers=3, http_threads=5, wait_s=7.5)
     for name, value in settings.to_environment().items():
         monkeypatch.setenv(name, value)
-    options = runpy.run_module("qserver.api.gunicorn")
+    options = runpy.run_module("qserver.api.process.gunicorn")
     assert options["bind"] == ["127.0.0.1:8123"]
     assert (options["worker_class"], options["workers"], options["threads"]) == ("gthread", 3, 5)
     assert min(options["timeout"], options["graceful_timeout"]) > 7.5
@@ -109,7 +109,7 @@ def test_each_process_gets_one_blas_thread_unless_the_operator_chose() -> None:
 
 
 def test_numpy_is_not_loaded_before_the_thread_limits_are_set() -> None:
-    program = "import sys, qserver.api.blas_threads; print('numpy' in sys.modules)"
+    program = "import sys, qserver.api.process.blas_threads; print('numpy' in sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -19,7 +19,7 @@ from calls import Caller
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from qserver.api.observed import Observed
+from qserver.api.process.metrics import Observed
 from qserver.children import Child, http_spec, listen
 from qserver.config import Settings
 from qserver.exporter import metrics_registry

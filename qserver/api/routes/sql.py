@@ -10,12 +10,12 @@ from qserver.api.asking_replies import (
     job_reply,
     terms_of_request,
 )
+from qserver.api.bodies.sql import SqlBody, SqlRequest
+from qserver.api.bodies.workload import JobBody
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
-from qserver.api.sql_schemas import SqlBody, SqlRequest
-from qserver.api.workload_schemas import JobBody
 from qserver.records.answer import JobStatus
 from qserver.service.port import QuestionService
 from qserver.service.statements import Statements

@@ -14,15 +14,15 @@ from qserver.api.asking_replies import (
     job_reply,
     terms_of_request,
 )
+from qserver.api.bodies.answers import AnswerBody, ProbabilityBody
+from qserver.api.bodies.plan import ExplanationBody
+from qserver.api.bodies.requests import ProbabilityRequest, QueryRequest
+from qserver.api.bodies.workload import JobBody
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
-from qserver.api.plan_schemas import ExplanationBody
 from qserver.api.replies import bytes_reply, json_reply
-from qserver.api.request_bodies import ProbabilityRequest, QueryRequest
-from qserver.api.schemas import AnswerBody, ProbabilityBody
-from qserver.api.workload_schemas import JobBody
 from qserver.records.answer import Answer, JobStatus
 from qserver.service.port import QuestionService
 

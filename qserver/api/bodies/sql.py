@@ -6,10 +6,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, StrictBool, StrictStr, WithJsonSchema
 
-from qserver.api.request_bodies import RequestBody
-from qserver.api.schemas import Epsilon
+from qserver.api.bodies.answers import Epsilon
+from qserver.api.bodies.requests import RequestBody
+from qserver.api.bodies.workload import SimultaneousBody
 from qserver.api.wire import epsilon
-from qserver.api.workload_schemas import SimultaneousBody
 from qserver.query.sql.cells import Interval
 from qserver.query.sql.statement import Binning, Ratio, Sum
 from qserver.query.sql.tokens import MAX_CHARACTERS

@@ -18,8 +18,8 @@ from qserver.api.asking_replies import (
     job_reply,
     terms_of_request,
 )
-from qserver.api.json_reader import parse_object, read_body
-from qserver.api.model_schemas import (
+from qserver.api.bodies.answers import AnswerBody
+from qserver.api.bodies.model import (
     CheckRequest,
     LearntBody,
     ModelBody,
@@ -28,11 +28,11 @@ from qserver.api.model_schemas import (
     ModelReplyBody,
     ModelRequest,
 )
+from qserver.api.bodies.workload import JobBody
+from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, integer_parameter, read_parameters
 from qserver.api.replies import json_reply
-from qserver.api.schemas import AnswerBody
-from qserver.api.workload_schemas import JobBody
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
-from qserver.api.schemas import Epsilon, WideInteger
+from qserver.api.bodies.answers import Epsilon, WideInteger
 from qserver.api.wire import epsilon, wire_value
 from qserver.records.answer import DatasetStatus, Guard, LedgerReport
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from qserver.api.bodies.model_proposal import StructureBody, StructureRequest
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.model_proposal_schemas import StructureBody, StructureRequest
-from qserver.api.models import MODEL_CODES
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
+from qserver.api.routes.models import MODEL_CODES
 from qserver.models.tracing.cap import relation_of
 from qserver.models.tracing.structure_proposal import proposed_structure
 from qserver.service.model_port import ModelUseCases

@@ -32,7 +32,7 @@ def logging_config(log_format: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"request_id": {"()": "qserver.api.logs.RequestIdFilter"}},
+        "filters": {"request_id": {"()": "qserver.api.process.logs.RequestIdFilter"}},
         "formatters": {"chosen": {"()": "qserver.log.formatter_of", "log_format": log_format}},
         "handlers": {
             "stderr": {

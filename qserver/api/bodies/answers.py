@@ -13,12 +13,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from qserver.api.query_schema import (
-    AXES_SCHEMA,
-    INTEGER_SCHEMA,
-    PAIR_SCHEMA,
-    TERMS_SCHEMA,
-)
+from qserver.api.bodies.query import AXES_SCHEMA, INTEGER_SCHEMA, PAIR_SCHEMA, TERMS_SCHEMA
 from qserver.api.wire import epsilon, wire_integer, wire_value
 from qserver.records.answer import (
     Answer,

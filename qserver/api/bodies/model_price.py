@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 
 from qserver.answering.models.kinds.model_work import ModelWork
 from qserver.answering.models.price import ModelExplanation, Would
-from qserver.api.plan_schemas import ExplanationBody, OwnPriceBody, PlanTableBody
-from qserver.api.schemas import Epsilon
+from qserver.api.bodies.answers import Epsilon
+from qserver.api.bodies.plan import ExplanationBody, OwnPriceBody, PlanTableBody
 from qserver.api.wire import epsilon
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.records.answer import ModelAnswer, PlanKind

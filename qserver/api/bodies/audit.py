@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
-from qserver.api.schemas import Epsilon
+from qserver.api.bodies.answers import Epsilon
 from qserver.api.wire import epsilon, wire_value
 from qserver.service.audit import AccountSpending, AuditEntry, AuditPage, SpendingReport
 

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from qserver.api.query_schema import PRICE_POINT_SCHEMA
-from qserver.api.schemas import Axes, Epsilon, OfferBody, Terms
+from qserver.api.bodies.answers import Axes, Epsilon, OfferBody, Terms
+from qserver.api.bodies.query import PRICE_POINT_SCHEMA
 from qserver.api.wire import epsilon
 from qserver.records.answer import Explanation, OwnPrice, PlanKind, PlanRow, PlanTable
 

@@ -1,4 +1,4 @@
-"""gunicorn's configuration: `gunicorn -c python:qserver.api.gunicorn qserver.wsgi:app`."""
+"""gunicorn's configuration: `gunicorn -c python:qserver.api.process.gunicorn qserver.wsgi:app`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from qserver.api.logs import logging_config
+from qserver.api.process.logs import logging_config
 from qserver.config import Settings, url_of
 
 _settings = Settings.from_environment()

@@ -12,13 +12,13 @@ from qserver.api.asking_replies import (
     job_reply,
     terms_of_request,
 )
+from qserver.api.bodies.workload import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
+from qserver.api.bodies.workload_requests import WorkloadRequest
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
-from qserver.api.workload_requests import WorkloadRequest
-from qserver.api.workload_schemas import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus
 from qserver.service.port import QuestionService

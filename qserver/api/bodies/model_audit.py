@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from qserver.api.request_bodies import Number, RequestBody
+from qserver.api.bodies.requests import Number, RequestBody
 from qserver.errors import InputError
 from qserver.models.network.structure import Structure
 from qserver.models.tracing.cap import Game, PrivacyCap, Relation

@@ -7,9 +7,9 @@ from typing import Literal
 
 from flask import Blueprint, Response
 
+from qserver.api.bodies.answers import HealthBody, ReadyBody
 from qserver.api.operation import operation
 from qserver.api.replies import json_reply
-from qserver.api.schemas import HealthBody, ReadyBody
 from qserver.service.port import QuestionService
 
 

@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from qserver.api.bodies.query import JSON_REF, PAIR_SCHEMA
 from qserver.api.errors import fields_problem
-from qserver.api.query_schema import JSON_REF, PAIR_SCHEMA
 from qserver.errors import InputError
 from qserver.query.requirement import MIN_DELTA, Requirement
 

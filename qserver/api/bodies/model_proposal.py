@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import BaseModel, Field
 
-from qserver.api.model_audit_schemas import DecisionBody, GateFields, LeakRequest
-from qserver.api.request_bodies import Number
+from qserver.api.bodies.model_audit import DecisionBody, GateFields, LeakRequest
+from qserver.api.bodies.requests import Number
 from qserver.models.network.structure import Structure
 from qserver.models.tracing.cap import Relation
 from qserver.models.tracing.report import AuditRequest

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from qserver.api.audit_schemas import AuditBody, SpendingBody
-from qserver.api.datasets import LIMIT, limit_of
+from qserver.api.bodies.audit import AuditBody, SpendingBody
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, integer_parameter, read_parameters
 from qserver.api.replies import json_reply
+from qserver.api.routes.datasets import LIMIT, limit_of
 from qserver.api.wire import SAFE_INTEGER
 from qserver.service.port import QuestionService
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from qserver.answering.models.price import Verdict
-from qserver.api.request_bodies import (
+from qserver.api.bodies.answers import AnswerBody, Epsilon
+from qserver.api.bodies.requests import (
     CONFIDENCE_BOUNDS,
     LENGTH_BOUNDS,
     Number,
     QueryDocument,
     RequestBody,
 )
-from qserver.api.schemas import AnswerBody, Epsilon
 from qserver.api.wire import epsilon
 from qserver.errors import InputError, RequirementError
 from qserver.query.requirement import Requirement

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from qserver.api.bodies.model_audit import ModelAuditBody, ModelAuditRequest
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.model_audit_schemas import ModelAuditBody, ModelAuditRequest
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, Field, WithJsonSchema
 
 from qserver.answering.consistency import ConsistentAnswers
+from qserver.api.bodies.answers import AnswerBody, Epsilon, OfferBody
+from qserver.api.bodies.model import LearntBody
+from qserver.api.bodies.plan import OwnPriceBody, PlanRowBody, PlanTableBody, PricePoint
+from qserver.api.bodies.query import JSON_REF
 from qserver.api.errors import job_problem
-from qserver.api.model_schemas import LearntBody
-from qserver.api.plan_schemas import OwnPriceBody, PlanRowBody, PlanTableBody, PricePoint
-from qserver.api.query_schema import JSON_REF
-from qserver.api.schemas import AnswerBody, Epsilon, OfferBody
 from qserver.api.wire import epsilon
 from qserver.records.answer import (
     AnyAnswer,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from qserver.api.bodies.workload import JobBody
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
-from qserver.api.workload_schemas import JobBody
 from qserver.service.port import QuestionService
 
 

@@ -6,15 +6,15 @@ from flask import Blueprint, Response, request
 
 from qserver.answering.models.price import would
 from qserver.api.asking_replies import QUERY_CODES
+from qserver.api.bodies.model import ModelQuestion, ModelRequest
+from qserver.api.bodies.model_price import ModelExplanationBody, ModelQuestionPriceBody
+from qserver.api.bodies.plan import ExplanationBody
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.model_price_schemas import ModelExplanationBody, ModelQuestionPriceBody
-from qserver.api.model_schemas import ModelQuestion, ModelRequest
-from qserver.api.models import MODEL_CODES
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
-from qserver.api.plan_schemas import ExplanationBody
 from qserver.api.replies import json_reply
+from qserver.api.routes.models import MODEL_CODES
 from qserver.records.answer import Explanation
 from qserver.service.model_port import ModelUseCases
 from qserver.service.port import QuestionService

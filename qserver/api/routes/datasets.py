@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from qserver.api.dataset_schemas import DatasetBody, DatasetsBody, DatasetSummary, LedgerBody
+from qserver.api.bodies.answers import HistoryBody, ReleasedBody, released_body
+from qserver.api.bodies.dataset import DatasetBody, DatasetsBody, DatasetSummary, LedgerBody
 from qserver.api.operation import operation
 from qserver.api.parameters import (
     Parameter,
@@ -13,11 +14,6 @@ from qserver.api.parameters import (
     read_parameters,
 )
 from qserver.api.replies import json_reply
-from qserver.api.schemas import (
-    HistoryBody,
-    ReleasedBody,
-    released_body,
-)
 from qserver.api.wire import SAFE_INTEGER
 from qserver.errors import NotFoundError
 from qserver.service.port import QuestionService

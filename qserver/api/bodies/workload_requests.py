@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from qserver.api.request_bodies import (
+from qserver.api.bodies.requests import (
     CONFIDENCE_BOUNDS,
     LENGTH_BOUNDS,
     Number,
