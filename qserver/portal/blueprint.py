@@ -16,8 +16,6 @@ from qserver import __version__
 from qserver.api.gate import TOKEN_COOKIE, caller_of_request
 from qserver.errors import NotFoundError, QServerError, UnauthenticatedError
 from qserver.portal import words
-from qserver.portal.ask import AskPages
-from qserver.portal.datasets import DatasetPages
 from qserver.portal.faults import fault_of, fault_of_http
 from qserver.portal.guard import (
     FORM_COOKIE,
@@ -28,10 +26,12 @@ from qserver.portal.guard import (
     new_form_cookie,
     set_cookie,
 )
-from qserver.portal.jobs import JobPages
-from qserver.portal.models import ModelPages
+from qserver.portal.pages.ask import AskPages
+from qserver.portal.pages.datasets import DatasetPages
+from qserver.portal.pages.jobs import JobPages
+from qserver.portal.pages.models import ModelPages
+from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.render import page
-from qserver.portal.sign_in import SignInPages
 from qserver.records.account import Caller
 from qserver.service.service import Service
 

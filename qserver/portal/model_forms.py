@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError
-from qserver.portal.priced import mark_of
+from qserver.portal.price_record import mark_of
 from qserver.query.numbers import exact_number
 from qserver.records.charge import NANO
 

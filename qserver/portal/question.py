@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import QueryError, RequirementError
-from qserver.portal.priced import mark_of
+from qserver.portal.price_record import mark_of
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA, Requirement

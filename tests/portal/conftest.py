@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from portal_site import Browser, open_browser
 
-from qserver.portal import ask
+from qserver.portal.pages import ask
 
 
 @pytest.fixture(autouse=True)

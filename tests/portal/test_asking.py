@@ -14,7 +14,7 @@ from portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
 
 from qserver.portal import words
 from qserver.portal.heading import Heading
-from qserver.portal.prices import Quote, Stop, worthwhile
+from qserver.portal.pages.prices import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, JobStatus, ModelAnswer

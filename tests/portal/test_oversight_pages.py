@@ -53,7 +53,7 @@ def test_the_history_lists_what_was_released_page_by_page(
         browser.town.ask({"age": age}, length=200)
     page = browser.text(f"{PEOPLE}/history")
     assert all(f"age {age}</td>" in page for age in (22, 23, 24))
-    monkeypatch.setattr("qserver.portal.datasets._PAGE_SIZE", 2)
+    monkeypatch.setattr("qserver.portal.pages.datasets._PAGE_SIZE", 2)
     first = browser.text(f"{PEOPLE}/history")
     assert "age 24</td>" not in first
     assert 'href="?after=1"' in first

@@ -9,18 +9,15 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import InputError, NotFoundError, QServerError
 from qserver.portal import labels
-from qserver.portal.answers import AnswerView, Threshold, answer_csv, answer_json
 from qserver.portal.describe import describe_terms
 from qserver.portal.faults import Fault, fault_of
+from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
 from qserver.portal.heading import Heading
 from qserver.portal.labels import THRESHOLD_FIELDS, question_fields
-from qserver.portal.priced import is_as_priced
-from qserver.portal.prices import Quote, stop_of, worthwhile
-from qserver.portal.question import Question, bin_hint
-from qserver.portal.reading import OneQuestion, read_question
-from qserver.portal.render import CSV_TYPE, download, page
-from qserver.portal.tables import (
+from qserver.portal.pages.answers import AnswerView, Threshold, answer_csv, answer_json
+from qserver.portal.pages.prices import Quote, stop_of, worthwhile
+from qserver.portal.pages.tables import (
     TableQuote,
     TableView,
     known_view,
@@ -28,6 +25,9 @@ from qserver.portal.tables import (
     table_json,
     table_quote,
 )
+from qserver.portal.price_record import is_as_priced
+from qserver.portal.question import Question, bin_hint
+from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.records.answer import Answer, CurvePoint, JobStatus

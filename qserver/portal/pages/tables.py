@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
 from qserver.portal.heading import Heading
-from qserver.portal.prices import KINDS, Stop, stop_of, worthwhile
+from qserver.portal.pages.prices import KINDS, Stop, stop_of, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload

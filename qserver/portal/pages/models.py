@@ -15,16 +15,16 @@ from qserver.answering.models.price import ModelExplanation
 from qserver.api.routes.models import MAX_RECORDS, csv_lines
 from qserver.errors import CapacityError, InputError, QServerError
 from qserver.portal import labels, words
-from qserver.portal.ask import NO_TIME_S
 from qserver.portal.describe import describe_axes, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
+from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
 from qserver.portal.heading import Heading
 from qserver.portal.labels import RECORD_FIELDS, learning_fields, model_fields
 from qserver.portal.model_forms import LearnForm, question_of
-from qserver.portal.priced import is_as_priced
+from qserver.portal.pages.ask import NO_TIME_S
+from qserver.portal.price_record import is_as_priced
 from qserver.portal.question import Question
-from qserver.portal.reading import OneQuestion, read_question
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
