@@ -19,7 +19,7 @@ from benchmarks.adult_questions import (
     mixed_predicates,
 )
 
-from qserver.demo_data import adult_csv
+from qserver.cli.local.demo_data import adult_csv
 
 N = 4_000
 # Five standard errors of a share of one in two.

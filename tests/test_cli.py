@@ -10,10 +10,10 @@ import pytest
 from fake_server import FakeServer, Request, running_server
 
 from qserver import __version__
-from qserver.cli import main
+from qserver.cli.main import main
+from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
-from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode
 
 ANSWER = {
     "estimate": 2720.5,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from qserver.cli import main
-from qserver.commands.runtime import ExitCode
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 from qserver.records.account import Token
 from qserver.storage.accounts import AccountBook
 from qserver.storage.keys import Keys

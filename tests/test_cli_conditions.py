@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qserver.commands.conditions import parse_json, question_document, where_document
-from qserver.demo_data import adult_domain
+from qserver.cli.conditions import parse_json, question_document, where_document
+from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import ConfigError
 from qserver.query.domain_file import load_domain
 from qserver.query.linear import LinearQuery

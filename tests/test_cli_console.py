@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
+from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
 
 
 class Terminal(io.StringIO):

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from qserver.cli import main
-from qserver.commands.runtime import ExitCode
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 from qserver.records.charge import epsilon_text
 from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment

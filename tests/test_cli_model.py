@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fake_server import FakeServer, Request, running_server
 
-from qserver.cli import main
-from qserver.commands.runtime import ExitCode
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 
 LEARNT = {
     "id": "adult~1",

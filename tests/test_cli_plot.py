@@ -15,8 +15,8 @@ from benchmarks.published_networks import FOLDER
 from fake_server import FakeServer, running_server
 from models.structures import sized
 
-from qserver.cli import main
-from qserver.commands.runtime import ExitCode
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 from qserver.models.network.bif import write_bif
 from qserver.models.network.network import Network
 from qserver.models.tracing.bound import TracingBound

@@ -11,9 +11,9 @@ import pytest
 from fake_server import FakeServer, Request, running_server
 from test_cli_console import Terminal
 
-from qserver.cli import main
-from qserver.commands.console import Console, wants_colour
-from qserver.commands.runtime import ExitCode
+from qserver.cli.console import Console, wants_colour
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 
 TEXT = "SELECT sex, COUNT(*) FROM adult GROUP BY sex WITHIN 50"
 CELL = {"estimate": 2720.5, "interval": [2670.5, 2770.5], "source": "measured", "binning": None}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from fake_server import FakeServer, Request, running_server
 
-from qserver.cli import main
-from qserver.commands.runtime import ExitCode
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 
 ONE = {
     "estimate": 2720.5,

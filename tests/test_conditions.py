@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_queries import Cell, cells
 
-from qserver.demo_data import adult_domain
+from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import CapacityError, QueryError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import load_domain

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.demo_data import N_ADULT_RECORDS, adult_attribution, adult_csv, adult_domain
+from qserver.cli.local.demo_data import N_ADULT_RECORDS, adult_attribution, adult_csv, adult_domain
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document, load_domain
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from qserver.cli import main
-from qserver.commands.runtime import ExitCode
-from qserver.programs import Programs
+from qserver.cli.main import main
+from qserver.cli.programs import Programs
+from qserver.cli.runtime import ExitCode
 
 
 def make(folder: Path, *names: str) -> Path:

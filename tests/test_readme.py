@@ -7,11 +7,11 @@ import re
 import shlex
 from pathlib import Path
 
-from qserver.cli import build_parser
-from qserver.commands.conditions import where_document
-from qserver.commands.console import Console
-from qserver.commands.runtime import Runtime
-from qserver.demo_data import adult_domain
+from qserver.cli.conditions import where_document
+from qserver.cli.console import Console
+from qserver.cli.local.demo_data import adult_domain
+from qserver.cli.main import build_parser
+from qserver.cli.runtime import Runtime
 from qserver.query.domain_file import load_domain
 from qserver.query.structured import parse_query
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from qserver.children import Child, ChildSpec, python_command
+from qserver.cli.processes.children import Child, ChildSpec, python_command
+from qserver.cli.processes.supervisor import Backoff, StopSignals, Supervisor, run_to_end
 from qserver.errors import ChildFailedError, StoreUnavailableError
-from qserver.supervisor import Backoff, StopSignals, Supervisor, run_to_end
 
 
 def spec(name: str, code: str = "", *, log: Path | None = None) -> ChildSpec:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from qserver.children import (
+from qserver.cli.processes.children import (
     Child,
     ChildSpec,
     child_environment,

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from qserver import client as client_package
+from qserver.cli.local.demo_data import adult_csv, adult_domain
 from qserver.client import (
     Answer,
     AsyncClient,
@@ -42,7 +43,6 @@ from qserver.client import (
 )
 from qserver.client.async_models import AsyncModelPrices, AsyncModels
 from qserver.client.sync_models import ModelPrices, Models
-from qserver.demo_data import adult_csv, adult_domain
 from qserver.query.domain_file import load_domain
 from tests.client.serving import serving
 from tests.deployment import Deployment

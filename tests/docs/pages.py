@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from docs.command_reference import command_reference
 from docs.figures import figures
-from qserver.cli import build_parser
-from qserver.commands.console import Console
-from qserver.commands.runtime import Runtime
+from qserver.cli.console import Console
+from qserver.cli.main import build_parser
+from qserver.cli.runtime import Runtime
 from worker.cli import build_parser as worker_parser
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from docs.command_reference import leaves
 from docs.pages import pages
-from qserver.cli import build_parser
-from qserver.commands.console import Console
-from qserver.commands.runtime import Runtime
+from qserver.cli.console import Console
+from qserver.cli.main import build_parser
+from qserver.cli.runtime import Runtime
 from worker.cli import build_parser as worker_parser
 
 ROOT = Path(__file__).parents[2]

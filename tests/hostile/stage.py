@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
+from qserver.cli.processes.children import (
+    Child,
+    ChildSpec,
+    child_environment,
+    http_spec,
+    listen,
+    python_command,
+)
 from qserver.client.http import HttpClient
 from qserver.config import Settings
 from qserver.query.domain import Attribute, Domain

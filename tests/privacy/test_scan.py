@@ -21,10 +21,17 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
-from qserver.cli import main
+from qserver.cli.main import main
+from qserver.cli.processes.children import (
+    Child,
+    ChildSpec,
+    child_environment,
+    http_spec,
+    listen,
+    python_command,
+)
+from qserver.cli.processes.exporter import metrics_registry
 from qserver.config import Settings
-from qserver.exporter import metrics_registry
 from qserver.records.charge import NANO
 from qserver.storage.operation.backup import make_backup
 from qserver.storage.server.connection import StoreClient, connect

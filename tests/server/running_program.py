@@ -74,7 +74,7 @@ class Program:
 
 def command(*arguments: str) -> list[str]:
     """A call of the command line."""
-    return [sys.executable, "-m", "qserver.cli", *arguments]
+    return [sys.executable, "-m", "qserver.cli.main", *arguments]
 
 
 def worker_command(*arguments: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from running_program import Program, command, running, wait_until_gone
 
-from qserver.commands.runtime import ExitCode
+from qserver.cli.runtime import ExitCode
 
 _QUESTION = {
     "query": {"where": {"age": {"between": [30, 39]}, "sex": "Female"}},

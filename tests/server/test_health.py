@@ -16,7 +16,14 @@ from pathlib import Path
 import pytest
 from calls import Caller, Reply, assert_problem
 
-from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
+from qserver.cli.processes.children import (
+    Child,
+    ChildSpec,
+    child_environment,
+    http_spec,
+    listen,
+    python_command,
+)
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Store

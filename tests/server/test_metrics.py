@@ -20,9 +20,9 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from qserver.api.process.metrics import Observed
-from qserver.children import Child, http_spec, listen
+from qserver.cli.processes.children import Child, http_spec, listen
+from qserver.cli.processes.exporter import metrics_registry
 from qserver.config import Settings
-from qserver.exporter import metrics_registry
 from tests.deployment import Deployment
 
 QUESTION = {"query": {"where": {"age": 20}}, "length": 400, "confidence": 0.95}
@@ -144,7 +144,7 @@ def test_the_exporter_answers_on_this_machine_until_it_is_asked_to_stop(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = Settings(redis_url=store_url, metrics_dir=str(tmp_path), metrics_port=port)
-    command = [sys.executable, "-m", "qserver.cli", "metrics", "--redis-url", store_url]
+    command = [sys.executable, "-m", "qserver.cli.main", "metrics", "--redis-url", store_url]
     with subprocess.Popen(
         command, env={**os.environ, **settings.to_environment()}, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from running_program import Program, command, running, started, wait_until_gone, worker_command
 
-from qserver.cli import main
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 from qserver.client import Client
-from qserver.commands.runtime import ExitCode
 from qserver.config import Settings
 from qserver.query.domain_file import domain_to_document
 from qserver.storage.server.embedded import EmbeddedServer

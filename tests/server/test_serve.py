@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from running_program import running
 
-from qserver.cli import main
+from qserver.cli.main import main
+from qserver.cli.runtime import ExitCode
 from qserver.client import Client
-from qserver.commands.runtime import ExitCode
 from qserver.storage.server.state_folder import StateFolder
 
 

@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 
-from qserver.children import Child, ChildSpec, child_environment, http_spec, listen, python_command
+from qserver.cli.processes.children import (
+    Child,
+    ChildSpec,
+    child_environment,
+    http_spec,
+    listen,
+    python_command,
+)
 from qserver.config import Settings
 from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Cursor, Store

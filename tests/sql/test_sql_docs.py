@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.demo_data import adult_domain
+from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import SqlError
 from qserver.query.domain_file import load_domain
 from qserver.query.sql.cells import at_most

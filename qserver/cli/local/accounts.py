@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from qserver.commands.console import epsilon_text
-from qserver.commands.runtime import ExitCode, Runtime
-from qserver.commands.store_options import add_store_options, store_settings
+from qserver.cli.console import epsilon_text
+from qserver.cli.local.store_options import add_store_options, store_settings
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
 from qserver.records.account import ROLES, Allowance

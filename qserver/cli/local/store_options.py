@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from qserver.commands.runtime import Runtime
+from qserver.cli.runtime import Runtime
 from qserver.config import Settings
 
 REDIS_HELP = "unix://, redis:// or rediss:// address of the store"

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qserver.commands.runtime import ExitCode, Runtime
-from qserver.commands.store_options import add_store_options, store_settings
+from qserver.cli.local.store_options import add_store_options, store_settings
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
 
 if TYPE_CHECKING:

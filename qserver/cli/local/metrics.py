@@ -7,10 +7,10 @@ import signal
 import threading
 from pathlib import Path
 
-from qserver.commands.runtime import ExitCode, Runtime
-from qserver.commands.store_options import store_settings
+from qserver.cli.local.store_options import store_settings
+from qserver.cli.processes.exporter import serve_metrics
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
-from qserver.exporter import serve_metrics
 
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:

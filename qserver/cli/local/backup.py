@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from shlex import quote
 
-from qserver.commands.runtime import ExitCode, Runtime
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.records.charge import epsilon_text
 from qserver.storage.operation.backup import Backup, make_backup, restore_backup
 

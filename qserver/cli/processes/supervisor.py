@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Self
 
-from qserver.children import Child, ChildSpec
+from qserver.cli.processes.children import Child, ChildSpec
 from qserver.errors import ChildFailedError, StoreUnavailableError
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

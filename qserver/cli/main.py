@@ -8,23 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from qserver import __version__
+from qserver.cli import audit_structure, datasets, models, plot, questions, sql, workloads
+from qserver.cli.console import Console, wants_colour
+from qserver.cli.local import accounts, audit
+from qserver.cli.local import commands as local
+from qserver.cli.programs import Programs
+from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
 from qserver.client.errors import ServerProblemError
-from qserver.commands import (
-    accounts,
-    audit,
-    audit_structure,
-    datasets,
-    local,
-    models,
-    plot,
-    questions,
-    sql,
-    workloads,
-)
-from qserver.commands.console import Console, wants_colour
-from qserver.commands.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
 from qserver.errors import QServerError
-from qserver.programs import Programs
 
 _DESCRIPTION = """\
 Linear counting queries over private data, answered with a credible interval as short as you ask, at

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
+from qserver.cli.console import Console
+from qserver.cli.programs import Programs
 from qserver.client.http import HttpClient
-from qserver.commands.console import Console
 from qserver.errors import InputError, QServerError
-from qserver.programs import Programs
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from shlex import quote
 
 from qserver import __version__
-from qserver.children import ChildSpec, child_environment, http_spec, python_command
-from qserver.commands.console import epsilon_text
-from qserver.commands.runtime import ExitCode, Runtime
-from qserver.commands.serve import (
+from qserver.cli.console import epsilon_text
+from qserver.cli.local.demo_data import adult_csv, adult_domain
+from qserver.cli.local.serve import (
     OPEN_NOTE,
     address_of,
     await_http,
@@ -23,13 +22,14 @@ from qserver.commands.serve import (
     settings_for,
     supervise,
 )
+from qserver.cli.processes.children import ChildSpec, child_environment, http_spec, python_command
+from qserver.cli.processes.supervisor import StopSignals, Supervisor, run_to_end
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import Settings
-from qserver.demo_data import adult_csv, adult_domain
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
 from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Store
-from qserver.supervisor import StopSignals, Supervisor, run_to_end
 
 DATASET = "adult"
 _QUESTION = {

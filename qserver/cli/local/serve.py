@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
-from qserver.children import http_spec, listen
+from qserver.cli.processes.children import http_spec, listen
+from qserver.cli.processes.supervisor import StopSignals, Supervisor
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
-from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import LOOPBACKS, Settings, url_of
 from qserver.errors import ChildFailedError, PortInUseError
 from qserver.storage.accounts import AccountBook
@@ -20,7 +21,6 @@ from qserver.storage.server.connection import public_address
 from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.store import Store
-from qserver.supervisor import StopSignals, Supervisor
 
 _READY_TIMEOUT_S = 60.0
 _POLL_S = 0.1

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from qserver.cli.conditions import read_json
+from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
+from qserver.cli.questions import SOURCES, add_server_options, ask, number, own_text
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.http import Reply
-from qserver.commands.conditions import read_json
-from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
-from qserver.commands.questions import SOURCES, add_server_options, ask, number, own_text
-from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
 
 _NAME = "FILE|JSON"

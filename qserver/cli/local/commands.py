@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from qserver.commands.runtime import ExitCode, Runtime
-from qserver.commands.store_options import REDIS_HELP, add_store_options
+from qserver.cli.local.store_options import REDIS_HELP, add_store_options
+from qserver.cli.runtime import ExitCode, Runtime
 
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
@@ -147,36 +147,36 @@ def _add_address(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_demo(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.commands.demo import run
+    from qserver.cli.local.demo import run
 
     return run(args, runtime)
 
 
 def _run_serve(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.commands.serve import run
+    from qserver.cli.local.serve import run
 
     return run(args, runtime)
 
 
 def _run_backup(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.commands.backup import run_backup
+    from qserver.cli.local.backup import run_backup
 
     return run_backup(args, runtime)
 
 
 def _run_restore(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.commands.backup import run_restore
+    from qserver.cli.local.backup import run_restore
 
     return run_restore(args, runtime)
 
 
 def _run_metrics(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.commands.metrics import run
+    from qserver.cli.local.metrics import run
 
     return run(args, runtime)
 
 
 def _run_doctor(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.commands.doctor import run
+    from qserver.cli.local.doctor import run
 
     return run(args, runtime)

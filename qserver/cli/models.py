@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qserver.client.http import Reply
-from qserver.commands.conditions import WHERE_HELP, question_document
-from qserver.commands.console import epsilon_text
-from qserver.commands.model_proposal import add_propose
-from qserver.commands.model_replies import (
+from qserver.cli.conditions import WHERE_HELP, question_document
+from qserver.cli.console import epsilon_text
+from qserver.cli.model_proposal import add_propose
+from qserver.cli.model_replies import (
     show_learning_price,
     show_model_answer,
     show_question_price,
     show_reply,
 )
-from qserver.commands.questions import add_server_options, ask, number
-from qserver.commands.runtime import ExitCode, Runtime
+from qserver.cli.questions import add_server_options, ask, number
+from qserver.cli.runtime import ExitCode, Runtime
+from qserver.client.http import Reply
 from qserver.errors import ConfigError
 
 _MAX_BYTES = 1 << 20

@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from qserver.cli.conditions import WHERE_HELP, where_document
+from qserver.cli.console import Console, epsilon_text
+from qserver.cli.questions import add_server_options
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.http import HttpClient
-from qserver.commands.conditions import WHERE_HELP, where_document
-from qserver.commands.console import Console, epsilon_text
-from qserver.commands.questions import add_server_options
-from qserver.commands.runtime import ExitCode, Runtime
 
 _MOST_LABELS = 6
 

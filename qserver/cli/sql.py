@@ -7,10 +7,10 @@ import math
 import sys
 from typing import Any
 
+from qserver.cli.console import Console, epsilon_text
+from qserver.cli.questions import add_server_options
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client import Client, Price, Table
-from qserver.commands.console import Console, epsilon_text
-from qserver.commands.questions import add_server_options
-from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
 from qserver.query.sql.tokens import MAX_CHARACTERS, explains
 

@@ -8,10 +8,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qserver.commands.conditions import parse_json
-from qserver.commands.console import Console
-from qserver.commands.drawings import check_svg_path, write_svg
-from qserver.commands.runtime import ExitCode, Runtime
+from qserver.cli.conditions import parse_json
+from qserver.cli.console import Console
+from qserver.cli.drawings import check_svg_path, write_svg
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
 
 if TYPE_CHECKING:

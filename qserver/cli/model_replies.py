@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
+from qserver.cli.console import Console, epsilon_text
+from qserver.cli.questions import own_text, show_answer
+from qserver.cli.runtime import ExitCode
 from qserver.client.http import Reply
-from qserver.commands.console import Console, epsilon_text
-from qserver.commands.questions import own_text, show_answer
-from qserver.commands.runtime import ExitCode
 
 _MOST_LINES = 200
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal
 
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.http import HttpClient
-from qserver.commands.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.records.charge import epsilon_text

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from qserver.cli.conditions import WHERE_HELP, question_document, where_document
+from qserver.cli.drawings import check_svg_path, write_svg
+from qserver.cli.questions import add_question_options, add_server_options
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.http import HttpClient
-from qserver.commands.conditions import WHERE_HELP, question_document, where_document
-from qserver.commands.drawings import check_svg_path, write_svg
-from qserver.commands.questions import add_question_options, add_server_options
-from qserver.commands.runtime import ExitCode, Runtime
 from qserver.errors import NotEstimableError
 
 _POINTS = 65

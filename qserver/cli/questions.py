@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from qserver.cli.conditions import WHERE_HELP, question_document
+from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.errors import NotDoneError, ServerProblemError
 from qserver.client.http import HttpClient, Reply, problem_of
-from qserver.commands.conditions import WHERE_HELP, question_document
-from qserver.commands.console import Console, epsilon_text, interval_text, percent_text
-from qserver.commands.runtime import ExitCode, Runtime
 
 _FIRST_POLL_S = 0.1
 _LONGEST_POLL_S = 2.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from qserver.commands.model_replies import show_proposal
-from qserver.commands.questions import add_server_options, number
-from qserver.commands.runtime import ExitCode, Runtime
+from qserver.cli.model_replies import show_proposal
+from qserver.cli.questions import add_server_options, number
+from qserver.cli.runtime import ExitCode, Runtime
 
 _DESCRIPTION = """\
 Propose the edges of a network over the attributes of a model, as many as a cap on what it could

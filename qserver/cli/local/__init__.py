@@ -1,0 +1,1 @@
+"""Commands on this machine's own store: demo, serve, doctor, backup, accounts, audit."""

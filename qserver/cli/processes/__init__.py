@@ -1,0 +1,1 @@
+"""The processes of a server on one machine: supervisor, children, exporter of metrics."""

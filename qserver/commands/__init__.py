@@ -1,3 +1,0 @@
-"""The commands of `qserver`, one module for each group; `qserver.cli` puts them together."""
-
-from __future__ import annotations
