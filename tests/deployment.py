@@ -19,10 +19,10 @@ from qserver.records.problem import error_from_problem
 from qserver.service.service import Service
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.attach import MAX_PHI, AttachRequest, attach
-from worker.loading import load
-from worker.registry import Registry
-from worker.spend import Spender, Trusted
+from worker.load import load
+from worker.owner.attach import MAX_PHI, AttachRequest, attach
+from worker.private.registry import Registry
+from worker.spending.spend import Spender, Trusted
 
 Relation = Literal["add-remove", "replace-one"]
 LOG = logging.getLogger("qserver.tests")

@@ -24,15 +24,15 @@ from qserver.query.domain_file import domain_from_document, load_domain
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
 from qserver.records.paid_question import DEFAULT_PHI
-from worker.attach import AttachRequest, attach, parse_limit
-from worker.detach import detach
-from worker.doctor import examine
-from worker.reading import infer_domain_document
-from worker.registry import Registry
-from worker.restore import restore
-from worker.rotate import RotateRequest, rotate
-from worker.running import run
-from worker.top_up import top_up
+from worker.owner.attach import AttachRequest, attach, parse_limit
+from worker.owner.detach import detach
+from worker.owner.doctor import examine
+from worker.owner.restore import restore
+from worker.owner.rotate import RotateRequest, rotate
+from worker.owner.top_up import top_up
+from worker.private.read import infer_domain_document
+from worker.private.registry import Registry
+from worker.run import run
 
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
 value of every column becomes public, with no noise and outside the ledger. Use it for data whose
@@ -189,7 +189,7 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
     # The models load only here: a worker that answers questions has no use for them.
     from qserver.storage.store import Store
-    from worker.model_audit import ModelAuditRequest, audit_model
+    from worker.owner.model_audit import ModelAuditRequest, audit_model
 
     reader = None
     if arguments.model_id is not None:

@@ -1,7 +1,7 @@
 """What only the owner does to a store: replace a snapshot, raise a limit. Each is one script.
 
 The worker says in which order journal, registry and store are written:
-worker/rotate.py, worker/top_up.py.
+worker/owner/rotate.py, worker/owner/top_up.py.
 """
 
 from __future__ import annotations

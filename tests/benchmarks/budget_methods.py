@@ -26,7 +26,7 @@ from qserver.records.charge import Charge
 from qserver.records.history import Estimator, Measurement
 from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.plan import PlannedRow
-from worker.mechanism import release, release_refined
+from worker.noise.mechanism import release, release_refined
 
 from .synthetic_noise import Snapshot
 

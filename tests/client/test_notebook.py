@@ -46,7 +46,7 @@ from qserver.client.sync_models import ModelPrices, Models
 from qserver.query.domain_file import load_domain
 from tests.client.serving import serving
 from tests.deployment import Deployment
-from worker.attach import AttachRequest, attach
+from worker.owner.attach import AttachRequest, attach
 
 DOCS = Path(__file__).parents[2] / "docs"
 DEMO_URL = "http://127.0.0.1:8000"

@@ -21,7 +21,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE
 from tests.faults.clients import Shown
-from worker.journal import Journal
+from worker.journal.journal import Journal
 
 _CELLS = list(product(*(range(size) for size in PEOPLE.sizes)))
 

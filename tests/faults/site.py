@@ -23,8 +23,8 @@ from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import PEOPLE, write_people
 from tests.faults.steps import Traps
-from worker.attach import MAX_PHI, AttachRequest, attach
-from worker.registry import Registry
+from worker.owner.attach import MAX_PHI, AttachRequest, attach
+from worker.private.registry import Registry
 
 ROOT = Path(__file__).parents[2]
 _POLL_S = 0.02

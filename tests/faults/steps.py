@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import qserver.answering.decide
-import worker.measuring
-import worker.spend
+import worker.spending.measure
+import worker.spending.spend
 from qserver.answering.replica import Replica
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Endings
 from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import JobQueue
 from qserver.storage.spend import Lease, SpendingStore
-from worker.spend import Spender
-from worker.tables import Table
+from worker.private.tables import Table
+from worker.spending.spend import Spender
 
 Victim = Literal["worker", "store", "http", "pause", "slow"]
 When = Literal["before", "after"]
@@ -40,12 +40,12 @@ _PLACES: dict[str, tuple[Any, str]] = {
     "plan model": (qserver.answering.decide, "plan_model"),
     "reserve": (SpendingStore, "reserve"),
     "await": (SpendingStore, "await_durable"),
-    "journal charge": (worker.spend, "write_reserved"),
+    "journal charge": (worker.spending.spend, "write_reserved"),
     "read": (Table, "answer"),
     "count": (Table, "counts"),
-    "sample": (worker.measuring, "draw_row"),
+    "sample": (worker.spending.measure, "draw_row"),
     "draw": (Spender, "_measure"),
-    "journal answer": (worker.spend, "write_released"),
+    "journal answer": (worker.spending.spend, "write_released"),
     "slot": (Spender, "_keep_slot"),
     "publish": (SpendingStore, "publish"),
     "keep model": (ModelStore, "keep"),

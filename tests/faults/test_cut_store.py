@@ -25,7 +25,7 @@ from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
 from tests.faults.checks import Books, faults
-from worker.registry import Registry
+from worker.private.registry import Registry
 
 N_CUTS = 10
 SEED = 7

@@ -21,7 +21,7 @@ from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
 from tests.faults.checks import Books, faults
 from tests.faults.site import paused
-from worker.spend import Spender
+from worker.spending.spend import Spender
 
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 

@@ -20,8 +20,8 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
-from worker.loop import Loop
-from worker.spend import Spender
+from worker.spending.loop import Loop
+from worker.spending.spend import Spender
 
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 KEYS = Keys("town")

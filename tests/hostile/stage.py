@@ -25,8 +25,8 @@ from qserver.query.domain import Attribute, Domain
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import Deployment
-from worker.attach import AttachRequest, attach
-from worker.registry import Registry
+from worker.owner.attach import AttachRequest, attach
+from worker.private.registry import Registry
 
 N_WIDE = 60
 N_BINS = 1000

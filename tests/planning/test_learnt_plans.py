@@ -37,7 +37,7 @@ from qserver.query.weights import Weights, indicator, interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable
-from worker.live import Live
+from worker.spending.live import Live
 
 SIZES = (40, 8)
 BANDS = tuple((low, low + 8) for low in range(0, 40, 8))

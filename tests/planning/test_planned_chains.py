@@ -12,7 +12,7 @@ from qserver.planning.purchase import Purchase
 from qserver.query.requirement import Requirement
 from qserver.records.charge import Relation
 from tests.planning.test_rent_or_buy import part, small_question
-from worker.live import Live
+from worker.spending.live import Live
 
 
 def test_a_table_continues_from_the_rows_that_are_its_cells() -> None:

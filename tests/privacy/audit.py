@@ -32,8 +32,8 @@ from tests.privacy.neighbours import (
     neighbours,
 )
 from tests.statistical.test_noise import SeededEntropy
-from worker import measuring
-from worker.mechanism import release, release_refined
+from worker.noise.mechanism import release, release_refined
+from worker.spending import measure as measuring
 
 EPSILON = 1.75
 """What each scenario spends: the best figure for telling it from 1.25 times as much."""

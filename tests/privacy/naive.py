@@ -15,11 +15,11 @@ from fractions import Fraction
 from qserver.config import Settings
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
-from worker.loading import load
-from worker.loop import Loop
-from worker.randomness import Entropy, SystemEntropy
-from worker.registry import Registry
-from worker.tables import Tables
+from worker.load import load
+from worker.noise.randomness import Entropy, SystemEntropy
+from worker.private.registry import Registry
+from worker.private.tables import Tables
+from worker.spending.loop import Loop
 
 PER_RECORD_S = 5e-3
 """What a matching record costs; an observer of HTTP answers sees that much without a slot."""

@@ -39,12 +39,12 @@ from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Changes, Cursor, Store, check_schema
 from tests.worker.by_hand import charges_by_hand
-from worker.attach import MAX_PHI
-from worker.journal_records import Attached
-from worker.randomness import Entropy
-from worker.registry import Registry
-from worker.spend import Spender, Trusted
-from worker.tables import Tables, table_from_columns
+from worker.journal.records import Attached
+from worker.noise.randomness import Entropy
+from worker.owner.attach import MAX_PHI
+from worker.private.registry import Registry
+from worker.private.tables import Tables, table_from_columns
+from worker.spending.spend import Spender, Trusted
 
 CONFIDENCE = 0.95
 DOMAIN = Domain(

@@ -27,11 +27,13 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedTable
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
-from worker import measuring, mechanism, two_stages
 from worker.cli import _log
-from worker.loading import load
-from worker.loop import Loop
-from worker.registry import Registry
+from worker.load import load
+from worker.noise import mechanism
+from worker.private.registry import Registry
+from worker.spending import measure as measuring
+from worker.spending import two_stages
+from worker.spending.loop import Loop
 
 SECRETS = "QSERVER_TEST_SECRETS"
 LIMIT = 10**6

@@ -24,8 +24,8 @@ from tests.privacy.audit import BY_SEX, FAULTS, LIMIT_NANO, SCENARIOS, SEX, audi
 from tests.privacy.guessing import ERROR, Guesses
 from tests.privacy.neighbours import Site, guess, guess_from_newest, neighbours
 from tests.statistical.test_noise import SeededEntropy
-from worker.live import Live
-from worker.measuring import draw_all
+from worker.spending.live import Live
+from worker.spending.measure import draw_all
 
 N_DRAWN = 5000
 N_DEPLOYMENTS = 70

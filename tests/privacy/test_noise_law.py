@@ -26,7 +26,7 @@ from qserver.records.plan import PlannedTable
 from tests.privacy.audit import noise_of_scale
 from tests.privacy.neighbours import Site
 from tests.statistical.test_noise import SeededEntropy
-from worker.tables import table_from_columns
+from worker.private.tables import table_from_columns
 
 SIDE = 64
 LIMIT_NANO = 10 * NANO

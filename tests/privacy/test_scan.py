@@ -47,7 +47,7 @@ from tests.privacy.scan import (
     noted_secrets,
     text_secret,
 )
-from worker.doctor import examine
+from worker.owner.doctor import examine
 
 ROOT = Path(__file__).parents[2]
 N_MEN, N_UNKNOWN, N_WOMEN = 104_729, 71_993, 83_003

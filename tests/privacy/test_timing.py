@@ -24,7 +24,7 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.privacy.naive import PER_COIN_S, PER_RECORD_S, NaiveEntropy, NaiveTables
 from tests.statistical.test_noise import SeededEntropy
-from worker.spend import Spender
+from worker.spending.spend import Spender
 
 SLOT_MS = 100
 N_ANSWERS = 8

@@ -20,8 +20,8 @@ from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Store
 from tests.benchmarks.load import ROOT
 from tests.benchmarks.stack import serving
-from worker.attach import MAX_PHI, AttachRequest, attach
-from worker.registry import Registry
+from worker.owner.attach import MAX_PHI, AttachRequest, attach
+from worker.private.registry import Registry
 
 N_VALUES = 100
 """Questions to one dataset: with more of them planning would grow slow."""

@@ -28,7 +28,7 @@ from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded import EmbeddedServer
 from qserver.storage.store import Store
 from tests.deployment import Deployment
-from worker.loop import Heartbeat
+from worker.spending.loop import Heartbeat
 
 DEADLINE_S = 120.0
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from worker.mechanism import discrete_laplace, refine, release
-from worker.randomness import SystemEntropy
+from worker.noise.mechanism import discrete_laplace, refine, release
+from worker.noise.randomness import SystemEntropy
 
 SEED = 20_201_130
 N_DRAWS = 20_000

@@ -17,7 +17,7 @@ from qserver.inference.rows.refinement import Weights
 from qserver.records.plan import PlannedRow
 from tests.planning.test_refined_plans import Town, random_part
 from tests.statistical.test_noise import SeededEntropy
-from worker.mechanism import discrete_laplace, refine
+from worker.noise.mechanism import discrete_laplace, refine
 
 N_STREAMS = 600
 N_QUESTIONS = 24

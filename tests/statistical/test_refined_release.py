@@ -18,8 +18,8 @@ from qserver.query.weights import interval
 from qserver.records.history import Measurement
 from qserver.records.plan import PlannedRow
 from tests.statistical.test_noise import SeededEntropy
-from worker.live import Origin
-from worker.measuring import draw_row
+from worker.spending.live import Origin
+from worker.spending.measure import draw_row
 
 N_DRAWS = 6000
 N_HISTORIES = 2500

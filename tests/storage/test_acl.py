@@ -20,7 +20,7 @@ from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.rates import RateLimiter
 from qserver.storage.server.connection import Scripts, StoreClient, connect
 from tests.deployment import Deployment
-from worker.attach import MAX_PHI, MIN_PHI
+from worker.owner.attach import MAX_PHI, MIN_PHI
 
 RULES = Path(__file__).parents[2] / "deploy" / "redis-users.acl"
 KEYS = Keys("town")

@@ -13,7 +13,7 @@ from qserver.storage.operation.backup import make_backup, read_note, restore_bac
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded import EmbeddedServer
 from tests.deployment import LOG, Deployment
-from worker.restore import restore
+from worker.owner.restore import restore
 
 
 def last_file(folder: Path) -> Path:

@@ -21,7 +21,7 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.store import Changes, Cursor, Store
 from tests.deployment import PEOPLE, ROWS, Deployment
-from worker.spend import Spender
+from worker.spending.spend import Spender
 
 LABELS = ("Female", "Male", "other")
 BY_SEX = product_partition(PEOPLE.sizes, {1: [0, 1, 2]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from worker.spend import Spender
+from worker.spending.spend import Spender
 
 
 class Crash(BaseException):

@@ -35,12 +35,12 @@ from qserver.storage.encoding.records import (
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.store import Budget, Changes, Cursor, Stamp
 from tests.statistical.test_noise import SeededEntropy
-from worker.answers import answer_spent
-from worker.charging import charges_of, reservation_of
-from worker.live import Live
-from worker.measuring import draw_all
-from worker.rehearsal import rehearse
-from worker.tables import Table, table_from_columns
+from worker.private.tables import Table, table_from_columns
+from worker.spending.answers import answer_spent
+from worker.spending.charges import charges_of, reservation_of
+from worker.spending.live import Live
+from worker.spending.measure import draw_all
+from worker.spending.rehearsal import rehearse
 
 
 def domain_of(sizes: Sequence[int], *, is_total: bool) -> Domain:

@@ -8,7 +8,7 @@ from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.problem import error_from_problem
 from tests.deployment import Deployment
-from worker.spend import Spender
+from worker.spending.spend import Spender
 
 
 def learn(

@@ -17,7 +17,7 @@ from qserver.records.problem import error_from_problem
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
-from worker.spend import Spender
+from worker.spending.spend import Spender
 
 NOON = 1_800_000_000
 YOUNG: dict[str, object] = {"age": {"below": 25}}

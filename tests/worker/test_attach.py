@@ -13,9 +13,9 @@ from qserver.records.paid_question import DEFAULT_PHI
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
-from worker.attach import AttachRequest, attach, parse_limit
-from worker.detach import detach
-from worker.registry import Registry
+from worker.owner.attach import AttachRequest, attach, parse_limit
+from worker.owner.detach import detach
+from worker.private.registry import Registry
 
 
 def quiet(_text: str) -> None:

@@ -15,8 +15,8 @@ from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
-from worker import measuring
-from worker.live import Live, Origin
+from worker.spending import measure as measuring
+from worker.spending.live import Live, Origin
 
 N_STREAMS = 60
 N_SPENDS = 14

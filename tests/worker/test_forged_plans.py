@@ -22,8 +22,8 @@ from tests.planning.losses_by_definition import Setting
 from tests.planning.table_losses_by_definition import greatest_loss
 from tests.worker.test_cell_chains import PARTITIONS, ROWS, SIZES, STEPS, Releases, Town
 from tests.worker.test_mechanism import branch_kernel, pmf_of
-from worker import measuring
-from worker.live import Live
+from worker.spending import measure as measuring
+from worker.spending.live import Live
 
 G = Fraction(1, 8)
 BY_A, COARSE, BOTH, TOTAL = PARTITIONS

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import JournalError
-from worker.journal import Journal
-from worker.journal_records import (
+from worker.journal.journal import Journal
+from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
     Attached,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import JournalError
-from worker.journal_records import (
+from worker.journal.records import (
     GENESIS,
     Attached,
     Burnt,
@@ -24,7 +24,7 @@ from worker.journal_records import (
     read_line,
     write_line,
 )
-from worker.journal_state import JournalState
+from worker.journal.state import JournalState
 
 names = st.text(min_size=1, max_size=8)
 counts = st.integers(min_value=1, max_value=2**80)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import JournalError
-from worker.journal import Journal
-from worker.journal_records import (
+from worker.journal.journal import Journal
+from worker.journal.records import (
     Attached,
     Burnt,
     ChargeLine,
@@ -166,8 +166,8 @@ def python(script: str, *arguments: str) -> subprocess.Popen[str]:
 APPENDER = """
 import sys
 from pathlib import Path
-from worker.journal import Journal
-from worker.journal_records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
+from worker.journal.journal import Journal
+from worker.journal.records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
 
 name, n_jobs = sys.argv[2], int(sys.argv[3])
 journal = Journal.open(Path(sys.argv[1]), population="people", create=False)
@@ -217,8 +217,8 @@ def test_a_worker_killed_at_work_loses_nothing_it_acknowledged(path: Path) -> No
 FORKER = """
 import os, sys
 from pathlib import Path
-from worker.journal import Journal
-from worker.journal_records import Burnt
+from worker.journal.journal import Journal
+from worker.journal.records import Burnt
 
 journal = Journal.open(Path(sys.argv[1]), population="people", create=False)
 for i in range(4):

@@ -13,7 +13,7 @@ from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
-from worker.live import Live, Origin
+from worker.spending.live import Live, Origin
 
 SIZES = (3, 2)
 G = Fraction(1, 8)

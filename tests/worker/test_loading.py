@@ -11,11 +11,11 @@ import pytest
 from qserver.records.answer import JobStatus
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.test_loop import attach_others, submit_to
-from worker.detach import detach
-from worker.loading import Attached
-from worker.loop import Loop
-from worker.registry import Registry
-from worker.rotate import RotateRequest, rotate
+from worker.load import Attached
+from worker.owner.detach import detach
+from worker.owner.rotate import RotateRequest, rotate
+from worker.private.registry import Registry
+from worker.spending.loop import Loop
 
 NEW_ROWS = [(20 + i % 5, "Male") for i in range(900)]
 

@@ -17,10 +17,10 @@ from qserver.storage.queue import Taken
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, PEOPLE, Deployment
-from worker.attach import MAX_PHI, AttachRequest, attach
-from worker.loading import load
-from worker.loop import Loop
-from worker.registry import Registry
+from worker.load import load
+from worker.owner.attach import MAX_PHI, AttachRequest, attach
+from worker.private.registry import Registry
+from worker.spending.loop import Loop
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
 from qserver.storage.spend import SpendingStore
 from tests.worker.learn_models import learn
-from worker.attach import AttachRequest, attach
-from worker.registry import Registry
+from worker.owner.attach import AttachRequest, attach
+from worker.private.registry import Registry
 
 N_ATTRIBUTES = 24
 NAMES = tuple(f"q{i:02d}" for i in range(N_ATTRIBUTES))

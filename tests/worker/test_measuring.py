@@ -17,10 +17,10 @@ from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable
 from tests.statistical.test_noise import SeededEntropy
-from worker import measuring
-from worker.live import Live, Origin
-from worker.measuring import draw_all, draw_table, slot_of, slot_wait_s
-from worker.randomness import SystemEntropy
+from worker.noise.randomness import SystemEntropy
+from worker.spending import measure as measuring
+from worker.spending.live import Live, Origin
+from worker.spending.measure import draw_all, draw_table, slot_of, slot_wait_s
 
 G = Fraction(1, 1 << 20)
 SIZES = (4,)

@@ -13,15 +13,9 @@ from functools import cache
 import mpmath  # type: ignore[import-untyped]
 import pytest
 
-from worker import mechanism
-from worker.mechanism import (
-    discrete_laplace,
-    geometric,
-    refine,
-    release,
-    release_refined,
-)
-from worker.randomness import Entropy, SystemEntropy
+from worker.noise import mechanism
+from worker.noise.mechanism import discrete_laplace, geometric, refine, release, release_refined
+from worker.noise.randomness import Entropy, SystemEntropy
 
 NANO = 10**9
 

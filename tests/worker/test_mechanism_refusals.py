@@ -12,15 +12,9 @@ import pytest
 
 from qserver.errors import MeasurementError
 from qserver.records import noise_step as lattice
-from worker import mechanism, randomness
-from worker.mechanism import (
-    discrete_laplace,
-    geometric,
-    refine,
-    release,
-    release_refined,
-)
-from worker.randomness import Entropy, SystemEntropy
+from worker.noise import mechanism, randomness
+from worker.noise.mechanism import discrete_laplace, geometric, refine, release, release_refined
+from worker.noise.randomness import Entropy, SystemEntropy
 
 BAD_EXACT = [0.5, 1.0, float("nan"), float("inf"), True, "1", None]
 BAD_POSITIVE = [*BAD_EXACT, 0, -1, Fraction(0), Fraction(-1, 2)]

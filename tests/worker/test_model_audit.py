@@ -23,9 +23,9 @@ from qserver.storage.store import Store
 from tests.deployment import Deployment, write_people
 from tests.worker.learn_models import learn
 from worker.cli import main
-from worker.model_audit import ModelAuditRequest, audit_model, write_private
-from worker.reading import read_snapshot
-from worker.registry import Entry, Registry
+from worker.owner.model_audit import ModelAuditRequest, audit_model, write_private
+from worker.private.read import read_snapshot
+from worker.private.registry import Entry, Registry
 
 Out = pytest.CaptureFixture[str]
 DOMAIN = domain_from_document(

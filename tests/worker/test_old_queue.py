@@ -12,7 +12,7 @@ from qserver.storage.keys import GROUP, Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
-from worker.loop import Heartbeat, Loop
+from worker.spending.loop import Heartbeat, Loop
 
 KEYS = Keys("town")
 ASKED: tuple[dict[str, object], ...] = ({"sex": "Male"}, {"age": 20}, {"age": {"below": 25}})

@@ -14,10 +14,10 @@ from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
-from worker.attach import AttachRequest, attach
-from worker.doctor import examine
-from worker.rotate import RotateRequest, rotate
-from worker.top_up import top_up
+from worker.owner.attach import AttachRequest, attach
+from worker.owner.doctor import examine
+from worker.owner.rotate import RotateRequest, rotate
+from worker.owner.top_up import top_up
 
 YOUNG = {"age": {"below": 25}}
 

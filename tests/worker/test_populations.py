@@ -17,8 +17,8 @@ from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment
-from worker.attach import AttachRequest, attach
-from worker.detach import detach
+from worker.owner.attach import AttachRequest, attach
+from worker.owner.detach import detach
 
 YOUNG = {"age": {"below": 25}}
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import MeasurementError
-from worker.randomness import SystemEntropy
+from worker.noise.randomness import SystemEntropy
 
 
 def bytes_from(values: Iterator[int], taken: list[int]) -> Callable[[int], bytes]:
@@ -96,7 +96,7 @@ def test_bernoulli_refuses_what_is_no_fraction_in_the_unit_interval(p: object) -
 
 FORKED_DRAWS = """
 import os
-from worker.randomness import SystemEntropy
+from worker.noise.randomness import SystemEntropy
 
 entropy = SystemEntropy()
 entropy.uniform_below(2**128)

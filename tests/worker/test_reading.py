@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
-from worker.reading import infer_domain_document, read_snapshot
+from worker.private.read import infer_domain_document, read_snapshot
 
 KEY = b"k" * 32
 

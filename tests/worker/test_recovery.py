@@ -17,15 +17,15 @@ from qserver.storage.server.connection import connect
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment, write_people
 from tests.worker.crashes import Crash, crashing
-from worker.attach import AttachRequest, attach
-from worker.detach import detach
-from worker.doctor import examine
-from worker.randomness import SystemEntropy
-from worker.recovery import Recovery
-from worker.restore import restore
-from worker.rotate import RotateRequest, rotate
-from worker.spend import Trusted
-from worker.top_up import top_up
+from worker.noise.randomness import SystemEntropy
+from worker.owner.attach import AttachRequest, attach
+from worker.owner.detach import detach
+from worker.owner.doctor import examine
+from worker.owner.recovery import Recovery
+from worker.owner.restore import restore
+from worker.owner.rotate import RotateRequest, rotate
+from worker.owner.top_up import top_up
+from worker.spending.spend import Trusted
 
 YOUNG = {"age": {"below": 25}}
 # What a store may have more or less of without knowing more or less of what was released.

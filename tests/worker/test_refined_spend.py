@@ -21,7 +21,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import Deployment, Relation
 from tests.worker.crashes import STEPS, Crash, crashing
-from worker.spend import Spender
+from worker.spending.spend import Spender
 
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 SURE = Requirement(40, 0.95)

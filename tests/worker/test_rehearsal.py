@@ -28,9 +28,9 @@ from tests.deployment import Deployment
 from tests.small_queries import dense_queries
 from tests.worker.by_hand import spent_nano
 from tests.worker.dry import DryTown
-from worker import answers, spend
-from worker.live import Origin
-from worker.rehearsal import Placeholders, rehearse
+from worker.spending import answers, spend
+from worker.spending.live import Origin
+from worker.spending.rehearsal import Placeholders, rehearse
 
 PREFIXES: list[dict[str, object]] = [{"age": {"below": age}} for age in range(21, 30)]
 EDGE = {"network": {"edges": [["sex", "age"]]}, "allocation": "arxiv"}
@@ -88,21 +88,21 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "qserver.inference.engine.InferenceEngine", "estimate_with"),
     (question, "qserver.inference.engine.InferenceEngine", "_planned"),
     (question, "qserver.storage.encoding.records.PlannedRow", "from_plain"),
-    (question, "worker.answers", "answer_from"),
-    (question, "worker.rehearsal", "measurement_json"),
-    (question, "worker.rehearsal", "answer_json"),
-    (question, "worker.drawn.Drawn", "to_journal"),
-    (question, "worker.live.Live", "origin_of_row"),
+    (question, "worker.spending.answers", "answer_from"),
+    (question, "worker.spending.rehearsal", "measurement_json"),
+    (question, "worker.spending.rehearsal", "answer_json"),
+    (question, "worker.journal.draws.Drawn", "to_journal"),
+    (question, "worker.spending.live.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),
     (workload, "qserver.inference.tables.answer.Choice", "answer"),
     (workload, "qserver.storage.encoding.requests.Reservation", "sources"),
     (workload, "qserver.answering.workload", "answer_from"),
-    (workload, "worker.answers", "answer_workload"),
-    (workload, "worker.live.Live", "origins_of_cells"),
+    (workload, "worker.spending.answers", "answer_workload"),
+    (workload, "worker.spending.live.Live", "origins_of_cells"),
     (model, "qserver.answering.models.kinds.network_kind.NetworkKind", "shares"),
     (model, "qserver.answering.models.kinds.network_kind.NetworkKind", "used"),
-    (model, "worker.answers", "learnt"),
-    (model, "worker.two_stages", "divided_nano"),
+    (model, "worker.spending.answers", "learnt"),
+    (model, "worker.spending.two_stages", "divided_nano"),
 ]
 
 

@@ -23,11 +23,11 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.crashes import Crash, crashing
-from worker.doctor import examine
-from worker.journal import Journal
-from worker.registry import Registry
-from worker.rotate import RotateRequest, rotate
-from worker.spend import Spender
+from worker.journal.journal import Journal
+from worker.owner.doctor import examine
+from worker.owner.rotate import RotateRequest, rotate
+from worker.private.registry import Registry
+from worker.spending.spend import Spender
 
 YOUNG = {"age": {"below": 25}}
 NEW_ROWS = [(20 + i % 5, "Male") for i in range(900)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qserver.answering.models.kinds.sampled_kind import SAMPLING_RATE
 from tests.statistical.test_noise import SeededEntropy
-from worker.tables import table_from_columns
+from worker.private.tables import table_from_columns
 
 N_RECORDS = 200_000
 

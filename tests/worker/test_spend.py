@@ -18,11 +18,11 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import LOG, ROWS, Deployment, write_people
 from tests.worker.crashes import STEPS, Crash, crashing
-from worker.drawn import Drawn
-from worker.journal import Journal
-from worker.randomness import SystemEntropy
-from worker.spend import Spender
-from worker.tables import Tables
+from worker.journal.draws import Drawn
+from worker.journal.journal import Journal
+from worker.noise.randomness import SystemEntropy
+from worker.private.tables import Tables
+from worker.spending.spend import Spender
 
 YOUNG = {"age": {"below": 25}}
 N_YOUNG = sum(age < 25 for age, _ in ROWS)
@@ -263,7 +263,7 @@ def test_attaching_to_a_store_that_lost_the_population_is_refused(
     town: Deployment, redis_client: StoreClient
 ) -> None:
     from tests.deployment import PEOPLE
-    from worker.attach import AttachRequest, attach
+    from worker.owner.attach import AttachRequest, attach
 
     town.ask(YOUNG)
     redis_client.flushall()

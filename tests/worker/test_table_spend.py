@@ -35,8 +35,8 @@ from tests.worker.by_hand import (
     spent_nano,
 )
 from tests.worker.crashes import STEPS, Crash, crashing
-from worker import measuring
-from worker.tables import Tables
+from worker.private.tables import Tables
+from worker.spending import measure as measuring
 
 NEW = PlannedTable(BY_SEX, ALPHA, STEP)
 

@@ -10,12 +10,12 @@ from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import worker.tables
+import worker.private.tables
 from qserver.errors import MeasurementError
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import interval
-from worker.tables import Table, code_dtype, table_from_columns
+from worker.private.tables import Table, code_dtype, table_from_columns
 
 SIZES = (4, 3, 5)
 
@@ -61,7 +61,7 @@ def test_both_routes_of_counting_agree(query: LinearQuery) -> None:
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     query = linear_query(SIZES, [(1, {0: interval(4, 1, 3), 2: interval(5, 0, 2)})])
     whole = a_table(1000).answer(query)
-    monkeypatch.setattr(worker.tables, "_CHUNK", 7)
+    monkeypatch.setattr(worker.private.tables, "_CHUNK", 7)
     assert a_table(1000).answer(query) == whole
 
 
@@ -138,7 +138,7 @@ def test_counts_of_many_cells_with_wide_codes_and_many_chunks_are_exact(
     expected = np.zeros((150, 3, 5), dtype=int)
     np.add.at(expected, tuple(parts[a][codes] for a, codes in enumerate(table.codes)), 1)
     for chunk in (1 << 16, 999):
-        monkeypatch.setattr(worker.tables, "_CHUNK", chunk)
+        monkeypatch.setattr(worker.private.tables, "_CHUNK", chunk)
         assert table.counts(product_partition(sizes, parts)) == expected.ravel().tolist()
 
 

@@ -17,9 +17,9 @@ from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment
 from tests.worker.by_hand import live
 from tests.worker.crashes import Crash
-from worker.attach import AttachRequest, attach
-from worker.doctor import examine
-from worker.top_up import top_up
+from worker.owner.attach import AttachRequest, attach
+from worker.owner.doctor import examine
+from worker.owner.top_up import top_up
 
 YOUNG = {"age": {"below": 25}}
 

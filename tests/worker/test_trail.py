@@ -19,9 +19,9 @@ from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
-from worker.detach import detach
-from worker.journal_records import ChargeLine, Reserved, read_line, write_line
-from worker.trail import Payment, Trail
+from worker.journal.records import ChargeLine, Reserved, read_line, write_line
+from worker.owner.detach import detach
+from worker.spending.trail import Payment, Trail
 
 CHARGES = Keys("town").charges
 Tamper = Callable[[StoreClient], object]

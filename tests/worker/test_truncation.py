@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
-from worker.reading import infer_domain_document, read_snapshot
-from worker.truncation import PersonRule, kept_records
+from worker.private.read import infer_domain_document, read_snapshot
+from worker.private.truncation import PersonRule, kept_records
 
 KEY = b"k" * 32
 RECORDS = st.lists(

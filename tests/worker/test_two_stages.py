@@ -41,12 +41,12 @@ from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, Crash, crashing
 from tests.worker.learn_models import learn
 from tests.worker.test_recovery import bring_up, dump, lasting, put_back
-from worker import two_stages
-from worker.drawn import Drawn
-from worker.journal_records import Released, ReleasedRow
-from worker.randomness import Entropy
-from worker.spend import Spender
-from worker.tables import Tables
+from worker.journal.draws import Drawn
+from worker.journal.records import Released, ReleasedRow
+from worker.noise.randomness import Entropy
+from worker.private.tables import Tables
+from worker.spending import two_stages
+from worker.spending.spend import Spender
 
 EDGE = {"network": {"edges": [["sex", "age"]]}}
 FIRST = {"arxiv": 2, "icml": 4}

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from qserver.errors import StoreBehindError, StoreUnavailableError
-from worker.waiting import Waiting
+from worker.wait import Waiting
 
 
 class Clock:

@@ -3,7 +3,7 @@
 The attacker holds the released model and records of the population, fits the same structure (or
 another) to these, and calls those records members that the released model makes likelier. What
 comes out tells of the records that go in: on true members it is a release of its own. Nothing
-here is written anywhere; see `worker.model_audit`.
+here is written anywhere; see `worker.owner.model_audit`.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from qserver.errors import MeasurementError
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
-from worker.live import Live, Origin
-from worker.mechanism import release, release_refined
-from worker.randomness import Entropy
-from worker.tables import Tables
+from worker.noise.mechanism import release, release_refined
+from worker.noise.randomness import Entropy
+from worker.private.tables import Tables
+from worker.spending.live import Live, Origin
 
 _NEW_PER_SLOT = 64
 """New answers that one slot has room for; a refinement takes three times as long to draw."""

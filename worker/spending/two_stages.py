@@ -22,11 +22,11 @@ from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
 from qserver.storage.encoding.requests import Reservation
-from worker.drawn import Drawn
-from worker.live import Live
-from worker.measuring import draw_all, draw_table
-from worker.randomness import Entropy
-from worker.tables import Tables
+from worker.journal.draws import Drawn
+from worker.noise.randomness import Entropy
+from worker.private.tables import Tables
+from worker.spending.live import Live
+from worker.spending.measure import draw_all, draw_table
 
 
 @runtime_checkable

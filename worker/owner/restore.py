@@ -10,10 +10,10 @@ from qserver.errors import ConfigError
 from qserver.records.charge import epsilon_text
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.randomness import SystemEntropy
-from worker.recovery import Recovered, Recovery, adopt
-from worker.registry import Registry
-from worker.spend import Spender, Trusted
+from worker.noise.randomness import SystemEntropy
+from worker.owner.recovery import Recovered, Recovery, adopt
+from worker.private.registry import Registry
+from worker.spending.spend import Spender, Trusted
 
 _UNKNOWN = """\
 Population {population} has no journal. The store says that {spent} of {limit} epsilon are spent,

@@ -23,8 +23,8 @@ from qserver.storage.queue import Taken
 from qserver.storage.server.connection import public_address
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
-from worker.spend import Spender, Trusted
-from worker.waiting import Waiting
+from worker.spending.spend import Spender, Trusted
+from worker.wait import Waiting
 
 _BLOCK_MS = 500
 _HELD_BLOCK_MS = 2

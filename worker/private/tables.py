@@ -20,7 +20,7 @@ from qserver.errors import MeasurementError
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.partition import ProductPartition
-from worker.randomness import Entropy
+from worker.noise.randomness import Entropy
 
 MAX_COUNT_GRID = 1 << 20
 _CHUNK = 1 << 16

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from qserver.errors import ConfigError, NotFoundError
-from worker.journal import Journal
-from worker.truncation import PersonRule
+from worker.journal.journal import Journal
+from worker.private.truncation import PersonRule
 
 _KEY_BYTES = 32
 

@@ -31,10 +31,10 @@ from qserver.models.tracing.roc import Roc
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.storage.store import Store
-from worker.attach import read_entry
-from worker.reading import read_snapshot
-from worker.registry import Entry, Registry
-from worker.tables import Table
+from worker.owner.attach import read_entry
+from worker.private.read import read_snapshot
+from worker.private.registry import Entry, Registry
+from worker.private.tables import Table
 
 _MOST_BYTES = 1 << 22
 _LEAST_RECORDS = 4

@@ -15,11 +15,11 @@ from qserver.errors import JournalError, StoreBehindError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
-from worker.journal import Journal
-from worker.journal_records import Adopted, Attached, LimitRaised, Record, Reserved
-from worker.registry import Registry
-from worker.replay import replay_from_text
-from worker.spend import Spender
+from worker.journal.journal import Journal
+from worker.journal.records import Adopted, Attached, LimitRaised, Record, Reserved
+from worker.journal.replay import replay_from_text
+from worker.private.registry import Registry
+from worker.spending.spend import Spender
 
 _PAUSE_S = 0.05
 _N_TRIES = 600

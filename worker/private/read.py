@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_to_document
-from worker.tables import Table, table_from_columns
-from worker.truncation import PersonRule, kept_records
+from worker.private.tables import Table, table_from_columns
+from worker.private.truncation import PersonRule, kept_records
 
 _MISSING, _OUTSIDE = -1, -2
 _READERS = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from qserver.errors import JournalError
-from worker.journal_records import (
+from worker.journal.records import (
     Adopted,
     Attached,
     Burnt,

@@ -23,11 +23,11 @@ from qserver.records.paid_question import DEFAULT_PHI
 from qserver.storage.encoding.records import public_row_json
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.journal import Journal
-from worker.journal_records import Attached
-from worker.reading import Snapshot, read_snapshot
-from worker.registry import Entry, Registry
-from worker.truncation import PersonRule
+from worker.journal.journal import Journal
+from worker.journal.records import Attached
+from worker.private.read import Snapshot, read_snapshot
+from worker.private.registry import Entry, Registry
+from worker.private.truncation import PersonRule
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 MAX_LIMIT = 10**6

@@ -1,7 +1,7 @@
 """One spend, from a taken job to its acknowledgement. Spend before reveal; fail closed.
 
 The journal is the arbiter between this worker and one that takes over:
-worker/arbiter.py.
+worker/journal/sections.py.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from qserver.storage.endings import Outcome
 from qserver.storage.queue import Taken
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
-from worker.answers import answer_spent
-from worker.arbiter import released_or_burnt, write_burnt, write_released, write_reserved
-from worker.charging import charges_of, reservation_of
-from worker.drawn import Drawn
-from worker.journal import Journal
-from worker.live import Live
-from worker.measuring import draw_all, slot_of, slot_wait_s
-from worker.randomness import Entropy
-from worker.rehearsal import rehearse
-from worker.replay import replay_text
-from worker.tables import Tables
-from worker.trail import Payment, Trails
-from worker.two_stages import SampledTables, draw_in_two_stages, first_tables
+from worker.journal.draws import Drawn
+from worker.journal.journal import Journal
+from worker.journal.replay import replay_text
+from worker.journal.sections import released_or_burnt, write_burnt, write_released, write_reserved
+from worker.noise.randomness import Entropy
+from worker.private.tables import Tables
+from worker.spending.answers import answer_spent
+from worker.spending.charges import charges_of, reservation_of
+from worker.spending.live import Live
+from worker.spending.measure import draw_all, slot_of, slot_wait_s
+from worker.spending.rehearsal import rehearse
+from worker.spending.trail import Payment, Trails
+from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
 
 FREE_JOB_KEEP_S = 7 * 86_400
 FAILED_JOB_KEEP_S = 7 * 86_400

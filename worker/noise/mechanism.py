@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from qserver.errors import MeasurementError, RequirementError
 from qserver.records.noise_step import NANO
-from worker.randomness import Entropy
+from worker.noise.randomness import Entropy
 
 _HALF = Fraction(1, 2)
 

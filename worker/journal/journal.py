@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qserver.errors import JournalError
-from worker.journal_records import (
+from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
     Attached,
@@ -28,7 +28,7 @@ from worker.journal_records import (
     read_line,
     write_line,
 )
-from worker.journal_state import JournalState
+from worker.journal.state import JournalState
 
 _CHUNK = 1 << 20
 _UNWRITTEN = b"\0"

@@ -25,12 +25,12 @@ from qserver.storage.encoding.jobs import answer_from_json, answer_json
 from qserver.storage.encoding.records import measurement_json
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Outcome
-from worker.answers import answer_spent
-from worker.charging import charges_of
-from worker.drawn import Drawn
-from worker.live import Live, Origin
-from worker.measuring import in_turn
-from worker.two_stages import decided, first_tables
+from worker.journal.draws import Drawn
+from worker.spending.answers import answer_spent
+from worker.spending.charges import charges_of
+from worker.spending.live import Live, Origin
+from worker.spending.measure import in_turn
+from worker.spending.two_stages import decided, first_tables
 
 
 def rehearse(reservation: Reservation, replica: Replica) -> Outcome:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from qserver.errors import FencedError
 from qserver.storage.encoding.requests import Reservation
-from worker.drawn import Drawn
-from worker.journal import Journal
-from worker.journal_records import Burnt, ChargeLine, Released, Reserved
+from worker.journal.draws import Drawn
+from worker.journal.journal import Journal
+from worker.journal.records import Burnt, ChargeLine, Released, Reserved
 
 
 def write_reserved(
@@ -26,7 +26,7 @@ def write_reserved(
     Args:
         ledger_version: the store's, after the charge.
         charges_digest: of the job's last entry in the trail of charges.
-        replay: what the store was given, by `worker.replay`.
+        replay: what the store was given, by `worker.journal.replay`.
 
     Raises:
         FencedError: another worker took over meanwhile, and burnt the reservation.

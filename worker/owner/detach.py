@@ -10,9 +10,9 @@ from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.randomness import SystemEntropy
-from worker.registry import Entry, Registry
-from worker.spend import Spender, Trusted
+from worker.noise.randomness import SystemEntropy
+from worker.private.registry import Entry, Registry
+from worker.spending.spend import Spender, Trusted
 
 
 def detach(name: str, *, settings: Settings, registry: Registry, log: logging.Logger) -> None:

@@ -11,9 +11,9 @@ from qserver.errors import QServerError
 from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.attach import read_entry
-from worker.registry import Entry, Registry
-from worker.trail import Trail
+from worker.owner.attach import read_entry
+from worker.private.registry import Entry, Registry
+from worker.spending.trail import Trail
 
 _LEAST_MEGABYTES = 100
 

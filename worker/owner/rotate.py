@@ -19,16 +19,11 @@ from qserver.errors import BusyError, JournalError, StaleVersionError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
-from worker.attach import (
-    attached_record,
-    check_store_remembers,
-    public_row,
-    read_entry,
-)
-from worker.loop import Heartbeat
-from worker.randomness import SystemEntropy
-from worker.registry import Registry
-from worker.spend import Spender, Trusted
+from worker.noise.randomness import SystemEntropy
+from worker.owner.attach import attached_record, check_store_remembers, public_row, read_entry
+from worker.private.registry import Registry
+from worker.spending.loop import Heartbeat
+from worker.spending.spend import Spender, Trusted
 
 _LEASE_PAUSE_S = 0.01
 _LEASE_WAIT_S = 120.0

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, StoreUnavailableError
-from worker.loading import Attached
-from worker.loop import Loop, waiting_for
-from worker.registry import Registry
+from worker.load import Attached
+from worker.private.registry import Registry
+from worker.spending.loop import Loop, waiting_for
 
 
 def run(

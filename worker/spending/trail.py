@@ -24,7 +24,7 @@ from qserver.records.charge import AnyCharge
 from qserver.records.charge_json import charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.store import Store
-from worker.journal import Journal
+from worker.journal.journal import Journal
 
 
 @dataclass(frozen=True)

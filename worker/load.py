@@ -7,12 +7,12 @@ import secrets
 from dataclasses import dataclass
 
 from qserver.errors import PrivateDataError
-from worker.attach import read_entry
-from worker.journal import Journal
-from worker.randomness import SystemEntropy
-from worker.registry import Entry, Registry
-from worker.spend import Trusted
-from worker.tables import Tables
+from worker.journal.journal import Journal
+from worker.noise.randomness import SystemEntropy
+from worker.owner.attach import read_entry
+from worker.private.registry import Entry, Registry
+from worker.private.tables import Tables
+from worker.spending.spend import Trusted
 
 
 @dataclass(frozen=True)

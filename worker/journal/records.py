@@ -97,7 +97,7 @@ class Reserved:
         charges: every charge of the job.
         charges_digest: stands for all of the store's charges so far, or '' where it was not kept.
         replay: what the store was given, so that a store restored from a backup can be given it
-            again (`worker.replay`); '' in lines from before this was kept.
+            again (`worker.journal.replay`); '' in lines from before this was kept.
     """
 
     job: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from qserver.errors import JournalError
 from qserver.storage.encoding.requests import Reservation
-from worker.journal_records import Released, ReleasedRow
+from worker.journal.records import Released, ReleasedRow
 
 
 @dataclass(frozen=True, repr=False)
