@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from qserver.readable import IntervalText, epsilon_text, interval_text, percent_text
+from qserver.text import IntervalText, epsilon_text, interval_text, percent_text
 
 __all__ = [
     "Console",

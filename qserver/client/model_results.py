@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, Self
 
 from qserver.client.results import Answer, Cost, Price, library
-from qserver.readable import epsilon_text
+from qserver.text import epsilon_text
 
 _MOST_SHOWN = 20
 

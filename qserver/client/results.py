@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from qserver.errors import ConfigError
-from qserver.readable import epsilon_text, interval_text, percent_text
+from qserver.text import epsilon_text, interval_text, percent_text
 
 
 @dataclass(frozen=True)

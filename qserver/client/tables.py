@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, Self
 
 from qserver.client.results import Cost, Interval, library
-from qserver.readable import interval_text, percent_text
+from qserver.text import interval_text, percent_text
 
 _MOST_SHOWN = 20
 
