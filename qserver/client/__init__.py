@@ -1,4 +1,8 @@
-"""Python clients of a qserver: `Client` waits for each answer, `AsyncClient` awaits it."""
+"""Python clients of a qserver: `Client` waits for each answer, `AsyncClient` awaits it.
+
+Begin with `flows`, what a client does step by step; `sync_client` and `async_client` carry it out.
+`results` and `model_results` are what a client is told.
+"""
 
 from __future__ import annotations
 

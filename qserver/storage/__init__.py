@@ -1,8 +1,9 @@
-"""Storage: everything that qserver keeps, in Redis or Valkey.
+"""Everything that qserver keeps, in Redis or Valkey.
 
-One client (`connection`), one check that acknowledged writes survive (`durability`), and for a
-single machine a server of our own (`embedded`, over `state_folder` and `aof`). Storage knows the
-data classes only; it never imports inference, planning, the service or the web side.
+Begin with `store`, the read side and the few writes of the online side; `spend` is the worker's
+side. Each operation that must be atomic is one Lua script in `scripts`. `server` is the
+connection, the check that writes survive, and the embedded server; `encoding` holds the JSON
+forms; `operation` holds backups and gauges.
+
+Storage knows records only. It never imports inference, planning, the service or HTTP.
 """
-
-from __future__ import annotations

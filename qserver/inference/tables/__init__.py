@@ -4,5 +4,5 @@ Begin with `tables`, the tables of a history and what they say of a query. `bloc
 algebra of nested partitions, `choices` picks among several sets of weights, `shared_noise`
 serves answers that use the same noise.
 
-Door: `tables.Tables`; the engine calls it.
+Door: `tables.MeasuredTables`; the engine calls it.
 """

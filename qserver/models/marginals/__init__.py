@@ -1,6 +1,6 @@
 """Marginal-based estimation: one consistent, non-negative model out of many noisy marginals.
 
-Import direction: layout -> summation -> regions -> {belief, junction_tree} -> descent -> estimate;
-layout -> consistency -> copies -> consensus -> estimate; junction_tree -> {clique_agreement,
-likeliest} -> estimate. Everything works on proportions and flat float64 vectors.
+Begin with `model`, the result, and `estimate`, which fits it. `selection` chooses what to
+measure, `tractable` keeps a model within its limits. Below stand `fit` (the optimisation) and
+`graph` (cliques and messages). Everything works on proportions and flat float64 vectors.
 """

@@ -1,11 +1,8 @@
-"""Blocks of disjoint rows on a lattice of nested partitions, and their closed-form BLUE.
+"""Blocks of disjoint rows on nested partitions, and their closed-form best estimates.
 
-chain         nested partitions of one attribute's classes, level 0 the whole, each within the last
-pattern       a query seen from the chains: its component on every level, per attribute
-support       which components are not zero, exactly, modulo secret primes
-box           a query of several terms that is a product of sets, as the one term it is
-cell_weights  weights of a query on a block's cells, equal ones stated once
-blocks        noisy blocks: information, variance, estimability, weights, their rounding, scales
-beside        the query's own row, or its own cell, beside the rest of the blocks
-placement     where the cells of a measured table stand in its block
+Begin with `chain`, the nested partitions of one attribute's classes, and `pattern`, a query
+seen from them. `support` decides which components are not zero, `noisy_blocks` gives
+information, variance and weights, `own_row` adds the query's own row or cell, and `placement`
+says where the cells of a measured table stand. `box` and `cell_weights` state a query's weights
+compactly.
 """

@@ -3,5 +3,5 @@
 Begin with `observations`, the tables as the optimum sees them. `consensus` finds the exact
 optimum, `descent` follows a gradient, `likeliest` takes the potentials of most entropy.
 
-Door: `marginals.estimate` chooses among these; call it.
+Door: `estimate` chooses among these; call it.
 """
