@@ -186,6 +186,9 @@ def test_an_answer_is_titled_by_its_statement_and_its_job_found_by_the_condition
     expect(phone.page.get_by_role("heading", name=OLD_MEN)).to_be_visible()
     assert phone.overflow() == 0
     phone.picture("table")
+    page.goto(f"{fresh_url}/portal/datasets/adult?is:sex=Male&length=700")
+    page.locator("#price button.button").click()
+    expect(page.locator(".sentence")).to_be_visible()
     page.get_by_role("link", name="Jobs").click()
     job = page.get_by_role("link", name=re.compile("sex Male"))
     expect(job.first).to_be_visible()
