@@ -24,6 +24,7 @@ from qserver.query.domain_file import domain_from_document, load_domain
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
 from qserver.records.paid_question import DEFAULT_PHI
+from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
 from worker.owner.detach import detach
 from worker.owner.doctor import examine
@@ -32,7 +33,6 @@ from worker.owner.rotate import RotateRequest, rotate
 from worker.owner.top_up import top_up
 from worker.private.read import infer_domain_document
 from worker.private.registry import Registry
-from worker.run import run
 
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
 value of every column becomes public, with no noise and outside the ledger. Use it for data whose
