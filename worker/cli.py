@@ -189,12 +189,12 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
     # The models load only here: a worker that answers questions has no use for them.
     from qserver.storage.store import Store
-    from worker.owner.model_audit import ModelAuditRequest, audit_model
+    from worker.owner.model_audit import TracingRequest, audit_model
 
     reader = None
     if arguments.model_id is not None:
         reader = Store.open(settings, role="worker-reader")
-    request = ModelAuditRequest(
+    request = TracingRequest(
         name=arguments.name,
         model=arguments.model if arguments.model_id is None else arguments.model_id,
         reference=arguments.reference,

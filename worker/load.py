@@ -10,7 +10,7 @@ from qserver.errors import PrivateDataError
 from worker.journal.journal import Journal
 from worker.noise.randomness import SystemEntropy
 from worker.owner.attach import read_entry
-from worker.private.registry import Entry, Registry
+from worker.private.registry import Registry, RegistryEntry
 from worker.private.tables import Tables
 from worker.spending.spend import Trusted
 
@@ -29,10 +29,10 @@ def load(registry: Registry, *, log: logging.Logger) -> Loaded:
     A dataset whose file cannot be read, or whose content changed, is refused: questions on it
     fail with the constant public code before anything is charged.
     """
-    return Attached(registry, log=log).load()
+    return AttachedData(registry, log=log).load()
 
 
-class Attached:
+class AttachedData:
     """What is attached at a worker; a rotation is noticed by its registry.
 
     Args:
@@ -76,7 +76,7 @@ class Attached:
         self._log.info("the registry changed: %s datasets are loaded", len(loaded.trusted.tables))
         return loaded.trusted
 
-    def _read(self, entry: Entry) -> Tables | None:
+    def _read(self, entry: RegistryEntry) -> Tables | None:
         try:
             snapshot = read_entry(self._registry, entry)
         except PrivateDataError:

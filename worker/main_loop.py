@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, StoreUnavailableError
-from worker.load import Attached
+from worker.load import AttachedData
 from worker.private.registry import Registry
 from worker.spending.loop import Loop, waiting_for
 
@@ -26,7 +26,7 @@ def run(
     """
     if not registry.entries():
         raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
-    attached = Attached(registry, log=log)
+    attached = AttachedData(registry, log=log)
     loaded = attached.load()
     for name in loaded.refused:
         say(f"dataset {name} is refused: its file is missing, unreadable or was changed")

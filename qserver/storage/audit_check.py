@@ -80,7 +80,7 @@ class AuditExport:
 
 
 @dataclass(frozen=True)
-class Check:
+class AuditCheck:
     """One thing that was looked at, whether it holds, and what was found."""
 
     subject: str
@@ -88,7 +88,7 @@ class Check:
     text: str
 
 
-def check_export(export: AuditExport) -> list[Check]:
+def check_export(export: AuditExport) -> list[AuditCheck]:
     """Every check of an audit log, in order."""
     checks = [_check_chain("changes", export.changes)]
     metas: dict[str, DatasetMeta] = {}
@@ -116,22 +116,26 @@ def _charged(log: AuditLog, facts: LedgerFacts) -> list[str]:
     return found
 
 
-def _check_chain(name: str, texts: Sequence[str]) -> Check:
+def _check_chain(name: str, texts: Sequence[str]) -> AuditCheck:
     try:
         digest = check_links(texts, name=f"the {name}")
     except StoreError as exc:
-        return Check(name, ok=False, text=str(exc))
-    return Check(name, ok=True, text=f"{len(texts)} entries, the last of digest {digest or '-'}")
+        return AuditCheck(name, ok=False, text=str(exc))
+    return AuditCheck(
+        name, ok=True, text=f"{len(texts)} entries, the last of digest {digest or '-'}"
+    )
 
 
-def _check_sum(facts: LedgerFacts, texts: Sequence[str], metas: Mapping[str, DatasetMeta]) -> Check:
+def _check_sum(
+    facts: LedgerFacts, texts: Sequence[str], metas: Mapping[str, DatasetMeta]
+) -> AuditCheck:
     subject = f"ledger of {facts.population}"
     try:
         text = _sum_text(facts, [ChargeEntry.of(t) for t in texts], metas)
     except (QServerError, ValueError, KeyError, TypeError) as exc:
         reason = str(exc) if isinstance(exc, QServerError) else "a charge is malformed"
-        return Check(subject, ok=False, text=reason)
-    return Check(subject, ok=True, text=text)
+        return AuditCheck(subject, ok=False, text=reason)
+    return AuditCheck(subject, ok=True, text=text)
 
 
 def _sum_text(
@@ -165,17 +169,17 @@ def _sum_text(
     return f"{spent} epsilon {how} what {len(entries)} charges of {n_jobs} jobs cost"
 
 
-def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> Check:
+def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> AuditCheck:
     """Every charge names a state that the list of changes was in, and never goes back."""
     places = {digest_of(None): 0}
     places |= {digest_of(text): i for i, text in enumerate(export.changes, start=1)}
     found = [places.get(json.loads(text).get("changes"), -1) for text in texts]
     ok = found == sorted(found) and -1 not in found
     how = "follow the changes" if ok else "were made on changes that are not in the log"
-    return Check(f"changes in {name}", ok=ok, text=f"the charges {how}")
+    return AuditCheck(f"changes in {name}", ok=ok, text=f"the charges {how}")
 
 
-def _check_limit(facts: LedgerFacts, changes: Sequence[str]) -> Check:
+def _check_limit(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
     """The limit is what the log says it was set to last."""
     logged = None
     for plain in map(json.loads, changes):
@@ -184,4 +188,4 @@ def _check_limit(facts: LedgerFacts, changes: Sequence[str]) -> Check:
             logged = plain["limit"]
     ok = logged == facts.limit_nano
     text = epsilon_text(facts.limit_nano) + (" epsilon, as logged" if ok else " was never logged")
-    return Check(f"limit of {facts.population}", ok=ok, text=text)
+    return AuditCheck(f"limit of {facts.population}", ok=ok, text=text)

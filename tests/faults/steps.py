@@ -24,7 +24,7 @@ from qserver.storage.endings import Endings
 from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import JobQueue
 from qserver.storage.spend import Lease, SpendingStore
-from worker.private.tables import Table
+from worker.private.tables import RecordTable
 from worker.spending.spend import Spender
 
 Victim = Literal["worker", "store", "http", "pause", "slow"]
@@ -41,8 +41,8 @@ _PLACES: dict[str, tuple[Any, str]] = {
     "reserve": (SpendingStore, "reserve"),
     "await": (SpendingStore, "await_durable"),
     "journal charge": (worker.spending.spend, "write_reserved"),
-    "read": (Table, "answer"),
-    "count": (Table, "counts"),
+    "read": (RecordTable, "answer"),
+    "count": (RecordTable, "counts"),
     "sample": (worker.spending.measure, "draw_row"),
     "draw": (Spender, "_measure"),
     "journal answer": (worker.spending.spend, "write_released"),

@@ -35,7 +35,7 @@ from qserver.storage.encoding.records import (
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.store import Budget, Changes, Cursor, Stamp
 from tests.statistical.test_noise import SeededEntropy
-from worker.private.tables import Table, table_from_columns
+from worker.private.tables import RecordTable, table_from_columns
 from worker.spending.answers import answer_spent
 from worker.spending.charges import charges_of, reservation_of
 from worker.spending.live import Live
@@ -110,7 +110,7 @@ class DryTown:
     """One dataset, its worker's replica, and what was charged."""
 
     meta: DatasetMeta
-    table: Table
+    table: RecordTable
     store: DryStore
     replica: Replica
     entropy: SeededEntropy

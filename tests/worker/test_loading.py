@@ -11,7 +11,7 @@ import pytest
 from qserver.records.answer import JobStatus
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.test_loop import attach_others, submit_to
-from worker.load import Attached
+from worker.load import AttachedData
 from worker.owner.detach import detach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
@@ -47,7 +47,7 @@ def await_done(town: Deployment, job: str, thread: threading.Thread) -> None:
 def test_a_running_worker_measures_what_was_rotated_and_attached_meanwhile(
     town: Deployment,
 ) -> None:
-    attached = Attached(town.registry, log=LOG)
+    attached = AttachedData(town.registry, log=LOG)
     trusted = attached.load().trusted
     loop = Loop(settings=town.settings, trusted=trusted, log=LOG, news=attached.news)
     thread = threading.Thread(target=loop.run)
@@ -69,7 +69,7 @@ def test_a_running_worker_measures_what_was_rotated_and_attached_meanwhile(
 
 
 def test_only_what_is_new_is_read_and_what_is_gone_is_forgotten(town: Deployment) -> None:
-    attached = Attached(town.registry, log=LOG)
+    attached = AttachedData(town.registry, log=LOG)
     before = attached.load().trusted
     assert attached.news() is None
     attach_others(town, population="town")

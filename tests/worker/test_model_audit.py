@@ -23,9 +23,9 @@ from qserver.storage.store import Store
 from tests.deployment import Deployment, write_people
 from tests.worker.learn_models import learn
 from worker.cli import main
-from worker.owner.model_audit import ModelAuditRequest, audit_model, write_private
+from worker.owner.model_audit import TracingRequest, audit_model, write_private
 from worker.private.read import read_snapshot
-from worker.private.registry import Entry, Registry
+from worker.private.registry import Registry, RegistryEntry
 
 Out = pytest.CaptureFixture[str]
 DOMAIN = domain_from_document(
@@ -70,18 +70,18 @@ def registry(tmp_path: Path, records: tuple[np.ndarray, np.ndarray]) -> Registry
     found = Registry(tmp_path / "state")
     snapshot = read_snapshot(tmp_path / "data.csv", DOMAIN, key=found.key())
     data, document = str(tmp_path / "data.csv"), domain_to_document(DOMAIN)
-    found.put(Entry("people", "town", "00ff", data, document, 1, snapshot.fingerprint))
+    found.put(RegistryEntry("people", "town", "00ff", data, document, 1, snapshot.fingerprint))
     return found
 
 
-def request(folder: Path, **change: object) -> ModelAuditRequest:
+def request(folder: Path, **change: object) -> TracingRequest:
     fields: dict[str, object] = {
         "name": "people",
         "model": folder / "model.bif",
         "reference": folder / "reference.csv",
         "out": folder / "report.json",
     }
-    return ModelAuditRequest(**(fields | change))  # type: ignore[arg-type]
+    return TracingRequest(**(fields | change))  # type: ignore[arg-type]
 
 
 def run(folder: Path, *more: object) -> int:

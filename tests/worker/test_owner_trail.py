@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
-from qserver.storage.audit_check import AuditExport, Check, check_export
+from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
@@ -44,7 +44,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return town
 
 
-def checks(town: Deployment) -> list[Check]:
+def checks(town: Deployment) -> list[AuditCheck]:
     return check_export(AuditExport.read(Store.open(town.settings).audit))
 
 

@@ -15,17 +15,17 @@ from qserver.errors import MeasurementError
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import interval
-from worker.private.tables import Table, code_dtype, table_from_columns
+from worker.private.tables import RecordTable, code_dtype, table_from_columns
 
 SIZES = (4, 3, 5)
 
 
-def a_table(n: int, seed: int = 1) -> Table:
+def a_table(n: int, seed: int = 1) -> RecordTable:
     rng = np.random.default_rng(seed)
     return table_from_columns({i: rng.integers(0, s, n) for i, s in enumerate(SIZES)}, SIZES)
 
 
-def by_loop(table: Table, query: LinearQuery) -> Fraction:
+def by_loop(table: RecordTable, query: LinearQuery) -> Fraction:
     cells = zip(*(c.tolist() for c in table.codes), strict=True)
     return sum((query.value_at(cell) for cell in cells), Fraction(0))
 
@@ -82,7 +82,7 @@ def test_an_empty_table_counts_nothing() -> None:
 
 def test_a_code_outside_the_domain_is_refused_with_the_constant_error() -> None:
     with pytest.raises(MeasurementError):
-        Table((np.array([4], dtype=np.uint8),), (4,))
+        RecordTable((np.array([4], dtype=np.uint8),), (4,))
 
 
 def test_a_table_shows_nothing_of_its_records() -> None:

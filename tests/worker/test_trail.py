@@ -21,7 +21,7 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from worker.journal.records import ChargeLine, Reserved, read_line, write_line
 from worker.owner.detach import detach
-from worker.spending.trail import Payment, Trail
+from worker.spending.trail import ChargePayment, Trail
 
 CHARGES = Keys("town").charges
 Tamper = Callable[[StoreClient], object]
@@ -155,7 +155,7 @@ def test_a_journal_line_without_a_digest_is_what_it_was_before() -> None:
 
 def test_a_proven_figure_of_the_own_ledger_is_in_the_charge_and_read_again() -> None:
     charge = Charge(total_query(PEOPLE.sizes), 5, "town~1")
-    payment = Payment("ann", "s1", [charge], at=0)
+    payment = ChargePayment("ann", "s1", [charge], at=0)
     trail = Trail("town")
     proven, plain = (trail.entries(payment, own_nano=own).texts[0] for own in (7, None))
     assert ChargeEntry.of(proven).own_nano == 7

@@ -20,7 +20,7 @@ from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
     Attached,
-    Line,
+    JournalLine,
     Opened,
     Record,
     Released,
@@ -263,7 +263,7 @@ class Journal:
                 return
             self._take(read_line(text, sequence=self._n_records, previous=self._digest))
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: JournalLine) -> None:
         self._state.apply(line.record)
         self._digest = line.digest
         self._n_records += 1

@@ -205,7 +205,7 @@ _NAMES = MappingProxyType({kind: name for name, kind in _KINDS.items()})
 
 
 @dataclass(frozen=True)
-class Line:
+class JournalLine:
     """One line with its newline, and its digest, on which the next line builds."""
 
     record: Record
@@ -213,7 +213,7 @@ class Line:
     text: bytes
 
 
-def write_line(record: Record, *, sequence: int, previous: bytes) -> Line:
+def write_line(record: Record, *, sequence: int, previous: bytes) -> JournalLine:
     """The line of `record` at place `sequence`, after a line of digest `previous`."""
     body = {
         "fields": _plain(record),
@@ -222,10 +222,10 @@ def write_line(record: Record, *, sequence: int, previous: bytes) -> Line:
     }
     digest = hashlib.sha256(previous + _canonical(body)).digest()
     text = _canonical({"body": body, "digest": digest.hex()}) + b"\n"
-    return Line(record=record, digest=digest, text=text)
+    return JournalLine(record=record, digest=digest, text=text)
 
 
-def read_line(text: bytes, *, sequence: int, previous: bytes) -> Line:
+def read_line(text: bytes, *, sequence: int, previous: bytes) -> JournalLine:
     """The line read back, if it is byte for byte what `write_line` makes at this place.
 
     Args:

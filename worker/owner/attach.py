@@ -26,7 +26,7 @@ from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
 from worker.private.read import Snapshot, read_snapshot
-from worker.private.registry import Entry, Registry
+from worker.private.registry import Registry, RegistryEntry
 from worker.private.truncation import PersonRule
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
@@ -101,7 +101,7 @@ def check_name(field: str, value: str) -> None:
         raise ConfigError(field, "be 1 to 64 letters, digits, `_`, `.` or `-`", value)
 
 
-def read_entry(registry: Registry, entry: Entry) -> Snapshot:
+def read_entry(registry: Registry, entry: RegistryEntry) -> Snapshot:
     """The private file of an attached snapshot, as it is now; PrivateDataError."""
     return read_snapshot(
         registry.data_path(entry),
@@ -202,8 +202,8 @@ def attached_record(
     )
 
 
-def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Entry:
-    return Entry(
+def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> RegistryEntry:
+    return RegistryEntry(
         name=meta.name,
         population=meta.population,
         snapshot=meta.snapshot,

@@ -11,7 +11,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.noise.randomness import SystemEntropy
-from worker.private.registry import Entry, Registry
+from worker.private.registry import Registry, RegistryEntry
 from worker.spending.spend import Spender, Trusted
 
 
@@ -32,7 +32,7 @@ def detach(name: str, *, settings: Settings, registry: Registry, log: logging.Lo
     _Waiting(entry, settings, registry, store, log).end()
 
 
-def _meta(entry: Entry) -> DatasetMeta:
+def _meta(entry: RegistryEntry) -> DatasetMeta:
     return DatasetMeta(
         name=entry.name,
         population=entry.population,
@@ -48,7 +48,7 @@ def _meta(entry: Entry) -> DatasetMeta:
 class _Waiting:
     """The open questions on a dataset that is gone."""
 
-    entry: Entry
+    entry: RegistryEntry
     settings: Settings
     registry: Registry
     store: SpendingStore

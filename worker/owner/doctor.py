@@ -12,14 +12,14 @@ from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.owner.attach import read_entry
-from worker.private.registry import Entry, Registry
+from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
 
 _LEAST_MEGABYTES = 100
 
 
 @dataclass(frozen=True)
-class Finding:
+class WorkerFinding:
     """One check: whether it passed, and what to do if not."""
 
     check: str
@@ -27,7 +27,7 @@ class Finding:
     text: str
 
 
-def examine(registry: Registry, settings: Settings) -> list[Finding]:
+def examine(registry: Registry, settings: Settings) -> list[WorkerFinding]:
     """Every check, in order; nothing is changed and nothing is spent."""
     findings = [_blas(), _space(registry), _store(settings)]
     entries = registry.entries()
@@ -36,54 +36,54 @@ def examine(registry: Registry, settings: Settings) -> list[Finding]:
     populations = sorted({entry.population for entry in entries.values()})
     findings += [_journal(registry, population, settings) for population in populations]
     if not entries:
-        findings.append(Finding("datasets", ok=False, text="none is attached; run `attach`"))
+        findings.append(WorkerFinding("datasets", ok=False, text="none is attached; run `attach`"))
     return findings
 
 
-def _blas() -> Finding:
+def _blas() -> WorkerFinding:
     threads = os.environ.get("OPENBLAS_NUM_THREADS", "")
     text = f"OPENBLAS_NUM_THREADS={threads or 'unset'}; 1 is fastest on small matrices"
-    return Finding("BLAS threads", ok=threads == "1", text=text)
+    return WorkerFinding("BLAS threads", ok=threads == "1", text=text)
 
 
-def _store(settings: Settings) -> Finding:
+def _store(settings: Settings) -> WorkerFinding:
     try:
         SpendingStore.open(settings)
     except QServerError as exc:
-        return Finding("store", ok=False, text=str(exc))
-    return Finding("store", ok=True, text="reachable and durable")
+        return WorkerFinding("store", ok=False, text=str(exc))
+    return WorkerFinding("store", ok=True, text="reachable and durable")
 
 
-def _user(settings: Settings) -> Finding:
+def _user(settings: Settings) -> WorkerFinding:
     """Not a fault: an embedded store has one user, and only its owner reaches it."""
     check = "user of the store"
     try:
         powers = forbidden_powers(Store.open(settings, role="worker-doctor").client, role="worker")
     except QServerError as exc:
-        return Finding(check, ok=False, text=str(exc))
+        return WorkerFinding(check, ok=False, text=str(exc))
     if not powers:
-        return Finding(check, ok=True, text="may do no more than a worker needs")
+        return WorkerFinding(check, ok=True, text="may do no more than a worker needs")
     text = f"may also {', '.join(powers)}; deploy/redis-users.acl has a user without that"
-    return Finding(check, ok=True, text=text)
+    return WorkerFinding(check, ok=True, text=text)
 
 
-def _data(registry: Registry, entry: Entry) -> Finding:
+def _data(registry: Registry, entry: RegistryEntry) -> WorkerFinding:
     check = f"data of {entry.name}"
     try:
         snapshot = read_entry(registry, entry)
     except QServerError as exc:
-        return Finding(check, ok=False, text=str(exc))
+        return WorkerFinding(check, ok=False, text=str(exc))
     if not secrets.compare_digest(snapshot.fingerprint, entry.fingerprint):
         text = "the content is not what was attached; restore the file"
-        return Finding(check, ok=False, text=text)
-    return Finding(check, ok=True, text="readable and unchanged")
+        return WorkerFinding(check, ok=False, text=text)
+    return WorkerFinding(check, ok=True, text="readable and unchanged")
 
 
-def _journal(registry: Registry, population: str, settings: Settings) -> Finding:
+def _journal(registry: Registry, population: str, settings: Settings) -> WorkerFinding:
     check = f"journal of {population}"
     if not registry.has_journal(population):
         text = "it is missing; `qserver-worker restore` says what that means"
-        return Finding(check, ok=False, text=text)
+        return WorkerFinding(check, ok=False, text=text)
     try:
         journal = registry.journal(population, create=False)
         store = SpendingStore.open(settings)
@@ -91,21 +91,21 @@ def _journal(registry: Registry, population: str, settings: Settings) -> Finding
         knows_last = last is None or store.knows_reservation(population, last)
         if known < journal.last_ledger_version or not knows_last:
             text = "the store knows less: it was lost or restored. Run `qserver-worker restore`"
-            return Finding(check, ok=False, text=text)
+            return WorkerFinding(check, ok=False, text=text)
         reader = Store.open(settings, role="worker-doctor")
         Trail(population).read(reader, anchor=journal.charges_digest)
         limit = store.limit_nano(population)
     except QServerError as exc:
-        return Finding(check, ok=False, text=str(exc))
+        return WorkerFinding(check, ok=False, text=str(exc))
     if limit != journal.limit_nano:
         text = "the store's limit is not the journal's: a top-up ended half-way; run it again"
-        return Finding(check, ok=False, text=text)
+        return WorkerFinding(check, ok=False, text=text)
     text = f"{journal.n_records} records, {len(journal.open_jobs())} open; store and charges agree"
-    return Finding(check, ok=True, text=text)
+    return WorkerFinding(check, ok=True, text=text)
 
 
-def _space(registry: Registry) -> Finding:
+def _space(registry: Registry) -> WorkerFinding:
     found = os.statvfs(registry.folder)
     megabytes = found.f_bavail * found.f_frsize >> 20
     text = f"{megabytes:,} MB are free; without room nothing can be journalled, so nothing is drawn"
-    return Finding("disk", ok=megabytes >= _LEAST_MEGABYTES, text=text)
+    return WorkerFinding("disk", ok=megabytes >= _LEAST_MEGABYTES, text=text)

@@ -33,15 +33,15 @@ from qserver.query.domain_file import domain_from_document
 from qserver.storage.store import Store
 from worker.owner.attach import read_entry
 from worker.private.read import read_snapshot
-from worker.private.registry import Entry, Registry
-from worker.private.tables import Table
+from worker.private.registry import Registry, RegistryEntry
+from worker.private.tables import RecordTable
 
 _MOST_BYTES = 1 << 22
 _LEAST_RECORDS = 4
 
 
 @dataclass(frozen=True)
-class ModelAuditRequest:
+class TracingRequest:
     """What is attacked, and where the outcome goes.
 
     Args:
@@ -66,7 +66,7 @@ class ModelAuditRequest:
 
 
 def audit_model(
-    request: ModelAuditRequest, *, registry: Registry, reader: Store | None = None
+    request: TracingRequest, *, registry: Registry, reader: Store | None = None
 ) -> None:
     """Attack a model with the dataset's own records and write what comes out, mode 0600.
 
@@ -124,7 +124,7 @@ def _model(path: Path) -> Network:
         raise ConfigError("model", f"be a readable BIF file ({type(exc).__name__})") from exc
 
 
-def _learnt(number: str, entry: Entry, reader: Store | None) -> Network:
+def _learnt(number: str, entry: RegistryEntry, reader: Store | None) -> Network:
     """A learnt network, made again from the history that it stands on."""
     if reader is None:
         raise ConfigError("model", "be a BIF file where no store is read")
@@ -138,9 +138,7 @@ def _learnt(number: str, entry: Entry, reader: Store | None) -> Network:
     return NetworkKind().build(record.asked.specification, meta.domain, history).network
 
 
-def _report(
-    request: ModelAuditRequest, network: Network, records: AttackedRecords
-) -> TracingReport:
+def _report(request: TracingRequest, network: Network, records: AttackedRecords) -> TracingReport:
     structure = network.structure
     cap = None
     if request.epsilon is not None:
@@ -155,7 +153,7 @@ def _report(
     return before.with_attack(roc, measured_effects(structure, records), private=True)
 
 
-def _records(table: Table, domain: Domain, network: Network) -> NDArray[np.int64]:
+def _records(table: RecordTable, domain: Domain, network: Network) -> NDArray[np.int64]:
     """The table's records as value indexes of the network's variables."""
     columns: Sequence[NDArray[np.int64]] = [
         _places(variable, domain)[table.codes[_axis(variable, domain)]]

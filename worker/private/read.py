@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_to_document
-from worker.private.tables import Table, table_from_columns
+from worker.private.tables import RecordTable, table_from_columns
 from worker.private.truncation import PersonRule, kept_records
 
 _MISSING, _OUTSIDE = -1, -2
@@ -38,7 +38,7 @@ class Snapshot:
     number of records is not public.
     """
 
-    table: Table
+    table: RecordTable
     fingerprint: str
 
 
@@ -174,7 +174,7 @@ def _bins(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.int64
     return codes
 
 
-def _fingerprint(table: Table, domain: Domain, key: bytes) -> str:
+def _fingerprint(table: RecordTable, domain: Domain, key: bytes) -> str:
     digest = hashlib.blake2b(key=key, digest_size=32)
     digest.update(json.dumps(domain_to_document(domain), sort_keys=True).encode())
     for codes in table.codes:

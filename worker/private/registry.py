@@ -23,7 +23,7 @@ _KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """One attached snapshot: its private file and the fingerprint that the file must have.
 
     Args:
@@ -90,7 +90,7 @@ class Registry:
         return found.st_ino, found.st_mtime_ns
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[dict[str, Entry]]:
+    def _changing(self) -> Iterator[dict[str, RegistryEntry]]:
         """The entries, to be changed by one command at a time; durable at the end."""
         descriptor = os.open(self.folder / "datasets.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -101,7 +101,7 @@ class Registry:
         finally:
             os.close(descriptor)
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, RegistryEntry]:
         """The attached snapshots: datasets by name, and `NAME/SNAPSHOT` for what is to come next.
 
         While a dataset is rotated both of its snapshots are here, as either may be the store's.
@@ -110,9 +110,9 @@ class Registry:
         if not path.exists():
             return {}
         plain = json.loads(path.read_text(encoding="utf-8"))
-        return {name: Entry(**fields) for name, fields in plain.items()}
+        return {name: RegistryEntry(**fields) for name, fields in plain.items()}
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> RegistryEntry:
         """One attached dataset.
 
         Raises:
@@ -123,16 +123,16 @@ class Registry:
             raise NotFoundError("attached dataset", name)
         return found
 
-    def data_path(self, entry: Entry) -> Path:
+    def data_path(self, entry: RegistryEntry) -> Path:
         """Where a dataset's private file is."""
         return Path(entry.data)
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: RegistryEntry) -> None:
         """Remember a dataset; durable when this returns."""
         with self._changing() as entries:
             entries[entry.name] = entry
 
-    def put_next(self, entry: Entry) -> None:
+    def put_next(self, entry: RegistryEntry) -> None:
         """Remember a snapshot that is to take its dataset's place; durable when this returns."""
         with self._changing() as entries:
             _forget_next(entries, entry.name)
@@ -173,7 +173,7 @@ class Registry:
     def _journal_path(self, population: str) -> Path:
         return self.folder / "journals" / f"{population}.journal"
 
-    def _write(self, entries: Mapping[str, Entry]) -> None:
+    def _write(self, entries: Mapping[str, RegistryEntry]) -> None:
         path = self.folder / "datasets.json"
         new = path.with_suffix(".new")
         with new.open("w", encoding="utf-8") as file:
@@ -189,7 +189,7 @@ class Registry:
             os.close(folder)
 
 
-def _forget_next(entries: dict[str, Entry], name: str) -> None:
+def _forget_next(entries: dict[str, RegistryEntry], name: str) -> None:
     """Leave out the snapshots that were to take a dataset's place."""
     for key in [key for key in entries if key.startswith(f"{name}/")]:
         del entries[key]

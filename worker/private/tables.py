@@ -1,8 +1,8 @@
 """The private data: integer codes in memory, counted by full scans.
 
-After `Table` is built no data value can make anything fail: codes lie inside the public domain by
-construction, absent groups count zero, and weights are applied in Python integers. A scan touches
-every record whatever the question's weights are, and prunes nothing.
+Once a `RecordTable` is built, no data value can make anything fail: codes lie inside the public
+domain by construction, absent groups count zero, and weights are applied in Python integers. A scan
+touches every record, whatever the weights of the question are, and prunes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class RecordTable:
     """Integer codes of one snapshot.
 
     Args:
@@ -84,7 +84,7 @@ class Table:
             raise MeasurementError
         return [int(n) for n in self._counts(partition.axes, partition.n_cells)]
 
-    def sample(self, entropy: Entropy) -> Table:
+    def sample(self, entropy: Entropy) -> RecordTable:
         """Each record with the same probability, by itself: a tenth, less at most 2^-64.
 
         As private as the records, and never to outlive the call that it is drawn for. Every record
@@ -97,7 +97,7 @@ class Table:
                 for start in range(0, len(self.codes[0]), _CHUNK)
             ]
         )
-        return Table(tuple(codes[kept] for codes in self.codes), self.sizes)
+        return RecordTable(tuple(codes[kept] for codes in self.codes), self.sizes)
 
     def _by_classes(self, query: LinearQuery, grid: ClassGrid) -> Fraction:
         """Count the records of every class cell, then weigh the counts in Python integers."""
@@ -181,10 +181,12 @@ def code_dtype(size: int) -> type[np.uint8] | type[np.uint16] | type[np.uint32]:
     return np.uint16 if size <= 1 << 16 else np.uint32
 
 
-def table_from_columns(columns: Mapping[int, NDArray[np.generic]], sizes: Sequence[int]) -> Table:
+def table_from_columns(
+    columns: Mapping[int, NDArray[np.generic]], sizes: Sequence[int]
+) -> RecordTable:
     """A table from one array of codes per axis, each narrowed to its smallest type."""
     codes: tuple[Any, ...] = tuple(
         np.ascontiguousarray(columns[axis], dtype=code_dtype(size))
         for axis, size in enumerate(sizes)
     )
-    return Table(codes, tuple(sizes))
+    return RecordTable(codes, tuple(sizes))

@@ -21,7 +21,7 @@ _REFINED_AS_NEW = 3
 _SAMPLE_SLOTS = 4
 
 
-class Source(Protocol):
+class IndexSource(Protocol):
     """Where lattice indices of released answers come from."""
 
     def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
@@ -49,7 +49,9 @@ def draw_all(
     return in_turn(planned, source=_Drawing(private, entropy), live=live)
 
 
-def in_turn(planned: Sequence[Planned], *, source: Source, live: Live) -> list[tuple[int, ...]]:
+def in_turn(
+    planned: Sequence[Planned], *, source: IndexSource, live: Live
+) -> list[tuple[int, ...]]:
     """Indices of every planned thing, each given what is in force once those before it are.
 
     Args:

@@ -46,7 +46,7 @@ from worker.spending.charges import charges_of, reservation_of
 from worker.spending.live import Live
 from worker.spending.measure import draw_all, slot_of, slot_wait_s
 from worker.spending.rehearsal import rehearse
-from worker.spending.trail import Payment, Trails
+from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
 
 FREE_JOB_KEEP_S = 7 * 86_400
@@ -223,7 +223,7 @@ class Spender:
 
     def _reserve(self, lease: Lease, reservation: Reservation, replica: Replica) -> None:
         at, request = int(self._wall_clock()), reservation.request
-        payment = Payment(request.by, request.snapshot, charges_of(reservation), at)
+        payment = ChargePayment(request.by, request.snapshot, charges_of(reservation), at)
         entries = self._trails.entries(lease.population, payment)
         version = self._writer.reserve(
             lease,

@@ -42,7 +42,7 @@ class TrailEntries:
 
 
 @dataclass(frozen=True)
-class Payment:
+class ChargePayment:
     """Who pays for which charges, when.
 
     Args:
@@ -119,7 +119,7 @@ class Trail:
             return GENESIS
         return str(json.loads(self._entries[-1].text).get("changes", GENESIS))
 
-    def check(self, payment: Payment, allowance: Allowance) -> int | None:
+    def check(self, payment: ChargePayment, allowance: Allowance) -> int | None:
         """What the charges must say of the payer's own ledger, where that was proven; else None.
 
         Raises:
@@ -138,7 +138,7 @@ class Trail:
         check_allowance(ledger, allowance, spent_after_nano=after.spent_nano, at=payment.at)
         return after.share_nano
 
-    def entries(self, payment: Payment, *, own_nano: int | None = None) -> TrailEntries:
+    def entries(self, payment: ChargePayment, *, own_nano: int | None = None) -> TrailEntries:
         """The entries of a payment that come after those read; nothing is changed.
 
         Args:
@@ -179,7 +179,7 @@ class Trails:
         self._journals = journals
         self._trails: dict[str, Trail] = {}
 
-    def entries(self, population: str, payment: Payment) -> TrailEntries:
+    def entries(self, population: str, payment: ChargePayment) -> TrailEntries:
         """The entries of a payment, once the trail and the payer's allowance are checked.
 
         Raises:

@@ -19,7 +19,7 @@ from qserver.query.sql.clauses import read_clauses
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.statement import Binning, Ratio, Row, Statement, Sum
-from qserver.query.sql.text import Place
+from qserver.query.sql.text import TextPlace
 from qserver.query.sql.tokens import TokenizedSql, tokenize
 
 MAX_CELLS = 1000
@@ -226,14 +226,14 @@ def _given(node: exp.Expr) -> Iterator[str]:
     return (key for key, value in node.args.items() if value)
 
 
-def _item_places(sql: TokenizedSql) -> list[Place]:
+def _item_places(sql: TokenizedSql) -> list[TextPlace]:
     """Where the items of SELECT stand in the text."""
-    places: list[Place] = []
+    places: list[TextPlace] = []
     depth, start = 0, 1
     for i, token in enumerate(sql.body):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
         if depth == 0 and token.token_type in (TokenType.COMMA, TokenType.FROM):
-            places.append(Place(sql.body[start].start, sql.body[i - 1].end + 1))
+            places.append(TextPlace(sql.body[start].start, sql.body[i - 1].end + 1))
             start = i + 1
             if token.token_type is TokenType.FROM:
                 break

@@ -15,7 +15,7 @@ _MAX_CARETS = 40
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """Part of a text: characters from `start` up to, not including, `stop`."""
 
     start: int
@@ -33,7 +33,9 @@ class SqlText:
     text: str
     name: str = "sql"
 
-    def refuse(self, condition: str, at: Place | Token | exp.Expr, *, hint: str = "") -> SqlError:
+    def refuse(
+        self, condition: str, at: TextPlace | Token | exp.Expr, *, hint: str = ""
+    ) -> SqlError:
         """The error that the text does not meet `condition` at a place.
 
         Args:
@@ -52,29 +54,29 @@ class SqlText:
             name=self.name,
         )
 
-    def source(self, at: Place | Token | exp.Expr) -> str:
+    def source(self, at: TextPlace | Token | exp.Expr) -> str:
         """What stands at a place, at most 60 characters of it on one line."""
         place = self._place(at)
         words = printable(" ".join(self.text[place.start : place.stop].split()))
         return words if len(words) <= _MARGIN else words[: _MARGIN - 3] + "..."
 
     @property
-    def end(self) -> Place:
+    def end(self) -> TextPlace:
         """The place behind the last character that is no space."""
         stop = len(self.text.rstrip())
-        return Place(stop, stop)
+        return TextPlace(stop, stop)
 
-    def _place(self, at: Place | Token | exp.Expr) -> Place:
-        if isinstance(at, Place):
+    def _place(self, at: TextPlace | Token | exp.Expr) -> TextPlace:
+        if isinstance(at, TextPlace):
             return at
         if isinstance(at, Token):
-            return Place(at.start, at.end + 1)
+            return TextPlace(at.start, at.end + 1)
         places = [node.meta for node in at.walk() if "start" in node.meta]
         if not places:
             return self.end
-        return Place(min(p["start"] for p in places), max(p["end"] for p in places) + 1)
+        return TextPlace(min(p["start"] for p in places), max(p["end"] for p in places) + 1)
 
-    def _excerpt(self, place: Place, line_start: int) -> str:
+    def _excerpt(self, place: TextPlace, line_start: int) -> str:
         line_stop = self.text.find("\n", place.start)
         line_stop = len(self.text) if line_stop < 0 else line_stop
         start = max(line_start, place.start - _MARGIN)

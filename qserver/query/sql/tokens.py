@@ -14,7 +14,7 @@ from sqlglot import Dialect, Token, TokenError, TokenType
 from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.text import Place, SqlText
+from qserver.query.sql.text import SqlText, TextPlace
 
 MAX_CHARACTERS = 1 << 16
 MAX_TOKENS = 1 << 14
@@ -181,7 +181,7 @@ def _scan(source: SqlText) -> list[Token]:
     except TokenError as exc:
         # Nearly always a quote or a comment that does not end.
         quote = max(text.rfind("'"), text.rfind('"'), text.rfind("`"), text.rfind("/*"), 0)
-        place = Place(quote, quote + 1)
+        place = TextPlace(quote, quote + 1)
         raise source.refuse("end each quoted text and comment that it opens", place) from exc
 
 
