@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from qserver.storage.server.connection import StoreClient, connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 
 # How long an example takes tells of the machine. All else stays as hypothesis has it: under CI the
 # examples are the same in every run.

@@ -12,7 +12,7 @@ import pytest
 from qserver.cli.main import main
 from qserver.cli.runtime import ExitCode
 from qserver.records.charge import epsilon_text
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment
 
 

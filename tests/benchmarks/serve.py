@@ -30,7 +30,7 @@ from qserver.records.standing import Standing
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.endings import Outcome
 from qserver.storage.queue import Taken
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.spend import SpendingStore
 
 from .blue import connected, ends_of

@@ -16,7 +16,7 @@ from pathlib import Path
 import duckdb
 
 from qserver.config import Settings
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 
 from .load import Outcome, Plan, generate

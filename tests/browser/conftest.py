@@ -12,7 +12,7 @@ from chromium_page import Visit, Visitor
 from playwright.sync_api import Browser, expect, sync_playwright
 from town_server import TownServer, town_server
 
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.server.running_program import running
 
 APT = "apt-get install -y --no-install-recommends chromium"

@@ -20,7 +20,7 @@ from qserver.config import LOOPBACK, Settings
 from qserver.errors import StoreError
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient, connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import PEOPLE, write_people
 from tests.faults.steps import Traps
 from worker.owner.attach import MAX_PHI, AttachRequest, attach

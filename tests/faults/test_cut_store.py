@@ -22,7 +22,7 @@ from qserver.errors import NotFoundError, StoreBehindError
 from qserver.storage.keys import Keys
 from qserver.storage.server.aof import last_increment
 from qserver.storage.server.connection import connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment
 from tests.faults.checks import Books, faults
 from worker.private.registry import Registry

@@ -17,7 +17,7 @@ from qserver.records.answer import JobStatus
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient, connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment
 from tests.faults.checks import Books, faults
 from tests.faults.site import paused

@@ -15,7 +15,7 @@ from qserver.errors import FencedError, JournalError, StoreNotDurableError, Stor
 from qserver.records.answer import JobStatus
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient, connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment

@@ -23,7 +23,7 @@ from qserver.client.http import HttpClient
 from qserver.config import Settings
 from qserver.query.domain import Attribute, Domain
 from qserver.storage.accounts import AccountBook
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment
 from worker.owner.attach import AttachRequest, attach
 from worker.private.registry import Registry

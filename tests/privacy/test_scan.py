@@ -35,7 +35,7 @@ from qserver.config import Settings
 from qserver.records.charge import NANO
 from qserver.storage.operation.backup import make_backup
 from qserver.storage.server.connection import StoreClient, connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment
 from tests.privacy.recording import FATAL, LIMIT, SECRETS, TABLE_ALPHA, TABLES_AT, notes
 from tests.privacy.scan import (

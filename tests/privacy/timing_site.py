@@ -16,7 +16,7 @@ from pathlib import Path
 from qserver.cli.processes.children import Child, ChildSpec, child_environment, python_command
 from qserver.config import LOOPBACK, Settings
 from qserver.query.domain import Attribute, Domain
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 from tests.benchmarks.load import ROOT
 from tests.benchmarks.stack import serving

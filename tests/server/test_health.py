@@ -25,7 +25,7 @@ from qserver.cli.processes.children import (
     python_command,
 )
 from qserver.storage.server.connection import connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from worker.spending.loop import Heartbeat
@@ -44,7 +44,7 @@ def full_disk_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """A store that gets an error, rather than a signal, where a file may not grow."""
     # Python itself ignores the signal; without restoring it, so does what it starts.
     starting = functools.partial(subprocess.Popen, restore_signals=False)
-    monkeypatch.setattr("qserver.storage.server.embedded.subprocess.Popen", starting)
+    monkeypatch.setattr("qserver.storage.server.embedded_store.subprocess.Popen", starting)
     with EmbeddedServer.start(tmp_path / "state") as server:
         monkeypatch.undo()
         yield server

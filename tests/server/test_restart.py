@@ -16,7 +16,7 @@ from qserver.cli.runtime import ExitCode
 from qserver.client import Client
 from qserver.config import Settings
 from qserver.query.domain_file import domain_to_document
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.spend import SpendingStore
 from tests.deployment import PEOPLE, write_people

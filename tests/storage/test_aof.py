@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import StoreCorruptError
 from qserver.storage.server.aof import AofScan, last_increment, scan_aof, trim_torn_tail
-from qserver.storage.server.embedded import server_binary
+from qserver.storage.server.embedded_store import server_binary
 
 
 def encode(*words: bytes) -> bytes:

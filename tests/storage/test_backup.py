@@ -11,7 +11,7 @@ import pytest
 from qserver.errors import ConfigError, StateInUseError, StoreCorruptError
 from qserver.storage.operation.backup import make_backup, read_note, restore_backup
 from qserver.storage.server.connection import connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import LOG, Deployment
 from worker.owner.restore import restore
 

@@ -31,7 +31,7 @@ from qserver.storage.server.connection import (
     read_scripts,
     translated_errors,
 )
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 
 SECRET = "hunter2"
 

@@ -13,7 +13,7 @@ from qserver.errors import ConfigError, StoreError, StoreNotDurableError
 from qserver.storage.server.aof import last_increment
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.durability import await_durable, check_durable
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 
 DURABLE = {
     "appendonly": "yes",

@@ -12,7 +12,7 @@ import pytest
 from qserver.config import Settings
 from qserver.errors import StateInUseError, StoreUnavailableError
 from qserver.storage.server.connection import connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 
 

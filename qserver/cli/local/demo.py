@@ -28,7 +28,7 @@ from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 
 DATASET = "adult"

@@ -19,7 +19,7 @@ from qserver.records.charge import epsilon_text
 from qserver.storage.operation.gauges import read_gauges
 from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.server.connection import connect, public_address
-from qserver.storage.server.embedded import server_binary
+from qserver.storage.server.embedded_store import server_binary
 from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.store import Store
 

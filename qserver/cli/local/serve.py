@@ -18,7 +18,7 @@ from qserver.config import LOOPBACKS, Settings, url_of
 from qserver.errors import ChildFailedError, PortInUseError
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import public_address
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.store import Store
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, PortInUseError
-from qserver.storage.server.embedded import end_with_parent
+from qserver.storage.server.embedded_store import end_with_parent
 
 _BACKLOG = 512
 _GRACE_S = 20.0

@@ -25,7 +25,7 @@ from qserver.errors import ConfigError, StoreCorruptError, StoreUnavailableError
 from qserver.storage.keys import DATASETS, SCHEMA, Keys
 from qserver.storage.server.aof import scan_aof
 from qserver.storage.server.connection import StoreClient, connect
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 
 BACKUP_VERSION = 1

@@ -1,5 +1,5 @@
-"""The server that keeps everything: the connection to it, its durability, and one of our own.
+"""The Redis or Valkey server that keeps everything: connection, durability, the embedded server.
 
-Begin with `connection`. `durability` refuses a server that may forget, `embedded` runs a Valkey
-for one machine in a `state_folder`, `aof` repairs its files after a crash.
+Begin with `connection`. `durability` refuses a server that may forget a write. `embedded_store`
+runs a Valkey server for one machine on a `state_folder`; `aof` repairs its files after a crash.
 """

@@ -17,11 +17,11 @@ from urllib.parse import unquote
 import pytest
 
 from qserver.errors import StateInUseError, StoreCorruptError, StoreUnavailableError
-from qserver.storage.server import embedded
+from qserver.storage.server import embedded_store
 from qserver.storage.server.aof import last_increment
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.durability import check_durable
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 
 N_CRASHES = 4
@@ -32,7 +32,7 @@ PATIENCE_S = 120.0
 PARENT = """
 import sys
 from pathlib import Path
-from qserver.storage.server.embedded import EmbeddedServer
+from qserver.storage.server.embedded_store import EmbeddedServer
 server = EmbeddedServer.start(Path(sys.argv[1]))
 print(server.pid, server.url, flush=True)
 sys.stdin.read()
@@ -115,8 +115,8 @@ def test_a_stop_leaves_no_process_and_no_socket(state_dir: Path) -> None:
 def test_a_server_that_does_not_listen_any_more_is_killed(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "_STOP_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(embedded, "_PROBE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(embedded_store, "_STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(embedded_store, "_PROBE_TIMEOUT_S", 0.05)
     server = EmbeddedServer.start(state_dir)
     os.kill(server.pid, signal.SIGSTOP)
     server.stop()
@@ -297,7 +297,7 @@ def test_a_missing_data_file_is_refused(state_dir: Path) -> None:
 def test_a_program_that_is_no_server_is_reported(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "server_binary", lambda: Path("/bin/false"))
+    monkeypatch.setattr(embedded_store, "server_binary", lambda: Path("/bin/false"))
     with pytest.raises(StoreUnavailableError, match="ended with status 1"):
         EmbeddedServer.start(state_dir)
 
@@ -353,7 +353,9 @@ def test_the_folder_stays_closed_while_an_orphaned_server_lives(state_dir: Path)
 
 
 def test_a_child_whose_parent_is_gone_already_ends_at_once() -> None:
-    script = "from qserver.storage.server.embedded import end_with_parent; end_with_parent({})"
+    script = (
+        "from qserver.storage.server.embedded_store import end_with_parent; end_with_parent({})"
+    )
     codes = [
         subprocess.run([sys.executable, "-c", script.format(parent)], check=False).returncode
         for parent in (os.getpid(), os.getpid() + 1)
