@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.inference.posterior.estimate import RowEstimate
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
+from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights

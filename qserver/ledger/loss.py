@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.ledger.classes import from_classes
-from qserver.ledger.tabulated import Layout, LossTable
+from qserver.ledger.loss_tables import Layout, LossTable
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 

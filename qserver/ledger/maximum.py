@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Indices
-from qserver.ledger.elimination import eliminate, is_narrow
 from qserver.ledger.loss import Shape
+from qserver.ledger.loss_tables import LossTable, Table, zero_table
 from qserver.ledger.proof import greatest_within
-from qserver.ledger.tabulated import LossTable, Table, zero_table
 from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.linear import LinearQuery
 

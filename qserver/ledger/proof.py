@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qserver.ledger.classes import Indices, Partition, common, parents
-from qserver.ledger.tabulated import Layout, Table, Values, total
+from qserver.ledger.loss_tables import Layout, Table, Values, total
 
 MAX_NODES = 2_000
 _MAX_GROUP = 1 << 15

@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from qserver.ledger.tabulated import Layout, LossTable, Table, Values, zero_table
+from qserver.ledger.loss_tables import Layout, LossTable, Table, Values, zero_table
 
 # Tables grow no larger by sharing; one loss alone may need more.
 MAX_TABLE = 1 << 14

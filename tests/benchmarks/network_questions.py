@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.errors import NetworkError
-from qserver.models.network.elimination import Questions
 from qserver.models.network.network import Network, Table
+from qserver.models.network.variable_elimination import Questions
 
 from .simulated_tables import SimulatedTables
 

@@ -14,9 +14,9 @@ from math import sqrt
 
 import numpy as np
 
-from qserver.models.network.elimination import Questions
 from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, learn
 from qserver.models.network.sampling import draw_records
+from qserver.models.network.variable_elimination import Questions
 
 from .machine import times_of
 from .network_questions import Errors, Examination

@@ -12,10 +12,10 @@ from benchmarks.published_networks import NAMES, published
 from models.brute_force import conditional, joint, random_network
 
 from qserver.errors import CapacityError, NetworkError
-from qserver.models.network.elimination import Questions
 from qserver.models.network.elimination_order import width
 from qserver.models.network.network import Network
 from qserver.models.network.structure import Structure, Variable
+from qserver.models.network.variable_elimination import Questions
 
 REFERENCES = json.loads(
     (Path(__file__).parents[1] / "reference" / "network_answers.json").read_text(encoding="utf-8")

@@ -13,7 +13,6 @@ from models.brute_force import joint, random_network
 from scipy import integrate
 
 from qserver.errors import NetworkError
-from qserver.models.network.learning.consistency import consistent, meetings
 from qserver.models.network.learning.estimation import network_from_tables
 from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, learn, one_step_prices
 from qserver.models.network.learning.noisy_table import NoisyTable
@@ -22,6 +21,7 @@ from qserver.models.network.learning.paper_allocation import (
     sensitivity,
     stage_one_budget,
 )
+from qserver.models.network.learning.paper_consistency import consistent, meetings
 from qserver.models.network.network import Network
 from qserver.models.network.row_posterior import KnownTotals, posterior_counts
 from qserver.models.network.structure import Structure, Variable

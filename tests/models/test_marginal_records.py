@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.models.marginals.drawing import draw_given, stratified
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit.measurement import NoisyMarginal
 from qserver.models.marginals.graph.layout import layout_of
+from qserver.models.marginals.record_draws import draw_given, stratified
 from qserver.models.marginals.record_moves import move_towards
 from qserver.models.marginals.tractable import record_source
 

@@ -8,10 +8,10 @@ from benchmarks.published_networks import NAMES, counts, published, records
 from models.brute_force import joint, random_network
 from scipy import stats
 
-from qserver.models.network.elimination import Questions
 from qserver.models.network.network import Network, normalised
 from qserver.models.network.sampling import draw_records
 from qserver.models.network.structure import Structure, Variable
+from qserver.models.network.variable_elimination import Questions
 
 FALSE_ALARM = 1e-6
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.synthetic_noise import Snapshot
 
 from qserver.inference.tables.blocks.chain import default_chain, single_values
-from qserver.inference.tables.blocks.nested import (
+from qserver.inference.tables.blocks.nested_chains import (
     chain_through,
     has_levels,
     joined,

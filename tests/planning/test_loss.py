@@ -10,7 +10,7 @@ from math import ceil
 import pytest
 
 from qserver.ledger.loss import Shape, cell_shapes, pair_shapes
-from qserver.ledger.tabulated import LossTable
+from qserver.ledger.loss_tables import LossTable
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

@@ -12,10 +12,10 @@ from dense_weights import scaled_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Partition, common, from_classes, meeting, parents, whole
-from qserver.ledger.elimination import eliminate, is_narrow
 from qserver.ledger.loss import cell_shapes, pair_shapes
-from qserver.ledger.tabulated import LossTable, Table, total, zero_table
+from qserver.ledger.loss_tables import LossTable, Table, total, zero_table
 from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.grid import axis_classes
 from tests.planning.losses_by_definition import random_row

@@ -10,8 +10,8 @@ import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.loss import cell_shapes
+from qserver.ledger.loss_tables import Table, zero_table
 from qserver.ledger.proof import greatest_within
-from qserver.ledger.tabulated import Table, zero_table
 from qserver.planning.feasibility import proven
 from qserver.planning.planner import Plan
 from qserver.query.linear import LinearQuery, linear_query

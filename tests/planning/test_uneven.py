@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.tables.blocks.nested import Labels, labels_of
+from qserver.inference.tables.blocks.nested_chains import Labels, labels_of
 from qserver.planning.blocks.learned_levels import MAX_LEARNT
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.uneven_parts import _SHARES, _cells, _Search, uneven_chain

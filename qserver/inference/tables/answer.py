@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.inference.posterior.estimate import RowEstimate
 from qserver.inference.posterior.posterior import Posterior
+from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.tables.blocks.cell_weights import CellWeights
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Known, Rest

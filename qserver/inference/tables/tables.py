@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from qserver.inference.posterior.estimate import RowEstimate
+from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.rows.modular import Entropy
 from qserver.inference.tables.alpha_record import AlphaRecord
 from qserver.inference.tables.answer import Choice, Place, WeightedRow
-from qserver.inference.tables.blocks.nested import lattice_through
+from qserver.inference.tables.blocks.nested_chains import lattice_through
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import Beside, Known, beside_of
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern

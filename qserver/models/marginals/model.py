@@ -12,11 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from qserver.models.marginals.drawing import draw_given
 from qserver.models.marginals.graph.elimination import Factor, eliminate
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, check_scope
-from qserver.models.marginals.unmeasured import Known, least_violation
+from qserver.models.marginals.record_draws import draw_given
+from qserver.models.marginals.unmeasured_tables import Known, least_violation
 
 
 class Distribution(ABC):

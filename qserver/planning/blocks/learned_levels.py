@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
-from qserver.inference.tables.blocks.nested import (
+from qserver.inference.tables.blocks.nested_chains import (
     Labels,
     chain_through,
     firsts,

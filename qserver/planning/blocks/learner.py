@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 
 from qserver.inference.tables.blocks.chain import Chain
-from qserver.inference.tables.blocks.nested import Labels, OverlaidChains, partitions_of
+from qserver.inference.tables.blocks.nested_chains import Labels, OverlaidChains, partitions_of
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.learned_levels import MAX_LEARNT, Sightings, learnt_chain, sightings

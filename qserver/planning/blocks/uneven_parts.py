@@ -24,7 +24,7 @@ import numpy as np
 from qserver.errors import CapacityError
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.tables.blocks.chain import Chain
-from qserver.inference.tables.blocks.nested import (
+from qserver.inference.tables.blocks.nested_chains import (
     Labels,
     chain_through,
     firsts,

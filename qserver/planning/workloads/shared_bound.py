@@ -16,7 +16,7 @@ from qserver.inference.joint.joint import (
     least_factor,
     most_work,
 )
-from qserver.inference.posterior.estimate import RowEstimate
+from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey

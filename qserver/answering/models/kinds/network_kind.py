@@ -17,7 +17,6 @@ from qserver.answering.models.kinds.network_stages import shares_of, two_stages
 from qserver.answering.models.kinds.sampled_kind import TwoStages
 from qserver.errors import CapacityError, NetworkError
 from qserver.models.network.bif import read_bif, write_bif
-from qserver.models.network.elimination import Questions
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.models.network.learning.combined_tables import CombinedTables
 from qserver.models.network.learning.learn import ALLOCATIONS, one_step_network, one_step_prices
@@ -26,6 +25,7 @@ from qserver.models.network.learning.paper_allocation import Version
 from qserver.models.network.network import Network, Table
 from qserver.models.network.sampling import draw_records
 from qserver.models.network.structure import Structure, structure_of_edges
+from qserver.models.network.variable_elimination import Questions
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS

@@ -18,12 +18,12 @@ from math import sqrt
 
 import numpy as np
 
-from qserver.models.network.elimination import Questions
 from qserver.models.network.learning.combined_tables import CombinedTables
 from qserver.models.network.learning.noisy_table import NoisyTable, Scope, scope_of
 from qserver.models.network.network import Network, Table, normalised
 from qserver.models.network.row_posterior import KnownTotals, posterior_counts
 from qserver.models.network.structure import Structure
+from qserver.models.network.variable_elimination import Questions
 
 # Concentration of a row's prior: few CPDs are smooth, and few rows of the tables tell of it.
 _CONCENTRATION = 1.0

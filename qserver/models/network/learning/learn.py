@@ -20,7 +20,6 @@ from math import sqrt
 from typing import Literal, Protocol, get_args
 
 from qserver.errors import NetworkError
-from qserver.models.network.learning.consistency import consistent_network
 from qserver.models.network.learning.estimation import network_from_tables
 from qserver.models.network.learning.noisy_table import (
     NoisyTable,
@@ -37,6 +36,7 @@ from qserver.models.network.learning.paper_allocation import (
     stage_one_budget,
 )
 from qserver.models.network.learning.paper_allocation import final_network as final_network_of_paper
+from qserver.models.network.learning.paper_consistency import consistent_network
 from qserver.models.network.learning.table_choice import choose_tables, maximal_families
 from qserver.models.network.network import Network, Table, normalised
 from qserver.models.network.structure import Structure

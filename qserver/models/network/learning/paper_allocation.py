@@ -30,7 +30,6 @@ from typing import Literal
 
 import numpy as np
 
-from qserver.models.network.learning.consistency import consistent_network
 from qserver.models.network.learning.noisy_table import (
     NoisyTable,
     Scope,
@@ -39,6 +38,7 @@ from qserver.models.network.learning.noisy_table import (
     onto_family,
     scope_of,
 )
+from qserver.models.network.learning.paper_consistency import consistent_network
 from qserver.models.network.network import Network, Table, normalised
 from qserver.models.network.structure import Structure
 

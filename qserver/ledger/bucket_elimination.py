@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 
 from qserver.ledger.classes import Partition, common
-from qserver.ledger.tabulated import Layout, Table, total
+from qserver.ledger.loss_tables import Layout, Table, total
 
 
 @dataclass(frozen=True, eq=False)
