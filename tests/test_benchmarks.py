@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.__main__ import DOCUMENT, RESULTS, main
+from benchmarks.__main__ import DOCUMENT, main
 from benchmarks.adult_questions import mixed_predicates
 from benchmarks.budget_methods import Asked, Counts, RowsAlone, Served
+from benchmarks.headlines import HEADLINES, Headline, headline_text
 from benchmarks.hindsight import Blocks, Chain, Target, best_price
 from benchmarks.lifetime import METHODS as LIFETIME_METHODS
 from benchmarks.load import ROOT
 from benchmarks.machine import Times
 from benchmarks.ranges import UNIT_NANO, Question, holds
 from benchmarks.registry import benchmark_names
+from benchmarks.results import RESULTS, kept, results_page
 from benchmarks.streams import Asked as LifetimeAsked
 from benchmarks.tables import Report, table_text, value_text, with_table
 from benchmarks.workloads import QuerySource, Segments
@@ -320,13 +322,46 @@ def test_the_attack_on_fair_bits_is_near_its_bound_and_privacy_keeps_the_one_on_
             assert row["cap_auc"] < 0.9
 
 
-def test_every_benchmark_has_results_of_a_full_run_and_the_document_shows_them() -> None:
+def test_every_benchmark_has_results_of_a_full_run_and_the_page_shows_their_headlines() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
+    assert sorted(HEADLINES) == NAMES
     for name in NAMES:
-        document = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        document = kept(name)
         assert set(document) == _DOCUMENT_KEYS
         assert document["quick"] is False
-        assert with_table(text, name, table_text(document["rows"])) == text
+        assert with_table(text, name, headline_text(name, document["rows"])) == text
+    assert sorted(path.stem for path in RESULTS.glob("*.json")) == NAMES
+
+
+def test_the_answers_on_top_of_the_page_are_figures_of_its_tables() -> None:
+    top, _, tables = DOCUMENT.read_text(encoding="utf-8").partition("## ranges")
+    answers = [line.split(" | ")[1] for line in top.splitlines() if line.startswith("| ")][1:]
+    plain = tables.replace(",", "")
+    for figure in ("16.9", "257", "2,693", "501"):
+        assert any(figure in answer for answer in answers)
+        assert f"| {figure.replace(',', '')} |" in plain
+
+
+def test_the_page_of_all_results_and_the_command_show_full_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = results_page()
+    for name in NAMES:
+        assert table_text(kept(name)["rows"]) in page
+    assert main(["apex", "--kept"]) == 0
+    assert capsys.readouterr().out in page
+
+
+def test_a_headline_has_the_rows_it_names_and_spreads_a_column() -> None:
+    rows = [{"a": a, "b": b, "c": 10 * a + b} for a in (1, 2) for b in (3, 4)]
+    assert Headline({"A": "a", "C": "c"}, {"b": (4,)}).text(rows).splitlines()[2:] == [
+        "| 1 | 14 |",
+        "| 2 | 24 |",
+    ]
+    lines = Headline({"A": "a"}, spread=("b", "c")).text(rows).splitlines()
+    assert (lines[0], lines[2:]) == ("| A | 3 | 4 |", ["| 1 | 13 | 14 |", "| 2 | 23 | 24 |"])
+    with pytest.raises(ValueError, match=r"b = \{5\}"):
+        Headline({"A": "a"}, {"b": (4, 5)}).text(rows)
 
 
 def test_an_unknown_name_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

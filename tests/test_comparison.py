@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pytest
-from benchmarks.__main__ import RESULTS
 from benchmarks.load import ROOT
+from benchmarks.results import kept
 from benchmarks.tables import value_text
 
 PAGE = ROOT / "docs" / "comparison.md"
@@ -35,8 +33,7 @@ def page_rows() -> list[Row]:
 
 def measured(name: str, wanted: Mapping[str, str], column: str) -> str:
     """One figure of a full run's results, as the tables show it."""
-    document: Mapping[str, Any] = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-    (row,) = [r for r in document["rows"] if all(r[k] == v for k, v in wanted.items())]
+    (row,) = [r for r in kept(name)["rows"] if all(r[k] == v for k, v in wanted.items())]
     return value_text(row[column])
 
 

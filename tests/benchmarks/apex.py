@@ -1,4 +1,8 @@
-"""APEx's two workloads as batches: 100 bins, then 100 prefixes, then the bins at half the error."""
+"""APEx's two workloads as batches: 100 bins, then 100 prefixes, then the bins at half the error.
+
+`bound` certifies that all intervals of a batch hold at once; `union_spent` is what the union bound
+alone would have spent, `apex_spent` what APEx pays, each batch in full.
+"""
 
 from __future__ import annotations
 

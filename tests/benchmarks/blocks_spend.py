@@ -1,4 +1,12 @@
-"""Budget spent by rent-or-buy over blocks on covid, citibike and range streams."""
+"""Budget spent by rent-or-buy over blocks on covid, citibike and range streams.
+
+Epsilon spent, in units of alpha0 for the range streams. covid: four attributes, 1,008,532
+records, 34,425 counts; citibike: eight attributes, 2,485 marginal cells; 70,000 draws each; the
+total is public under replace-one. In `declared` the values of the attribute are the segments
+between the cuts. `hindsight` is of the first 4,000 questions at most. `worst_ratio` is with any
+seed, after any of 19 numbers of questions from 1 to 1,000. `checked` counts the intervals
+compared with the truth.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,11 @@ Four histories. `ranges`: ranges on a third as many cuts as rows, so most rows d
 `free ranges`: ends all over an attribute of 10^6 values, rows independent. `predicates`: random
 sets on 3 of the attributes, on a domain of 10^4 and on one of 10^12 cells. Every query is new.
 On small histories the weights are found again by dense least squares.
+
+`query` is everything from the primitive row to its weights, `not_estimable` the same for a query
+that history cannot give; `append_and_query` takes in one more row first. `answer` is the whole
+way to an interval at 95 percent, with the weights of the shortest tail. 5,000 predicates on 10^4
+cells have rank 3,439 at most.
 """
 
 from __future__ import annotations

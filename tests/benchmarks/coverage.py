@@ -2,6 +2,8 @@
 
 The fixed designs' coverage is promised to be the confidence. That of the adaptive search is not;
 it is reported as measured.
+
+The standard error counts histories, since the answers of one share its noise.
 """
 
 from __future__ import annotations

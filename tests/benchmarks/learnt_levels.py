@@ -1,4 +1,9 @@
-"""Budget spent with levels learnt from the questions, and with regular levels alone."""
+"""Budget spent with levels learnt from the questions, and with regular levels alone.
+
+Levels are planned on only where that makes what a base still costs at least 30 percent cheaper for
+the last questions. The rows of `learnt` were measured before the estimate of what is new had its
+standard deviation added: since then 1.16 to 1.37 after 300 questions on four attributes.
+"""
 
 from __future__ import annotations
 

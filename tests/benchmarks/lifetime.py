@@ -1,4 +1,12 @@
-"""How many of 10,000 mixed questions on Adult a limit of epsilon = 1 answers, refusals skipped."""
+"""How many of 10,000 mixed questions on Adult a limit of epsilon = 1 answers, refusals skipped.
+
+The questions are those of `adult_questions`. `the paper's rule` answers by linear combination of
+whatever was released and measures in full what that cannot meet. `clairvoyant` knows the stream,
+refuses all but the loosest questions and buys the best blocks found for these: a yardstick, no
+bound. `prototype` is what an earlier prototype answered. `violated` counts intervals that miss;
+over all questions 7.2 percent may. The row of `rent or buy` is of an earlier rule; the present
+one was run on seed 411: 10, 61, 391 and 2,903.
+"""
 
 from __future__ import annotations
 

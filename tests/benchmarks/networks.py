@@ -3,6 +3,10 @@
 The errors are against the network of greatest likelihood on the same 10,000 records, so they are of
 the noise alone. The noise is simulated (simulated_tables), the questions are drawn anew in each run
 and are the same for all allocations.
+
+`_se` are standard errors over 20 runs. `best_found` is the share of questions for the most probable
+values that are answered alike; divergences mix 0.001 of the uniform distribution into both.
+`best_at_half` is the default with half the epsilon of its row.
 """
 
 from __future__ import annotations

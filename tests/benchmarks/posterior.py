@@ -2,6 +2,10 @@
 
 Every call builds its law anew, as a new question does. The errors are against the references of
 tests/reference/laplace_sums.json where it has the case; elsewhere against the certified value.
+
+Scales are equal, geometric (1 to 0.001) and lognormal (sigma 1). `error` is the largest difference
+over the half-widths tried, `certificate` the largest bound reported. Convolution has 200 points per
+interval, a dash where it would need more than 2^23; Monte Carlo has 200,000 draws.
 """
 
 from __future__ import annotations

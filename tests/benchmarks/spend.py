@@ -3,6 +3,9 @@
 A table of a million synthetic records in Parquet, attached by the worker; an embedded store that
 syncs every write to disk; gunicorn with the default settings. Every question is new and every
 answer is measured. The publication slot is a setting, so both ends of it are shown.
+
+The time runs from the request's first byte to the answer's last: queueing, plan, durable
+reservation, journal, full scan, exact noise, journal again, durable publication, answer.
 """
 
 from __future__ import annotations

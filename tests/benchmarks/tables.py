@@ -43,15 +43,17 @@ class Report:
         }
 
 
-def table_text(rows: object) -> str:
+def table_text(rows: object, *, is_padded: bool = True) -> str:
     """Rows of a report's document as a table in Markdown, numbers to three digits."""
     if not isinstance(rows, list | tuple) or not rows:
         raise ValueError("`rows` must be a list of at least one row.")
     names = list(rows[0])
     cells = [names] + [[value_text(row[name]) for name in names] for row in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    widths = [max(len(line[i]) for line in cells) * is_padded for i in range(len(names))]
     lines = ["| " + " | ".join(_padded(line, widths)) + " |" for line in cells]
-    return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
+    return "\n".join(
+        [lines[0], "|" + "|".join("-" * max(w + 2, 3) for w in widths) + "|", *lines[1:]]
+    )
 
 
 def value_text(value: Value) -> str:

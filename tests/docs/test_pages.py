@@ -94,3 +94,4 @@ def test_the_pages_build_a_site(tmp_path: Path) -> None:
     run = subprocess.run([*command, "-d", str(tmp_path / "site")], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "<table" in (tmp_path / "site" / "concepts.html").read_text(encoding="utf-8")
+    assert "plan_p99_ms" in (tmp_path / "site" / "results.html").read_text(encoding="utf-8")

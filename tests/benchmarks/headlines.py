@@ -1,0 +1,258 @@
+"""The headline table of each benchmark: the rows and columns that docs/benchmarks.md shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .tables import Value, table_text
+
+Row = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A part of a benchmark's full table.
+
+    Args:
+        columns: the columns that are shown, heading -> column of the results.
+        where: only the rows whose value of a column is one of these.
+        spread: (column, value): one heading for each value of the first, holding the second;
+            the rows that agree in `columns` become one.
+    """
+
+    columns: Mapping[str, str]
+    where: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    spread: tuple[str, str] | None = None
+
+    def text(self, rows: Sequence[Row]) -> str:
+        """The table in Markdown.
+
+        Raises:
+            ValueError: no row is left, or a value of `where` is in none.
+        """
+        for column, values in self.where.items():
+            missing = set(values) - {row[column] for row in rows}
+            if missing:
+                raise ValueError(f"`rows` must have {column} = {missing}.")
+        kept = [row for row in rows if all(row[c] in v for c, v in self.where.items())]
+        shown = self._spread(kept) if self.spread else [*map(self._shown, kept)]
+        return table_text(shown, is_padded=False)
+
+    def _shown(self, row: Row) -> Row:
+        return {heading: row[column] for heading, column in self.columns.items()}
+
+    def _spread(self, rows: Sequence[Row]) -> list[Row]:
+        assert self.spread is not None
+        by, value = self.spread
+        found = dict[tuple[Value, ...], dict[str, Value]]()
+        for row in rows:
+            shown = self._shown(row)
+            line = found.setdefault(tuple(shown.values()), dict(shown))
+            line[str(row[by])] = row[value]
+        return list(found.values())
+
+
+def headline_text(name: str, rows: Sequence[Row]) -> str:
+    """The headline table of a benchmark, made from the rows of its results."""
+    return HEADLINES[name].text(rows)
+
+
+_STREAM = {"stream": "stream", "neighbours": "relation"}
+_MARGINALS = {"data": "data", "mechanism": "mechanism", "setting": "setting"}
+
+HEADLINES: Mapping[str, Headline] = {
+    "apex": Headline(
+        {
+            "after the batch": "batch",
+            "qserver": "spent",
+            "by the union bound alone": "union_spent",
+            "APEx": "apex_spent",
+            "batches": "batches",
+            "batches that missed": "violated_batches",
+        }
+    ),
+    "blocks_spend": Headline(
+        {
+            **_STREAM,
+            "spent": "end",
+            "best blocks in hindsight": "hindsight",
+            "ratio": "ratio",
+            "worst ratio": "worst_ratio",
+            "percent missed": "violated_percent",
+        }
+    ),
+    "blue": Headline(
+        {
+            "history": "rows",
+            "weights, ms": "query_ms",
+            "append and weights, ms": "append_and_query_ms",
+            "whole answer, ms": "answer_ms",
+            "dense, ms": "dense_ms",
+        },
+        {
+            "rows": (
+                "500 ranges",
+                "1000 ranges",
+                "5000 ranges",
+                "500 predicates, 10^4 cells",
+                "5000 predicates, 10^12 cells",
+            )
+        },
+    ),
+    "consistent": Headline(
+        {
+            "workload": "workload",
+            "questions": "questions",
+            "unbiased": "unbiased",
+            "consistent": "consistent",
+            "worst trial": "worst",
+            "seconds": "seconds",
+        },
+        {"total": ("not known",)},
+    ),
+    "coverage": Headline(
+        {"design": "design", "share that holds": "coverage", "standard error": "standard_error"},
+        {"confidence": (0.95,)},
+    ),
+    "learnt_levels": Headline(
+        {"stream": "stream", "questions": "questions"}, spread=("levels", "end")
+    ),
+    "lifetime": Headline(
+        {
+            "method": "method",
+            "of 100": "at_100",
+            "of 1,000": "at_1000",
+            "of 10,000": "at_10000",
+            "least": "least",
+            "most": "most",
+        }
+    ),
+    "marginals": Headline(
+        {
+            "attributes": "attributes",
+            "tables": "triples",
+            "cells of a junction tree": "exact_cells",
+            "a pass, ms": "messages_ms",
+            "a pass by a plain loop, ms": "plain_ms",
+            "a round of consensus, ms": "consensus_ms",
+            "bytes per cell": "bytes_per_cell",
+        }
+    ),
+    "marginals_choices": Headline(
+        {
+            "epsilon": "epsilon",
+            "uniform": "uniform_l1",
+            "records": "l1_records",
+            "factor": "l1_factor",
+            "saturated": "l1_saturated",
+        }
+    ),
+    "marginals_error": Headline(
+        {
+            "tables": "k",
+            "noisy": "noisy",
+            "local": "in_local",
+            "factor": "in_factor",
+            "saturated": "in_saturated",
+            "exact": "in_exact",
+        },
+        {"k": (2, 8, 32)},
+    ),
+    "marginals_mechanisms": Headline(
+        {
+            **_MARGINALS,
+            "noisy": "noisy",
+            "unbiased": "unbiased",
+            "local": "local",
+            "saturated": "saturated",
+            "exact": "exact",
+        },
+        {"setting": ("k=32", "round 40", "epsilon=1")},
+    ),
+    "marginals_records": Headline(
+        {
+            "data": "data",
+            "epsilon": "epsilon",
+            "a fresh sample": "sample",
+            "model": "model",
+            "synthetic records": "records",
+        }
+    ),
+    "networks": Headline(
+        {
+            "network": "network",
+            "error": "error",
+            "best": "best",
+            "best at 0.5": "best_at_half",
+            "rows": "rows",
+            "uniform": "uniform",
+            "arxiv": "arxiv",
+            "icml": "icml",
+        },
+        {"epsilon": (1.0,), "error": ("parameter_l1", "query_l1")},
+    ),
+    "posterior": Headline(
+        {
+            "scales": "scales",
+            "probability, ms": "probability_ms",
+            "half-width, ms": "half_width_ms",
+            "error": "error",
+            "convolution, ms": "convolution_ms",
+            "its error": "convolution_error",
+            "Monte Carlo, ms": "monte_carlo_ms",
+            "error of that": "monte_carlo_error",
+        },
+        {"scales": ("10 geometric", "100 lognormal", "1000 equal", "5000 lognormal")},
+    ),
+    "ranges": Headline(
+        {"questions": "queries"},
+        {"method": ("naive", "exact cache", "rows alone", "server", "best blocks in hindsight")},
+        spread=("method", "end"),
+    ),
+    "ratio": Headline(
+        {
+            **_STREAM,
+            "mean of worst": "worst_mean",
+            "worst": "worst",
+            "aim": "aim",
+            "seeds above it": "seeds_above_aim",
+        }
+    ),
+    "serve": Headline(
+        {
+            "rows of history": "rows",
+            "repeated, per s": "repeated_per_s",
+            "bare echo, per s": "echo_per_s",
+            "share": "repeated_share",
+            "repeated, ms": "repeated_p50_ms",
+            "new, ms": "new_p50_ms",
+            "new at p99, ms": "new_p99_ms",
+        }
+    ),
+    "spend": Headline(
+        {
+            "slot, ms": "slot_ms",
+            "connections": "connections",
+            "p50, ms": "p50_ms",
+            "p99, ms": "p99_ms",
+            "per s": "per_s",
+        }
+    ),
+    "tracing": Headline(
+        {
+            "release": "release",
+            "records": "records",
+            "epsilon": "epsilon",
+            "area of the attack": "attack_auc",
+            "bound": "finite_bound_auc",
+            "cap": "cap_auc",
+            "power at 5 percent": "attack_power",
+            "bound of it": "bound_power",
+        },
+        {
+            "release": ("250 fair bits", "sachs", "alarm, exact", "alarm, best"),
+            "records": (250, 691, 1000),
+        },
+    ),
+}
