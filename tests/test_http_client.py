@@ -253,7 +253,7 @@ def test_a_private_authority_is_accepted_by_name_and_refused_without(
         with monkeypatch.context() as patched:
             patched.setenv(name, str(place))
             assert HttpClient(secure.url).get("a").status == 200
-    assert Client(secure.url, ca=authority)._http.get("a").document == {"n": 6}
+    assert Client(secure.url, ca=authority)._driver.http.get("a").document == {"n": 6}
 
 
 def test_a_certificate_for_another_name_is_refused(secure: Site) -> None:

@@ -1,12 +1,13 @@
 """Python clients of a qserver: `Client` waits for each answer, `AsyncClient` awaits it.
 
-Begin with `flows`, what a client does step by step; `sync_client` and `async_client` carry it out.
-`results` and `model_results` are what a client is told.
+Begin with `clients`, which lists the methods. `requests` and `model_requests` make the exchange of
+each method, `flows` says in which steps the reply is got, and `drivers` carries them out. Results
+are in `results`, `tables`, `model_results` and `leaks`. `http` is the connection.
 """
 
 from __future__ import annotations
 
-from qserver.client.async_client import AsyncClient
+from qserver.client.clients import AsyncClient, Client
 from qserver.client.errors import (
     AccessProblemError,
     BudgetProblemError,
@@ -29,7 +30,6 @@ from qserver.client.model_results import (
     SyntheticRecords,
 )
 from qserver.client.results import Answer, Cost, DatasetInfo, Interval, Price
-from qserver.client.sync_client import Client
 from qserver.client.tables import Cell, Table
 
 __all__ = [

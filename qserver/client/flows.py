@@ -1,18 +1,19 @@
-"""What a client does, without doing it: steps that a driver carries out, waiting or awaiting.
+"""The steps of a request to the server, without input or output; a driver carries them out.
 
-A flow yields a step and is sent what came of it, so one text serves the plain and the async client.
-Questions carry an idempotency key made once per call: however often one is sent again after a
-broken connection or a refusal that asks for patience, the server answers and charges it once.
+A flow yields a step and receives its outcome, so that `Client` and `AsyncClient` share this code.
+A question carries an idempotency key, made once per call. It may be sent again after a broken
+connection or a refusal that asks for patience: the server answers and charges it once.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import uuid
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from qserver.client.errors import NotDoneError, ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient, Reply, problem_of
@@ -24,6 +25,7 @@ _LONGEST_POLL_S = 2.0
 _GROWTH = 1.5
 _FIRST_RETRY_S = 0.2
 _FIRST_SERVER_FAULT = 500
+_ACCEPTED = 202
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Call:
     """One HTTP request.
 
     Args:
-        segments: of the path.
-        document: the body of a POST; None is a GET.
+        segments: parts of the path.
+        document: the body of a POST; None makes it a GET.
         query: parameters of a GET.
     """
 
@@ -42,7 +44,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def outcome(self, http: HttpClient) -> Reply | Failure:
-        """The reply, or why there is none."""
+        """The reply, or the error."""
         try:
             if self.document is None:
                 return http.get(*self.segments, query=self.query)
@@ -53,25 +55,26 @@ class Call:
 
 @dataclass(frozen=True)
 class TextCall:
-    """A GET whose reply is text and no JSON; it comes as the reply's `text`."""
+    """A GET whose reply is plain text; the reply's document has it as `text`."""
 
     segments: tuple[str, ...]
     query: Mapping[str, str] | None = None
 
     def outcome(self, http: HttpClient) -> Reply | Failure:
-        """The reply, or why there is none."""
+        """The reply, or the error."""
         try:
-            return Reply(http.get_text(*self.segments, query=self.query), {})
+            text = http.get_text(*self.segments, query=self.query)
+            return Reply(text, {"text": text})
         except (ServerProblemError, ServerUnreachableError) as exc:
             return exc
 
 
 @dataclass(frozen=True)
 class FileCall:
-    """A GET of CSV lines, which go to a file as they come.
+    """A GET of CSV lines, written to a file as they arrive.
 
     Args:
-        path: the file; it is there when all of `n_records` have come, and not before.
+        path: the file; it exists only once all of the `n_records` have arrived.
     """
 
     segments: tuple[str, ...]
@@ -80,7 +83,7 @@ class FileCall:
     n_records: int
 
     def outcome(self, http: HttpClient) -> Reply | Failure:
-        """An empty reply once the file is written, or why it is not."""
+        """An empty reply once the file is written, or the error."""
         part = self.path.with_name(self.path.name + ".part")
         try:
             try:
@@ -120,7 +123,7 @@ class Patience:
 
     Args:
         retries: how often a request is sent again at most.
-        wait_s: how long an answer is waited for in all, in seconds.
+        wait_s: longest wait for an answer in all, in seconds.
         clock: seconds, monotonic.
         new_key: makes idempotency keys.
     """
@@ -131,71 +134,8 @@ class Patience:
     new_key: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
 
 
-def read(patience: Patience, *segments: str, **query: str) -> Flow[Mapping[str, Any]]:
-    """The document at a path."""
-    reply = yield from _tried(patience, Call(segments, query=query or None))
-    return reply.document
-
-
-def read_text(patience: Patience, *segments: str, **query: str) -> Flow[str]:
-    """The text at a path."""
-    return (yield from _tried(patience, TextCall(segments, query or None))).text
-
-
-def written(
-    patience: Patience, *segments: str, path: Path, n_records: int, query: Mapping[str, str]
-) -> Flow[None]:
-    """Return once the CSV lines at a path of the server are in a file."""
-    yield from _tried(patience, FileCall(segments, query, path, n_records))
-
-
-def told(
-    patience: Patience, *segments: str, document: Mapping[str, Any]
-) -> Flow[Mapping[str, Any]]:
-    """What the server says to a request that spends nothing."""
-    reply = yield from _tried(patience, Call(segments, document))
-    return reply.document
-
-
-def answered(
-    patience: Patience, *segments: str, document: Mapping[str, Any]
-) -> Flow[Mapping[str, Any]]:
-    """The answer of a question: sent under one key, its job waited for, then sent again.
-
-    Sent again, since a job holds the answers of the questions behind a statement of SQL, which
-    the server makes into a table; under the same key it is free.
-
-    Raises:
-        NotDoneError: the time is over, and the job goes on.
-        ServerProblemError: the server refused, or the job failed.
-    """
-    call = Call(segments, document, headers={"Idempotency-Key": patience.new_key()})
-    deadline = patience.clock() + patience.wait_s
-    reply = yield from _tried(patience, call)
-    while reply.status == 202:
-        yield from _done(patience, reply.document, deadline)
-        reply = yield from _tried(patience, call)
-    return reply.document
-
-
-def _done(patience: Patience, job: Mapping[str, Any], deadline: float) -> Flow[None]:
-    """Return when the job has ended well."""
-    pause_s = _FIRST_POLL_S
-    while job["state"] in ("queued", "running"):
-        if patience.clock() + pause_s > deadline:
-            raise NotDoneError(
-                f"The answer is not there yet (job {job['id']}). Ask again: whatever is measured "
-                "meanwhile is answered for nothing."
-            )
-        yield Pause(pause_s)
-        pause_s = min(_LONGEST_POLL_S, pause_s * _GROWTH)
-        job = (yield from _tried(patience, Call(("v1", "jobs", str(job["id"]))))).document
-    if job["state"] == "failed":
-        raise problem_of(job["problem"] or {})
-
-
-def _tried(patience: Patience, call: AnyCall) -> Flow[Reply]:
-    """The reply to a call, which is sent again where that may help."""
+def sent(patience: Patience, call: AnyCall) -> Flow[Reply]:
+    """The reply to a call; the call is sent again where that may help."""
     pause_s = _FIRST_RETRY_S
     for left in range(patience.retries, -1, -1):
         found: Reply | Failure = yield call
@@ -208,8 +148,91 @@ def _tried(patience: Patience, call: AnyCall) -> Flow[Reply]:
     raise AssertionError("The last try returns or raises.")
 
 
+def all_datasets(patience: Patience, call: Call) -> Flow[Reply]:
+    """One document with the datasets of every page."""
+    found: list[Any] = []
+    while True:
+        page = (yield from sent(patience, call)).document
+        found += page["datasets"]
+        if page["next_after"] is None:
+            return Reply("", {"datasets": found})
+        call = replace(call, query={"after": page["next_after"]})
+
+
+def answered(patience: Patience, call: Call) -> Flow[Reply]:
+    """The answer to a question: from the reply itself, or from the job that the server made of it.
+
+    Raises:
+        NotDoneError: the time is over; the job continues.
+        ServerProblemError: the server refused, or the job failed.
+    """
+    deadline = patience.clock() + patience.wait_s
+    reply = yield from sent(patience, _with_key(patience, call))
+    if reply.status != _ACCEPTED:
+        return reply
+    result = yield from _done(patience, reply.document, deadline)
+    return Reply(json.dumps(result), result)
+
+
+def answered_again(patience: Patience, call: Call) -> Flow[Reply]:
+    """The answer to a question whose job holds only a part of it, as of a statement of SQL.
+
+    The question is sent again under the same key once its job is done. That costs nothing.
+    Raises as `answered` does.
+    """
+    call = _with_key(patience, call)
+    deadline = patience.clock() + patience.wait_s
+    reply = yield from sent(patience, call)
+    while reply.status == _ACCEPTED:
+        yield from _done(patience, reply.document, deadline)
+        reply = yield from sent(patience, call)
+    return reply
+
+
+@dataclass(frozen=True)
+class Exchange(Generic[T]):
+    """One request of a client, and how to read its reply.
+
+    Args:
+        call: the HTTP request.
+        read: makes the result from the reply's document.
+        steps: how to get the reply: `sent`, `answered`, `answered_again` or `all_datasets`.
+    """
+
+    call: AnyCall
+    read: Callable[[Mapping[str, Any]], T]
+    steps: Callable[[Patience, Any], Flow[Reply]] = sent
+
+    @property
+    def may_spend(self) -> bool:
+        """Whether this asks a question that may be charged, and may take long."""
+        return self.steps in (answered, answered_again)
+
+
+def _with_key(patience: Patience, call: Call) -> Call:
+    return replace(call, headers={"Idempotency-Key": patience.new_key()})
+
+
+def _done(patience: Patience, job: Mapping[str, Any], deadline: float) -> Flow[Mapping[str, Any]]:
+    """The result of a job, once it is done."""
+    pause_s = _FIRST_POLL_S
+    while job["state"] in ("queued", "running"):
+        if patience.clock() + pause_s > deadline:
+            raise NotDoneError(
+                f"The answer is not there yet (job {job['id']}). Ask again: whatever is measured "
+                "meanwhile is answered for nothing."
+            )
+        yield Pause(pause_s)
+        pause_s = min(_LONGEST_POLL_S, pause_s * _GROWTH)
+        job = (yield from sent(patience, Call(("v1", "jobs", str(job["id"]))))).document
+    result = job.get("result")
+    if not isinstance(result, Mapping):
+        raise problem_of(job.get("problem") or {})
+    return result
+
+
 def _may_pass(error: Failure) -> bool:
-    """Whether sending the same again may help: no server, no time, or a proxy without one."""
+    """Whether to send it again: no server answers, it asks for time, or a proxy lost the reply."""
     if isinstance(error, ServerUnreachableError) or error.retry_after_s is not None:
         return True
     return error.code == "bad_reply" and (error.status or 0) >= _FIRST_SERVER_FAULT

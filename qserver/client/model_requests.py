@@ -1,14 +1,22 @@
-"""The requests about models as flows: bodies on the way out, results on the way back."""
+"""The requests about models: each function makes the exchange of one method of `Models`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from qserver.client.flows import Flow, Patience, answered, read, read_text, told, written
+from qserver.client.flows import (
+    Call,
+    Exchange,
+    FileCall,
+    TextCall,
+    answered,
+    answered_again,
+)
 from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_results import (
     CheckPrice,
@@ -20,182 +28,252 @@ from qserver.client.model_results import (
     MostProbable,
     SyntheticRecords,
 )
-from qserver.client.requests import Query
+from qserver.client.requests import Query, path_of
 
 Network = str | Mapping[str, Any] | Sequence[tuple[str, str]]
 """BIF text, the object that HTTP takes, or edges (parent, child)."""
 Model = str | LearntModel | ModelInfo
-"""A model's id, or what was told of it."""
+"""A model's id, or a result that names the model."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A rule that an audit decides: at `fpr` false positives at most `max_power` may be found."""
+    """A limit for an audit: with `fpr` false positives at most `max_power` may be found."""
 
     fpr: float
     max_power: float
     basis: str = "least"
 
-    def to_document(self) -> dict[str, Any]:
-        """The rule as HTTP takes it."""
-        return {"fpr": self.fpr, "max_power": self.max_power, "basis": self.basis}
+
+def learn_network(
+    dataset: str, network: Network, *, epsilon: float, allocation: str = "best"
+) -> Exchange[LearntModel]:
+    """Learn a network from the tables of history and those bought for `epsilon`.
+
+    Args:
+        network: BIF text, edges (parent, child), or the object that HTTP takes.
+    """
+    document = _network_document(network, epsilon, allocation)
+    return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
 
 
-@dataclass(frozen=True)
-class Check:
-    """An interval to be had beside a model's answer, and one where that contradicts."""
+def price_of_network(
+    dataset: str, network: Network, *, epsilon: float, allocation: str = "best"
+) -> Exchange[LearningPrice]:
+    """The price of `learn_network`, and the tables that it would buy.
 
-    length: float
-    confidence: float
-    fallback_length: float | None
-
-    def to_document(self) -> dict[str, Any]:
-        """The check as HTTP takes it."""
-        found = {"length": self.length, "confidence": self.confidence}
-        if self.fallback_length is not None:
-            found["fallback_length"] = self.fallback_length
-        return found
+    Args:
+        network: BIF text, edges (parent, child), or the object that HTTP takes.
+    """
+    document = _network_document(network, epsilon, allocation)
+    return Exchange(Call((*_path(dataset), "explain"), document), LearningPrice.of)
 
 
-@dataclass(frozen=True)
-class ModelRequests:
-    """What can be asked of a server about models; each method gives a flow."""
-
-    patience: Patience
-
-    def learn(self, dataset: str, document: Mapping[str, Any]) -> Flow[LearntModel]:
-        """A model that is learnt, once it is there."""
-        path = _path(dataset)
-        return LearntModel.of((yield from answered(self.patience, *path, document=document)))
-
-    def all(self, dataset: str) -> Flow[list[ModelInfo]]:
-        """All models of a dataset."""
-        found = yield from read(self.patience, *_path(dataset))
-        return list(map(ModelInfo.of, found["models"]))
-
-    def get(self, dataset: str, model: Model) -> Flow[ModelInfo]:
-        """One model with its facts."""
-        return ModelInfo.of((yield from read(self.patience, *_path(dataset, model))))
-
-    def marginal(
-        self, dataset: str, model: Model, variables: Sequence[str], *, given: Mapping[str, str]
-    ) -> Flow[Distribution]:
-        """A distribution that a model gives."""
-        document = {"marginal": list(variables), "given": dict(given)}
-        return Distribution.of((yield from self._told(dataset, model, document)))
-
-    def most_probable(
-        self, dataset: str, model: Model, variables: Sequence[str], *, given: Mapping[str, str]
-    ) -> Flow[MostProbable]:
-        """The most probable labels that a network gives."""
-        document = {"most_probable": list(variables), "given": dict(given)}
-        return MostProbable.of((yield from self._told(dataset, model, document)))
-
-    def count(self, dataset: str, model: Model, query: Query) -> Flow[ModelCount]:
-        """What a model expects of a query."""
-        return ModelCount.of((yield from self._told(dataset, model, {"count": query})))
-
-    def check(self, dataset: str, model: Model, query: Query, check: Check) -> Flow[ModelCount]:
-        """What a model expects of a query, beside an interval."""
-        document = {"count": query, "check": check.to_document()}
-        path = (*_path(dataset, model), "query")
-        return ModelCount.of((yield from answered(self.patience, *path, document=document)))
-
-    def price_of_check(
-        self, dataset: str, model: Model, query: Query, check: Check
-    ) -> Flow[CheckPrice]:
-        """What a check would cost."""
-        document = {"count": query, "check": check.to_document()}
-        path = (*_path(dataset, model), "explain")
-        return CheckPrice.of((yield from told(self.patience, *path, document=document)))
-
-    def price_of_learning(self, dataset: str, document: Mapping[str, Any]) -> Flow[LearningPrice]:
-        """What learning a model would cost."""
-        path = (*_path(dataset), "explain")
-        return LearningPrice.of((yield from told(self.patience, *path, document=document)))
-
-    def sample(
-        self, dataset: str, model: Model, n: int, *, seed: int | None
-    ) -> Flow[SyntheticRecords]:
-        """Records drawn from a model."""
-        path = (*_path(dataset, model), "sample")
-        return SyntheticRecords((yield from read_text(self.patience, *path, **_drawn(n, seed))))
-
-    def write_sample(
-        self, dataset: str, model: Model, path: str | PathLike[str], n: int, *, seed: int | None
-    ) -> Flow[None]:
-        """Return once records drawn from a model are in a file."""
-        segments, query = (*_path(dataset, model), "sample"), _drawn(n, seed)
-        return written(self.patience, *segments, path=Path(path), n_records=n, query=query)
-
-    def export(self, dataset: str, model: Model) -> Flow[str]:
-        """A model as text in the format of its field."""
-        return read_text(self.patience, *_path(dataset, model), "export")
-
-    def audit(
-        self,
-        dataset: str,
-        network: Network,
-        *,
-        records: float,
-        epsilon: float | None,
-        gate: Gate | None,
-        options: Mapping[str, Any],
-    ) -> Flow[LeakAudit]:
-        """What a network could leak, by its structure."""
-        document = {"network": _network(network), "records": records, **options}
-        if epsilon is not None:
-            document["epsilon"] = epsilon
-        if gate is not None:
-            document["gate"] = gate.to_document()
-        path = (*_path(dataset), "audit")
-        return LeakAudit.of((yield from told(self.patience, *path, document=document)))
-
-    def propose(
-        self,
-        dataset: str,
-        model: Model,
-        *,
-        records: float,
-        gate: Gate,
-        epsilon: float | None,
-        variables: Sequence[str] | None,
-        options: Mapping[str, Any],
-    ) -> Flow[StructureProposal]:
-        """A structure under a cap on what it could leak."""
-        document = {"records": records, "gate": gate.to_document(), **options}
-        if epsilon is not None:
-            document["epsilon"] = epsilon
-        if variables is not None:
-            document["variables"] = list(variables)
-        path = (*_path(dataset, model), "structure")
-        return StructureProposal.of((yield from told(self.patience, *path, document=document)))
-
-    def _told(
-        self, dataset: str, model: Model, document: Mapping[str, Any]
-    ) -> Flow[Mapping[str, Any]]:
-        return told(self.patience, *_path(dataset, model), "query", document=document)
-
-
-def network_document(network: Network, *, epsilon: float, allocation: str) -> dict[str, Any]:
-    """The body that asks for a network."""
-    return {
-        "kind": "network",
-        "network": _network(network),
-        "epsilon": epsilon,
-        "allocation": allocation,
-    }
-
-
-def marginals_document(
-    marginals: Sequence[Sequence[str]],
+def learn_marginals(
+    dataset: str,
+    marginals: Sequence[Sequence[str]] = (),
     *,
+    epsilon: float,
+    selection: str = "best",
+    oracle: str = "auto",
+    likelihood: str = "squares",
+) -> Exchange[LearntModel]:
+    """Learn a model from all tables together; `epsilon` is spent for these marginals."""
+    document = _marginals_document(marginals, epsilon, selection, oracle, likelihood)
+    return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
+
+
+def price_of_marginals(
+    dataset: str,
+    marginals: Sequence[Sequence[str]] = (),
+    *,
+    epsilon: float,
+    selection: str = "best",
+    oracle: str = "auto",
+    likelihood: str = "squares",
+) -> Exchange[LearningPrice]:
+    """The price of `learn_marginals`, and the tables that it would buy."""
+    document = _marginals_document(marginals, epsilon, selection, oracle, likelihood)
+    return Exchange(Call((*_path(dataset), "explain"), document), LearningPrice.of)
+
+
+def all_models(dataset: str) -> Exchange[list[ModelInfo]]:
+    """The models of a dataset's present snapshot."""
+    return Exchange(Call(_path(dataset)), lambda found: list(map(ModelInfo.of, found["models"])))
+
+
+def get(dataset: str, model: Model) -> Exchange[ModelInfo]:
+    """One model with its facts."""
+    return Exchange(Call(_path(dataset, model)), ModelInfo.of)
+
+
+def marginal(
+    dataset: str,
+    model: Model,
+    variables: Sequence[str],
+    *,
+    given: Mapping[str, str] = _NOTHING,
+) -> Exchange[Distribution]:
+    """The joint distribution of some variables, given labels of others."""
+    document = {"marginal": list(variables), "given": dict(given)}
+    return Exchange(Call(_path(dataset, model, "query"), document), Distribution.of)
+
+
+def most_probable(
+    dataset: str,
+    model: Model,
+    variables: Sequence[str] = (),
+    *,
+    given: Mapping[str, str] = _NOTHING,
+) -> Exchange[MostProbable]:
+    """The most probable labels of some variables of a network; of all others if none is named."""
+    document = {"most_probable": list(variables), "given": dict(given)}
+    return Exchange(Call(_path(dataset, model, "query"), document), MostProbable.of)
+
+
+def count(dataset: str, model: Model, query: Query) -> Exchange[ModelCount]:
+    """The model's estimate of a linear counting query, without a guarantee."""
+    return Exchange(Call(_path(dataset, model, "query"), {"count": query}), ModelCount.of)
+
+
+def check(
+    dataset: str,
+    model: Model,
+    query: Query,
+    *,
+    length: float,
+    confidence: float = 0.95,
+    fallback_length: float | None = None,
+) -> Exchange[ModelCount]:
+    """The model's estimate, an interval of at most `length` to check it, and the verdict.
+
+    The interval comes from history, or is bought.
+
+    Args:
+        fallback_length: measure to this length if the interval contradicts the model.
+    """
+    document = _check_document(query, length, confidence, fallback_length)
+    # The result of a job is the interval alone; the verdict comes with the next reply.
+    return Exchange(Call(_path(dataset, model, "query"), document), ModelCount.of, answered_again)
+
+
+def price_of_check(
+    dataset: str,
+    model: Model,
+    query: Query,
+    *,
+    length: float,
+    confidence: float = 0.95,
+    fallback_length: float | None = None,
+) -> Exchange[CheckPrice]:
+    """The price of `check`, and its likely outcome."""
+    document = _check_document(query, length, confidence, fallback_length)
+    return Exchange(Call(_path(dataset, model, "explain"), document), CheckPrice.of)
+
+
+def sample(
+    dataset: str, model: Model, n: int = 1000, *, seed: int | None = None
+) -> Exchange[SyntheticRecords]:
+    """Synthetic records, of 64 MiB at most; the same for the same seed."""
+    call = TextCall(_path(dataset, model, "sample"), _drawn(n, seed))
+    return Exchange(call, lambda found: SyntheticRecords(found["text"]))
+
+
+def write_sample(
+    dataset: str,
+    model: Model,
+    path: str | PathLike[str],
+    n: int = 1000,
+    *,
+    seed: int | None = None,
+) -> Exchange[None]:
+    """Write synthetic records to a CSV file as they arrive, 1,000,000 at most."""
+    call = FileCall(_path(dataset, model, "sample"), _drawn(n, seed), Path(path), n)
+    return Exchange(call, lambda _: None)
+
+
+def export(dataset: str, model: Model) -> Exchange[str]:
+    """A network as BIF, other models as JSON text."""
+    return Exchange(TextCall(_path(dataset, model, "export")), lambda found: str(found["text"]))
+
+
+def audit(
+    dataset: str,
+    network: Network,
+    *,
+    records: float,
+    epsilon: float | None = None,
+    gate: Gate | None = None,
+    game: str = "replaced",
+    release: str = "tables",
+    reference_records: float | None = None,
+) -> Exchange[LeakAudit]:
+    """How well anyone could tell whose records a network was learnt from, by its structure."""
+    document = {
+        "network": _network(network),
+        "records": records,
+        "game": game,
+        "release": release,
+        **_given(
+            reference_records=reference_records,
+            epsilon=epsilon,
+            gate=None if gate is None else asdict(gate),
+        ),
+    }
+    return Exchange(Call((*_path(dataset), "audit"), document), LeakAudit.of)
+
+
+def propose(
+    dataset: str,
+    model: Model,
+    *,
+    records: float,
+    gate: Gate,
+    epsilon: float | None = None,
+    variables: Sequence[str] | None = None,
+    max_parents: int = 2,
+    min_gain: float = 0.01,
+    game: str = "replaced",
+    release: str = "tables",
+) -> Exchange[StructureProposal]:
+    """A structure for a network, as rich as `gate` allows, by the correlations of a model."""
+    document = {
+        "records": records,
+        "gate": asdict(gate),
+        "game": game,
+        "release": release,
+        "max_parents": max_parents,
+        "min_gain": min_gain,
+        **_given(epsilon=epsilon, variables=None if variables is None else list(variables)),
+    }
+    return Exchange(Call(_path(dataset, model, "structure"), document), StructureProposal.of)
+
+
+def _path(dataset: str, model: Model | None = None, *more: str) -> tuple[str, ...]:
+    if model is None:
+        return path_of(dataset, "models")
+    return path_of(dataset, "models", model if isinstance(model, str) else model.id, *more)
+
+
+def _network_document(network: Network, epsilon: float, allocation: str) -> dict[str, Any]:
+    found = {"kind": "network", "network": _network(network)}
+    return {**found, "epsilon": epsilon, "allocation": allocation}
+
+
+def _network(network: Network) -> Any:
+    if isinstance(network, str | Mapping):
+        return network
+    return {"edges": [list(edge) for edge in network]}
+
+
+def _marginals_document(
+    marginals: Sequence[Sequence[str]],
     epsilon: float,
     selection: str,
     oracle: str,
     likelihood: str,
 ) -> dict[str, Any]:
-    """The body that asks for what all tables tell together."""
     return {
         "kind": "marginals",
         "marginals": [list(names) for names in marginals],
@@ -206,24 +284,17 @@ def marginals_document(
     }
 
 
-def audit_options(game: str, release: str, reference_records: float | None) -> dict[str, Any]:
-    """The members of an audit's body that say how it is made."""
-    found: dict[str, Any] = {"game": game, "release": release}
-    return found if reference_records is None else found | {"reference_records": reference_records}
-
-
-def _path(dataset: str, model: Model | None = None) -> tuple[str, ...]:
-    head = ("v1", "datasets", dataset, "models")
-    if model is None:
-        return head
-    return (*head, model if isinstance(model, str) else model.id)
-
-
-def _network(network: Network) -> Any:
-    if isinstance(network, str | Mapping):
-        return network
-    return {"edges": [list(edge) for edge in network]}
+def _check_document(
+    query: Query, length: float, confidence: float, fallback_length: float | None
+) -> dict[str, Any]:
+    check = {"length": length, "confidence": confidence, **_given(fallback_length=fallback_length)}
+    return {"count": query, "check": check}
 
 
 def _drawn(n: int, seed: int | None) -> dict[str, str]:
-    return {"n": str(n)} | ({} if seed is None else {"seed": str(seed)})
+    return {name: str(value) for name, value in _given(n=n, seed=seed).items()}
+
+
+def _given(**members: Any) -> dict[str, Any]:
+    """The members that have a value."""
+    return {name: value for name, value in members.items() if value is not None}

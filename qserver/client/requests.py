@@ -1,115 +1,114 @@
-"""The requests of a client as flows: bodies on the way out, results on the way back."""
+"""The requests of a client: each function makes the exchange of one method of `Client`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from qserver.client.flows import Flow, Patience, answered, read, told
+from qserver.client.flows import Call, Exchange, all_datasets, answered, answered_again
 from qserver.client.results import Answer, DatasetInfo, Price
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.query.sql.tokens import dataset_of, explains
 
 Query = Mapping[str, Any] | str
-_DATASETS = ("v1", "datasets")
+"""The structured form of a question, or a text of SQL that says what to count."""
 
 
-@dataclass(frozen=True)
-class Requests:
-    """What can be asked of a server; each method gives a flow that a client carries out."""
+def path_of(dataset: str, *more: str) -> tuple[str, ...]:
+    """The path of a dataset, or of something below it."""
+    return ("v1", "datasets", dataset, *more)
 
-    patience: Patience
 
-    def datasets(self) -> Flow[list[DatasetInfo]]:
-        """All datasets, page by page."""
-        found: list[DatasetInfo] = []
-        after: str | None = None
-        while True:
-            query = {} if after is None else {"after": after}
-            page = yield from read(self.patience, *_DATASETS, **query)
-            found += map(DatasetInfo.of, page["datasets"])
-            after = page["next_after"]
-            if after is None:
-                return found
+def datasets() -> Exchange[list[DatasetInfo]]:
+    """All datasets by name."""
+    return Exchange(
+        Call(("v1", "datasets")),
+        lambda found: list(map(DatasetInfo.of, found["datasets"])),
+        all_datasets,
+    )
 
-    def dataset(self, name: str) -> Flow[DatasetInfo]:
-        """One dataset."""
-        return DatasetInfo.of((yield from read(self.patience, *_DATASETS, name)))
 
-    def query(
-        self, dataset: str, query: Query, *, length: float, confidence: float
-    ) -> Flow[Answer]:
-        """The answer of a question."""
-        document = {"query": query, "length": length, "confidence": confidence}
-        path = (*_DATASETS, dataset, "query")
-        return Answer.of((yield from answered(self.patience, *path, document=document)))
+def dataset(name: str) -> Exchange[DatasetInfo]:
+    """One dataset with its attributes."""
+    return Exchange(Call(path_of(name)), DatasetInfo.of)
 
-    def explain(
-        self, dataset: str, query: Query, *, length: float, confidence: float
-    ) -> Flow[Price]:
-        """The price of a question."""
-        document = {"query": query, "length": length, "confidence": confidence}
-        path = (*_DATASETS, dataset, "explain")
-        return Price.of((yield from told(self.patience, *path, document=document)))
 
-    def probability(
-        self,
-        dataset: str,
-        query: Query,
-        *,
-        at_least: float | None,
-        between: tuple[float, float] | None,
-    ) -> Flow[float]:
-        """A probability from history alone."""
-        if (at_least is None) == (between is None):
-            raise ConfigError("at_least", "be given, or else `between`, but not both")
-        bound = {"between": list(between)} if between is not None else {"at_least": at_least}
-        path = (*_DATASETS, dataset, "probability")
-        found = yield from told(self.patience, *path, document={"query": query, **bound})
-        return float(found["probability"])
+def query(
+    dataset: str, query: Query, *, length: float, confidence: float = 0.95
+) -> Exchange[Answer]:
+    """The answer of a linear counting query, with an interval of at most `length`."""
+    document = {"query": query, "length": length, "confidence": confidence}
+    return Exchange(Call(path_of(dataset, "query"), document), Answer.of, answered)
 
-    def workload(
-        self,
-        dataset: str,
-        queries: Sequence[Query] | Mapping[str, Query],
-        *,
-        length: float,
-        confidence: float,
-        simultaneous: bool,
-        consistent: bool,
-    ) -> Flow[Table]:
-        """The answers of many questions."""
-        by_name = (
-            dict(queries)
-            if isinstance(queries, Mapping)
-            else {str(i): query for i, query in enumerate(queries)}
-        )
-        document: dict[str, Any] = {
-            "questions": [{"query": query} for query in by_name.values()],
-            "length": length,
-            "confidence": confidence,
-            "simultaneous": simultaneous,
-        }
-        if consistent:
-            document["consistent"] = True
-        path = (*_DATASETS, dataset, "workload")
-        found = yield from answered(self.patience, *path, document=document)
-        return Table.of_workload(found, tuple(by_name))
 
-    def sql(self, text: str) -> Flow[Table]:
-        """The table that a statement asks for."""
-        if explains(text):
-            raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
-        path = (*_DATASETS, dataset_of(text), "sql")
-        found = yield from answered(self.patience, *path, document={"sql": text})
-        return Table.of(found["table"])
+def explain(
+    dataset: str, query: Query, *, length: float, confidence: float = 0.95
+) -> Exchange[Price]:
+    """The price of an answer, and what is known without charge; spends nothing."""
+    document = {"query": query, "length": length, "confidence": confidence}
+    return Exchange(Call(path_of(dataset, "explain"), document), Price.of)
 
-    def price(self, text: str) -> Flow[Price]:
-        """The price of a statement."""
-        # The text goes as it is: a refusal points at places in it.
-        document = {"sql": text, "explain": True}
-        path = (*_DATASETS, dataset_of(text), "sql")
-        found = yield from told(self.patience, *path, document=document)
-        return Price.of(found["price"])
+
+def probability(
+    dataset: str,
+    query: Query,
+    *,
+    at_least: float | None = None,
+    between: tuple[float, float] | None = None,
+) -> Exchange[float]:
+    """P(q >= at_least), or P(a <= q <= b), from history alone; spends nothing."""
+    if (at_least is None) == (between is None):
+        raise ConfigError("at_least", "be given, or else `between`, but not both")
+    bound = {"between": list(between)} if between is not None else {"at_least": at_least}
+    call = Call(path_of(dataset, "probability"), {"query": query, **bound})
+    return Exchange(call, lambda found: float(found["probability"]))
+
+
+def workload(
+    dataset: str,
+    queries: Sequence[Query] | Mapping[str, Query],
+    *,
+    length: float,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    consistent: bool = False,
+) -> Exchange[Table]:
+    """Many answers, planned, paid and measured as one; a row per query, by name if given.
+
+    With `consistent` each cell also has its value by one non-negative table, at no charge.
+    """
+    by_name = (
+        dict(queries)
+        if isinstance(queries, Mapping)
+        else {str(i): query for i, query in enumerate(queries)}
+    )
+    document: dict[str, Any] = {
+        "questions": [{"query": query} for query in by_name.values()],
+        "length": length,
+        "confidence": confidence,
+        "simultaneous": simultaneous,
+    }
+    if consistent:
+        document["consistent"] = True
+    return Exchange(
+        Call(path_of(dataset, "workload"), document),
+        lambda found: Table.of_workload(found, tuple(by_name)),
+        # The result of a job has no consistent values.
+        answered_again if consistent else answered,
+    )
+
+
+def sql(text: str) -> Exchange[Table]:
+    """The table that a statement asks for; the dataset is the one in its FROM."""
+    if explains(text):
+        raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
+    call = Call(path_of(dataset_of(text), "sql"), {"sql": text})
+    return Exchange(call, lambda found: Table.of(found["table"]), answered_again)
+
+
+def price(text: str) -> Exchange[Price]:
+    """The price of a statement, with or without EXPLAIN before it; spends nothing."""
+    # The text goes as it is: a refusal points at places in it.
+    call = Call(path_of(dataset_of(text), "sql"), {"sql": text, "explain": True})
+    return Exchange(call, lambda found: Price.of(found["price"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from qserver.client import (
     ServerUnreachableError,
     Table,
 )
+from qserver.client.clients import AsyncModels, Models
 from qserver.errors import ConfigError
 from tests.client.serving import Served
 from tests.deployment import ROWS
@@ -219,6 +221,21 @@ def test_a_job_that_takes_too_long_is_told_and_goes_on(served: Served) -> None:
         ask("query", "people", WOMEN, length=40)
     served.town.work_off()
     assert ask("query", "people", WOMEN, length=40).source == "history"
+
+
+@pytest.mark.parametrize(("waiting", "awaiting"), [(Client, AsyncClient), (Models, AsyncModels)])
+def test_methods_of_both_clients_show_the_same_signature_and_help(
+    waiting: type[Any], awaiting: type[Any]
+) -> None:
+    names = {name for name in vars(waiting) if not name.startswith("_")}
+    assert names == {name for name in vars(awaiting) if not name.startswith("_")}
+    for name in names:
+        one, other = getattr(waiting, name), getattr(awaiting, name)
+        assert inspect.signature(one) == inspect.signature(other)
+        assert inspect.getdoc(one) == inspect.getdoc(other) != ""
+        assert inspect.iscoroutinefunction(other)
+        assert not inspect.iscoroutinefunction(one)
+    assert inspect.signature(Client.query).return_annotation == "Answer"
 
 
 def test_the_package_has_the_clients() -> None:

@@ -41,8 +41,7 @@ from qserver.client import (
     SyntheticRecords,
     Table,
 )
-from qserver.client.async_models import AsyncModelPrices, AsyncModels
-from qserver.client.sync_models import ModelPrices, Models
+from qserver.client.clients import AsyncModelPrices, AsyncModels, ModelPrices, Models
 from qserver.query.domain_file import load_domain
 from tests.client.serving import serving
 from tests.deployment import Deployment

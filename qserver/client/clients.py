@@ -1,0 +1,172 @@
+"""The two clients and their models: one list of requests, waited for or awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from qserver.client import model_requests, requests
+from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, waits
+from qserver.client.flows import Patience
+from qserver.client.http import HttpClient
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+class ModelPrices:
+    """The prices of learning and of checking, by the same arguments; spends nothing."""
+
+    def __init__(self, driver: SyncDriver) -> None:
+        self._driver = driver
+
+    network = waits(model_requests.price_of_network)
+    marginals = waits(model_requests.price_of_marginals)
+    check = waits(model_requests.price_of_check)
+
+
+class AsyncModelPrices:
+    """`ModelPrices` whose results are awaited."""
+
+    def __init__(self, driver: AsyncDriver) -> None:
+        self._driver = driver
+
+    network = awaits(model_requests.price_of_network)
+    marginals = awaits(model_requests.price_of_marginals)
+    check = awaits(model_requests.price_of_check)
+
+
+class Models:
+    """Learn, ask, check, draw from, export and audit models; `client.models`.
+
+    Learning and checking cost budget; asking a model does not. `model` is an id, or a result that
+    names the model. The methods raise the errors of the client.
+    """
+
+    def __init__(self, driver: SyncDriver) -> None:
+        self._driver = driver
+        self.prices = ModelPrices(driver)
+
+    learn_network = waits(model_requests.learn_network)
+    learn_marginals = waits(model_requests.learn_marginals)
+    all = waits(model_requests.all_models)
+    get = waits(model_requests.get)
+    marginal = waits(model_requests.marginal)
+    most_probable = waits(model_requests.most_probable)
+    count = waits(model_requests.count)
+    check = waits(model_requests.check)
+    sample = waits(model_requests.sample)
+    write_sample = waits(model_requests.write_sample)
+    export = waits(model_requests.export)
+    audit = waits(model_requests.audit)
+    propose = waits(model_requests.propose)
+
+
+class AsyncModels:
+    """`Models` whose results are awaited; `client.models` of an `AsyncClient`."""
+
+    def __init__(self, driver: AsyncDriver) -> None:
+        self._driver = driver
+        self.prices = AsyncModelPrices(driver)
+
+    learn_network = awaits(model_requests.learn_network)
+    learn_marginals = awaits(model_requests.learn_marginals)
+    all = awaits(model_requests.all_models)
+    get = awaits(model_requests.get)
+    marginal = awaits(model_requests.marginal)
+    most_probable = awaits(model_requests.most_probable)
+    count = awaits(model_requests.count)
+    check = awaits(model_requests.check)
+    sample = awaits(model_requests.sample)
+    write_sample = awaits(model_requests.write_sample)
+    export = awaits(model_requests.export)
+    audit = awaits(model_requests.audit)
+    propose = awaits(model_requests.propose)
+
+
+class Client:
+    """A client that waits for each answer. Thread-safe.
+
+    Queries are structured, such as `{"where": {"sex": "Female"}}`, or a text of SQL that says what
+    to count. `length` is the full length of the interval, in the query's own units.
+
+    Every method raises one of these errors. BudgetProblemError: the answer costs more than may be
+    spent. QuestionProblemError: the question is wrong. AccessProblemError: the token or its account
+    may not do this. ServerProblemError: the server refused for another reason, named by its `code`.
+    ServerUnreachableError: no server answers. NotDoneError: `wait_s` is over; the job continues.
+
+    Args:
+        url: of the server.
+        token: of an account; an open server takes none.
+        timeout_s: longest time for one request, in seconds.
+        wait_s: longest wait for an answer in all, in seconds.
+        retries: how often a request is sent again if the connection broke, or the server asked
+            for patience. A question that is sent again is answered and charged once.
+        sleep: waits for so many seconds.
+        ca: file or folder of the authorities to trust, in PEM; by default those of SSL_CERT_FILE
+            and SSL_CERT_DIR, or the system's.
+        proxy: URL of a proxy, '' for none; by default that of HTTP_PROXY, HTTPS_PROXY and NO_PROXY,
+            and none for this machine.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str = "",
+        timeout_s: float = 30.0,
+        wait_s: float = 300.0,
+        retries: int = 4,
+        sleep: Callable[[float], None] = time.sleep,
+        ca: str | Path | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        http = HttpClient(url, timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
+        self._driver = SyncDriver(http, Patience(retries, wait_s, time.monotonic), sleep)
+        self.models = Models(self._driver)
+
+    datasets = waits(requests.datasets)
+    dataset = waits(requests.dataset)
+    query = waits(requests.query)
+    explain = waits(requests.explain)
+    probability = waits(requests.probability)
+    workload = waits(requests.workload)
+    sql = waits(requests.sql)
+    price = waits(requests.price)
+
+
+class AsyncClient:
+    """A `Client` whose answers are awaited; arguments, methods and errors are the same.
+
+    Requests run in threads of the event loop's pool; pauses occupy none. A call that is cancelled
+    may still be answered, and charged. Asked again, it costs nothing.
+
+    Args:
+        sleep: waits for so many seconds, awaited; the other arguments are those of `Client`.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str = "",
+        timeout_s: float = 30.0,
+        wait_s: float = 300.0,
+        retries: int = 4,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        ca: str | Path | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        http = HttpClient(url, timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
+        self._driver = AsyncDriver(http, Patience(retries, wait_s, time.monotonic), sleep)
+        self.models = AsyncModels(self._driver)
+
+    datasets = awaits(requests.datasets)
+    dataset = awaits(requests.dataset)
+    query = awaits(requests.query)
+    explain = awaits(requests.explain)
+    probability = awaits(requests.probability)
+    workload = awaits(requests.workload)
+    sql = awaits(requests.sql)
+    price = awaits(requests.price)

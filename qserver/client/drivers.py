@@ -1,0 +1,116 @@
+"""The two ways to carry out an exchange with the server: in the caller's thread, or awaited.
+
+`waits` and `awaits` make a method of a client from the function that makes its exchange.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec
+
+from qserver.client.flows import Exchange, Failure, Patience, Pause, T
+from qserver.client.http import HttpClient, Reply
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class SyncDriver:
+    """Carries out an exchange in the caller's thread.
+
+    Args:
+        sleep: waits for so many seconds.
+    """
+
+    http: HttpClient
+    patience: Patience
+    sleep: Callable[[float], None]
+
+    def reply(self, exchange: Exchange[Any]) -> Reply:
+        """The last reply of an exchange."""
+        flow = exchange.steps(self.patience, exchange.call)
+        outcome: Reply | Failure | None = None
+        while True:
+            try:
+                step = flow.send(outcome)
+            except StopIteration as end:
+                return _reply_in(end)
+            if isinstance(step, Pause):
+                self.sleep(step.seconds)
+                outcome = None
+            else:
+                outcome = step.outcome(self.http)
+
+
+@dataclass(frozen=True)
+class AsyncDriver:
+    """Carries out an exchange without blocking the event loop.
+
+    A request runs in a thread of the loop's pool. A pause occupies no thread.
+
+    Args:
+        sleep: waits for so many seconds.
+    """
+
+    http: HttpClient
+    patience: Patience
+    sleep: Callable[[float], Awaitable[None]]
+
+    async def reply(self, exchange: Exchange[Any]) -> Reply:
+        """The last reply of an exchange."""
+        flow = exchange.steps(self.patience, exchange.call)
+        outcome: Reply | Failure | None = None
+        while True:
+            try:
+                step = flow.send(outcome)
+            except StopIteration as end:
+                return _reply_in(end)
+            if isinstance(step, Pause):
+                await self.sleep(step.seconds)
+                outcome = None
+            else:
+                outcome = await asyncio.to_thread(step.outcome, self.http)
+
+
+def waits(make: Callable[P, Exchange[T]]) -> Callable[Concatenate[Any, P], T]:
+    """A method that waits for the result; its object has a `SyncDriver` as `_driver`."""
+
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        driver: SyncDriver = self._driver
+        exchange = make(*args, **kwargs)
+        return exchange.read(driver.reply(exchange).document)
+
+    _describe(method, make)
+    return method
+
+
+def awaits(make: Callable[P, Exchange[T]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """A method whose result is awaited; its object has an `AsyncDriver` as `_driver`."""
+
+    async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        driver: AsyncDriver = self._driver
+        exchange = make(*args, **kwargs)
+        return exchange.read((await driver.reply(exchange)).document)
+
+    _describe(method, make)
+    return method
+
+
+def _reply_in(end: StopIteration) -> Reply:
+    reply: Reply = end.value
+    return reply
+
+
+def _describe(method: Any, make: Callable[..., Any]) -> None:
+    """Give the method the name, docstring and signature that `help` shows."""
+    functools.update_wrapper(method, make)
+    signature = inspect.signature(make)
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    result = str(signature.return_annotation).removeprefix("Exchange[").removesuffix("]")
+    method.__signature__ = signature.replace(
+        parameters=[itself, *signature.parameters.values()], return_annotation=result
+    )
