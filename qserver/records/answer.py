@@ -41,6 +41,11 @@ class Answer:
     method: str
     version: int
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both ends."""
+        return self.low, self.high
+
 
 JointMethod = Literal["exact", "union", "product", "sampled"]
 
@@ -110,6 +115,11 @@ class Offer:
     low: float
     high: float
     confidence: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both ends."""
+        return self.low, self.high
 
     @property
     def estimate(self) -> float:
@@ -213,6 +223,11 @@ class Explanation:
     version: int
     own: OwnPrice | None = None
 
+    @property
+    def plan(self) -> tuple[PlanRow | PlanTable, ...]:
+        """What would be measured or refined: rows, then tables."""
+        return (*self.rows, *self.tables)
+
 
 @dataclass(frozen=True)
 class FactorPoint:
@@ -248,6 +263,11 @@ class WorkloadExplanation:
     simultaneous: Simultaneous | None
     version: int
     own: OwnPrice | None = None
+
+    @property
+    def plan(self) -> tuple[PlanRow | PlanTable, ...]:
+        """What would be measured or refined: rows, then tables."""
+        return (*self.rows, *self.tables)
 
 
 @dataclass(frozen=True)

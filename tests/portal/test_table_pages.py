@@ -178,7 +178,7 @@ def test_a_table_comes_as_csv_and_as_json(browser: Browser, of: str) -> None:
     place = job.partition("?")[0] + "/answer" if of == "job" else f"{PEOPLE}/answer"
     found = statement(browser, BY_SEX + EXACT)
     document = json.loads(browser.text(f"{place}.json?{query}"))
-    plain = json.loads(SqlTableBody.of(found).model_dump_json())
+    plain = json.loads(SqlTableBody.of_answer(found).model_dump_json())
     assert set(document) == set(plain)
     assert (document["groups"], document["columns"]) == (["sex"], ["n", "young"])
     for row, other in zip(document["rows"], plain["rows"], strict=True):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from qserver.api.bodies.answers import Epsilon, WideInteger
-from qserver.api.wire import epsilon, wire_value
-from qserver.records.answer import DatasetStatus, Guard, LedgerReport
+from qserver.api.bodies.record_body import (
+    Epsilon,
+    FromNano,
+    PublicDocument,
+    RecordBody,
+    WideInteger,
+)
 
 
-class LedgerBody(BaseModel):
+class LedgerBody(RecordBody):
     """Where the budget went."""
 
     limit: Epsilon
@@ -19,39 +23,27 @@ class LedgerBody(BaseModel):
     remaining: Epsilon
     relation: Literal["add-remove", "replace-one"]
     n_charges: WideInteger
-    loss: float = Field(
+    loss: FromNano = Field(
         description="largest loss of a cell in the asked set, in epsilon; a sound upper bound"
     )
-    by_value: dict[str, float] | None = Field(
+    by_value: dict[str, FromNano] | None = Field(
         description="for the asked attribute: the largest loss over the cells of each value"
     )
 
-    @classmethod
-    def of(cls, report: LedgerReport) -> Self:
-        """The report as JSON has it."""
-        values = report.by_value
-        return cls(
-            limit=epsilon(report.limit_nano),
-            spent=epsilon(report.spent_nano),
-            remaining=epsilon(report.remaining_nano),
-            relation=report.relation,  # type: ignore[arg-type]
-            n_charges=report.n_charges,
-            loss=epsilon(report.loss_nano),
-            by_value=None if values is None else {k: epsilon(v) for k, v in values.items()},
-        )
 
-
-class GuardBody(BaseModel):
+class GuardBody(RecordBody):
     """What may be known of a cell."""
 
     cap: float = Field(description="with what probability the count of a cell may be known")
-    loss_allowed: Epsilon = Field(description="the most that a cell may lose: 2 atanh(cap)")
+    loss_allowed: Epsilon = Field(
+        description="the most that a cell may lose: 2 atanh(cap)", validation_alias="allowed_nano"
+    )
     loss: Epsilon = Field(description="the most that a cell has lost")
     known: float = Field(description="with what probability a count may be known now, at most")
     binds: bool = Field(description="false where the limit is reached first")
 
 
-class DatasetSummary(BaseModel):
+class DatasetSummary(RecordBody):
     """A dataset's guarantee and budget."""
 
     name: str
@@ -75,55 +67,15 @@ class DatasetSummary(BaseModel):
     version: int
     worker_alive: bool
 
-    @classmethod
-    def of(cls, status: DatasetStatus) -> Self:
-        """The dataset as JSON has it."""
-        return cls(**_dataset_members(status))
-
 
 class DatasetBody(DatasetSummary):
     """A dataset's schema, guarantee and budget."""
 
-    domain: dict[str, Any] = Field(description="the public attributes with their labels or bins")
-
-    @classmethod
-    def of(cls, status: DatasetStatus) -> Self:
-        """The dataset as JSON has it."""
-        return cls(domain=wire_value(status.domain), **_dataset_members(status))
+    domain: PublicDocument = Field(description="the public attributes with their labels or bins")
 
 
-class DatasetsBody(BaseModel):
+class DatasetsBody(RecordBody):
     """Datasets by name; `next_after` is null on the last page."""
 
     datasets: list[DatasetSummary]
     next_after: str | None
-
-
-def _guard_body(guard: Guard) -> GuardBody:
-    return GuardBody(
-        cap=guard.cap,
-        loss_allowed=epsilon(guard.allowed_nano),
-        loss=epsilon(guard.loss_nano),
-        known=guard.known,
-        binds=guard.binds,
-    )
-
-
-def _dataset_members(status: DatasetStatus) -> dict[str, Any]:
-    return {
-        "name": status.name,
-        "population": status.population,
-        "snapshot": status.snapshot,
-        "n_cells": status.n_cells,
-        "relation": status.relation,
-        "records_per_person": status.records_per_person,
-        "records_verified": status.records_verified,
-        "limit": epsilon(status.limit_nano),
-        "spent": epsilon(status.spent_nano),
-        "remaining": epsilon(status.remaining_nano),
-        "guard": None if status.guard is None else _guard_body(status.guard),
-        "earlier_snapshots": list(status.earlier_snapshots),
-        "phi": status.phi,
-        "version": status.version,
-        "worker_alive": status.worker_alive,
-    }

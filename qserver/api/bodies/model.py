@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from qserver.answering.models.price import Verdict
-from qserver.api.bodies.answers import AnswerBody, Epsilon
+from qserver.api.bodies.answers import AnswerBody
+from qserver.api.bodies.record_body import Epsilon, RecordBody
 from qserver.api.bodies.requests import (
     CONFIDENCE_BOUNDS,
     LENGTH_BOUNDS,
@@ -15,12 +16,10 @@ from qserver.api.bodies.requests import (
     QueryDocument,
     RequestBody,
 )
-from qserver.api.wire import epsilon
 from qserver.errors import InputError, RequirementError
 from qserver.query.requirement import Requirement
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
-from qserver.service.models import ModelStatus
 
 MAX_EPSILON = 1e6
 _NETWORK: dict[str, Any] = {
@@ -101,55 +100,34 @@ class ModelRequest(RequestBody):
         return {name: getattr(self, name) for name in type(self).model_fields if name in read}
 
 
-class LearntBody(BaseModel):
+class LearntBody(RecordBody):
     """A model that was learnt and what it cost."""
 
     id: str = Field(description="of the model")
     kind: str
-    epsilon_charged: Epsilon
-    epsilon_remaining: Epsilon
+    epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
+    epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
     tables: list[int] = Field(description="ids of the history's tables that it is made from")
     version: int = Field(description="version of the history that it stands on, for ever")
 
-    @classmethod
-    def of(cls, found: ModelAnswer) -> Self:
-        """The model as JSON has it."""
-        return cls(
-            id=found.id,
-            kind=found.kind,
-            epsilon_charged=epsilon(found.charged_nano),
-            epsilon_remaining=epsilon(found.remaining_nano),
-            tables=list(found.tables),
-            version=found.version,
-        )
+
+def _learnt(name: str) -> AliasPath:
+    return AliasPath("learnt", name)
 
 
-class ModelBody(BaseModel):
+class ModelBody(RecordBody):
     """A model of a dataset."""
 
-    id: str
-    kind: str
-    epsilon_charged: Epsilon
-    tables: list[int]
-    version: int
+    id: str = Field(validation_alias=_learnt("id"))
+    kind: str = Field(validation_alias=_learnt("kind"))
+    epsilon_charged: Epsilon = Field(validation_alias=_learnt("charged_nano"))
+    tables: list[int] = Field(validation_alias=_learnt("tables"))
+    version: int = Field(validation_alias=_learnt("version"))
     specification: dict[str, Any] = Field(description="what the kind made of the request")
     facts: dict[str, Any] | None = Field(description="of the model itself; null in lists")
 
-    @classmethod
-    def of(cls, found: ModelStatus) -> Self:
-        """The model as JSON has it."""
-        return cls(
-            id=found.learnt.id,
-            kind=found.learnt.kind,
-            epsilon_charged=epsilon(found.learnt.charged_nano),
-            tables=list(found.learnt.tables),
-            version=found.learnt.version,
-            specification=found.specification,
-            facts=found.facts,
-        )
 
-
-class ModelListBody(BaseModel):
+class ModelListBody(RecordBody):
     """The models of a dataset."""
 
     models: list[ModelBody]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from qserver.api.bodies.record_body import RecordBody
 from qserver.api.bodies.requests import Number, RequestBody
 from qserver.errors import InputError
 from qserver.models.network.structure import Structure
@@ -125,7 +126,7 @@ class CapBody(BaseModel):
     exponent: float
 
 
-class DecisionBody(BaseModel):
+class DecisionBody(RecordBody):
     """What the gate decided, by which limit, and why."""
 
     passes: bool

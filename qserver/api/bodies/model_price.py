@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from functools import partial
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-from qserver.answering.models.kinds.model_work import ModelWork
-from qserver.answering.models.price import ModelExplanation, Would
-from qserver.api.bodies.answers import Epsilon
+from qserver.answering.models.price import Would
 from qserver.api.bodies.plan import ExplanationBody, OwnPriceBody, PlanTableBody
-from qserver.api.wire import epsilon
-from qserver.models.network.error_bounds import ErrorBounds
+from qserver.api.bodies.record_body import Epsilon, RecordBody
 from qserver.records.answer import ModelAnswer, PlanKind
 
 
-class ModelWorkBody(BaseModel):
+class ModelWorkBody(RecordBody):
     """What measuring tables and making a model of them takes: from sizes alone, never measured."""
 
     n_tables: int = Field(description="tables that the model is made from, of history too")
     n_cells: int = Field(description="cells of these")
     memory_bytes: int = Field(description="memory of the process that makes the model, roughly")
-    seconds: float = Field(description="time of one core, roughly, measuring included")
-
-    @classmethod
-    def of(cls, found: ModelWork) -> Self:
-        """The work as JSON has it."""
-        return cls(
-            n_tables=found.n_tables,
-            n_cells=found.n_cells,
-            memory_bytes=found.memory_bytes,
-            seconds=round(found.seconds, 3),
-        )
+    seconds: Annotated[float, AfterValidator(partial(round, ndigits=3))] = Field(
+        description="time of one core, roughly, measuring included"
+    )
 
 
-class ModelErrorBody(BaseModel):
+class ModelErrorBody(RecordBody):
     """How errors of a network's parameters reach its answers, before anything is bought.
 
     By the noise of the tables alone, for a network whose values are all equally likely. Divided by
@@ -46,30 +36,23 @@ class ModelErrorBody(BaseModel):
         description="width of the order of elimination, at least the treewidth; null above 24"
     )
     values: int = Field(description="the most values of an attribute")
-    parameter_least: float = Field(description="least standard deviation of a parameter")
-    parameter_greatest: float = Field(description="greatest standard deviation of a parameter")
+    parameter_least: float = Field(
+        description="least standard deviation of a parameter", validation_alias="least"
+    )
+    parameter_greatest: float = Field(
+        description="greatest standard deviation of a parameter", validation_alias="greatest"
+    )
     term_lower: float = Field(
-        description="theorem 4.1: sqrt(eta - 1) parameter_least (1 / values)^(eta - 2)"
+        description="theorem 4.1: sqrt(eta - 1) parameter_least (1 / values)^(eta - 2)",
+        validation_alias="lower",
     )
     term_upper: float | None = Field(
-        description="theorem 4.2: 2 eta values^width parameter_greatest; null where `width` is"
+        description="theorem 4.2: 2 eta values^width parameter_greatest; null where `width` is",
+        validation_alias="upper",
     )
 
-    @classmethod
-    def of(cls, found: ErrorBounds) -> Self:
-        """The bounds as JSON has them."""
-        return cls(
-            eta=found.eta,
-            width=found.width,
-            values=found.values,
-            parameter_least=found.least,
-            parameter_greatest=found.greatest,
-            term_lower=found.lower,
-            term_upper=found.upper,
-        )
 
-
-class ModelExplanationBody(BaseModel):
+class ModelExplanationBody(RecordBody):
     """What learning a model would cost and which tables it would buy; nothing was spent."""
 
     kind: PlanKind
@@ -80,7 +63,7 @@ class ModelExplanationBody(BaseModel):
     )
     remaining: Epsilon
     affordable: bool
-    plan: list[PlanTableBody]
+    plan: list[PlanTableBody] = Field(validation_alias="tables")
     version: int
     work: ModelWorkBody | None = Field(
         description="what the model takes in time and memory; null for a network"
@@ -91,22 +74,6 @@ class ModelExplanationBody(BaseModel):
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
     )
-
-    @classmethod
-    def of(cls, found: ModelExplanation) -> Self:
-        """The explanation as JSON has it."""
-        return cls(
-            kind=found.kind,
-            price=epsilon(found.price_nano),
-            sample=None if found.sample_nano is None else epsilon(found.sample_nano),
-            remaining=epsilon(found.remaining_nano),
-            affordable=found.affordable,
-            plan=[PlanTableBody.of(table) for table in found.tables],
-            version=found.version,
-            work=None if found.work is None else ModelWorkBody.of(found.work),
-            error=None if found.error is None else ModelErrorBody.of(found.error),
-            own=None if found.own is None else OwnPriceBody.of(found.own),
-        )
 
 
 class ModelQuestionPriceBody(BaseModel):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, Field
 
 from qserver.api.bodies.model_audit import DecisionBody, GateFields, LeakRequest
+from qserver.api.bodies.record_body import RecordBody
 from qserver.api.bodies.requests import Number
 from qserver.models.network.structure import Structure
 from qserver.models.tracing.cap import Relation
 from qserver.models.tracing.report import AuditRequest
-from qserver.models.tracing.structure_proposal import Audit, Proposal
+from qserver.models.tracing.structure_proposal import Audit
 
 
 class StructureRequest(LeakRequest):
@@ -36,39 +35,30 @@ class StructureRequest(LeakRequest):
         return of
 
 
-class EdgesBody(BaseModel):
+class EdgesBody(RecordBody):
     """A structure, as `models` takes it."""
 
-    variables: list[str]
+    variables: list[str] = Field(validation_alias="names")
     edges: list[tuple[str, str]] = Field(description="pairs [parent, child]")
 
 
-class StructureBody(BaseModel):
+class StructureBody(RecordBody):
     """A structure that was proposed, and what an audit says of it."""
 
-    network: EdgesBody = Field(description="without edges where not even that passes the gate")
-    score: float = Field(description="sum of the scores of its attributes' parents")
-    complexity: int = Field(description="independent parameters of the model")
-    table_complexity: int = Field(
-        description="independent numbers in the tables that learning would release"
+    network: EdgesBody = Field(
+        description="without edges where not even that passes the gate",
+        validation_alias="structure",
     )
-    table_complexity_is_exact: bool
+    score: float = Field(description="sum of the scores of its attributes' parents")
+    complexity: int = Field(
+        description="independent parameters of the model",
+        validation_alias=AliasPath("request", "model_complexity"),
+    )
+    table_complexity: int = Field(
+        description="independent numbers in the tables that learning would release",
+        validation_alias=AliasPath("request", "in_tables", "count"),
+    )
+    table_complexity_is_exact: bool = Field(
+        validation_alias=AliasPath("request", "in_tables", "is_exact")
+    )
     decision: DecisionBody
-
-    @classmethod
-    def of(cls, found: Proposal) -> Self:
-        """The proposal as JSON has it."""
-        structure, request, decision = found.structure, found.request, found.decision
-        return cls(
-            network=EdgesBody(variables=list(structure.names), edges=list(structure.edges)),
-            score=found.score,
-            complexity=request.model_complexity,
-            table_complexity=request.in_tables.count,
-            table_complexity_is_exact=request.in_tables.is_exact,
-            decision=DecisionBody(
-                passes=decision.passes,
-                power=decision.power,
-                decided_by=decision.decided_by,
-                reason=decision.reason,
-            ),
-        )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from qserver.api.bodies.answers import HistoryBody, ReleasedBody, released_body
-from qserver.api.bodies.dataset import DatasetBody, DatasetsBody, DatasetSummary, LedgerBody
+from qserver.api.bodies.answers import HistoryBody, ReleasedBody
+from qserver.api.bodies.dataset import DatasetBody, DatasetsBody, LedgerBody
 from qserver.api.operation import operation
 from qserver.api.parameters import (
     Parameter,
@@ -76,9 +76,10 @@ class DatasetViews:
         limit = limit_of(values)
         found = sorted(self._service.datasets(), key=lambda d: d.name)
         rest = [d for d in found if d.name > values.get("after", "")]
-        page = [DatasetSummary.of(d) for d in rest[:limit]]
-        more = len(rest) > limit
-        return json_reply(DatasetsBody(datasets=page, next_after=page[-1].name if more else None))
+        page = rest[:limit]
+        next_after = page[-1].name if len(rest) > limit else None
+        body = DatasetsBody.model_validate({"datasets": page, "next_after": next_after})
+        return json_reply(body)
 
     @operation("datasets", {200: DatasetBody}, "invalid_input", "not_found")
     def get_dataset(self, dataset: str) -> Response:
@@ -120,7 +121,7 @@ class DatasetViews:
         found = self._service.measurement(
             dataset, measurement_id(measurement), snapshot=values.get("snapshot")
         )
-        return json_reply(ReleasedBody(released_body(found)))
+        return json_reply(ReleasedBody.model_validate(found))
 
     @operation(
         "datasets",

@@ -123,8 +123,8 @@ class ModelViews:
     def list_models(self, dataset: str) -> Response:
         """List the models of a dataset's present snapshot."""
         read_parameters(request)
-        found = [ModelBody.of(one) for one in self._models.all(dataset)]
-        return json_reply(ModelListBody(models=found))
+        found = {"models": self._models.all(dataset)}
+        return json_reply(ModelListBody.model_validate(found))
 
     @operation("models", {200: ModelBody}, *SEEN_CODES)
     def get_model(self, dataset: str, model: str) -> Response:

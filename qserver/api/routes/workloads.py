@@ -72,11 +72,11 @@ class WorkloadViews:
         )
         if isinstance(found, JobStatus):
             return job_reply(found, terms.preference)
-        if consistent is None:
-            return json_reply(WorkloadAnswerBody.of(found))
-        total = known_total(self._service, dataset, workload.questions[0].query.sizes)
-        nearest = consistent.answers(found.answers, total=total)
-        return json_reply(WorkloadAnswerBody.of(found, nearest))
+        nearest = None
+        if consistent is not None:
+            total = known_total(self._service, dataset, workload.questions[0].query.sizes)
+            nearest = consistent.answers(found.answers, total=total)
+        return json_reply(WorkloadAnswerBody.of(found, consistent=nearest))
 
     @operation(
         "questions",
@@ -96,7 +96,9 @@ class WorkloadViews:
         consistent = _consistent(asked, workload)
         by = caller_of_request().account
         found = self._service.explain_workload(dataset, workload, by=by)
-        return json_reply(WorkloadExplanationBody.of(found, consistent=consistent is not None))
+        # Consistent answers cost nothing more.
+        added = None if consistent is None else {"price": 0}
+        return json_reply(WorkloadExplanationBody.of(found, consistent=added))
 
     def _workload(self, dataset: str, asked: WorkloadRequest) -> Workload:
         return asked.workload(lambda document: self._service.parse(dataset, document))

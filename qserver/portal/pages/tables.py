@@ -260,7 +260,7 @@ def _questions_of(statement: Statement, job: Question | Workload) -> Asked | Non
 
 def table_json(answer: StatementAnswer) -> str:
     """The table as HTTP gives it."""
-    return SqlTableBody.of(answer).model_dump_json(indent=1) + "\n"
+    return SqlTableBody.of_answer(answer).model_dump_json(indent=1) + "\n"
 
 
 def table_csv(answer: StatementAnswer) -> str:
