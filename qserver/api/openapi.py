@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Any
 
 from flask import Flask
@@ -171,7 +173,17 @@ def _components(routes: list[Route]) -> dict[str, Any]:
         ],
         ref_template=_REF + "{model}",
     )
-    return {**schemas["$defs"], **QUERY_COMPONENTS}
+    found: dict[str, Any] = {**schemas["$defs"], **QUERY_COMPONENTS}
+    for name, examples in _examples().items():
+        found[name] = {**found[name], "examples": examples}
+    return found
+
+
+def _examples() -> dict[str, list[Any]]:
+    """Bodies as they may look, by component; the figures are illustrations."""
+    text = files("qserver").joinpath("data", "http-examples.json").read_text(encoding="utf-8")
+    found: dict[str, list[Any]] = json.loads(text)
+    return found
 
 
 def _ref(name: str) -> dict[str, Any]:

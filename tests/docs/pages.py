@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import MagicMock
+
 from docs.command_reference import command_reference
 from docs.figures import figures
+from docs.http_reference import http_reference
+from qserver.api.app import create_app
+from qserver.api.openapi import openapi_document
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
@@ -15,5 +21,12 @@ def pages() -> dict[str, str]:
     runtime = Runtime(console=Console(out=None, err=None), environ={})  # type: ignore[arg-type]
     return {
         "cli.md": command_reference([build_parser(runtime), worker_parser()]),
+        "http.md": http_reference(_openapi()),
         **{f"figures/{name}": text for name, text in figures().items()},
     }
+
+
+def _openapi() -> dict[str, Any]:
+    """The document of an app that is never asked anything."""
+    app = create_app(MagicMock(), access=MagicMock(), wait_s=0, max_body_bytes=0)
+    return openapi_document(app)

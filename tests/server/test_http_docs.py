@@ -150,19 +150,29 @@ def test_the_reference_gives_the_right_status_of_every_problem() -> None:
     assert stated == {code: kind.status for code, kind in KINDS.items()}
 
 
-def test_every_body_in_the_reference_has_the_documented_shape(api_app: Flask) -> None:
+def test_every_body_has_examples_of_its_documented_shape(api_app: Flask) -> None:
     document = openapi_document(api_app)
-    examples = _examples()
-    for name, example in examples:
-        _validator(document, {"$ref": f"#/components/schemas/{name}"}).validate(example)
-        assert set(example) <= {
-            *_properties(document, name),
-            *(("errors", "price", "remaining", "free") if name == "Problem" else ()),
-        }
+    schemas = document["components"]["schemas"]
+    examples = {name: found["examples"] for name, found in schemas.items() if "examples" in found}
+    for name, of_one in examples.items():
+        for example in of_one:
+            _validator(document, {"$ref": f"#/components/schemas/{name}"}).validate(example)
+            assert set(example) <= {
+                *_properties(document, name),
+                *(("errors", "price", "remaining", "free") if name == "Problem" else ()),
+            }
     bodies = {
         body.__name__
         for route in routes_of(api_app)
         for body in (*route.operation.responses.values(), route.operation.request)
         if isinstance(body, type)
     }
-    assert bodies == {name for name, _ in examples} - {"Problem"}
+    assert bodies == set(examples) - {"Problem"}
+
+
+def test_the_bodies_in_the_reference_are_examples_of_the_document(api_app: Flask) -> None:
+    schemas = openapi_document(api_app)["components"]["schemas"]
+    shown = _examples()
+    assert all(example in schemas[name]["examples"] for name, example in shown)
+    requests = {r.operation.request.__name__ for r in routes_of(api_app) if r.operation.request}
+    assert requests <= {name for name, _ in shown}
