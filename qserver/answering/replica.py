@@ -164,10 +164,10 @@ class Replica:
             limit_nano=self.present.budget.limit_nano,
             rule=self.rule,
             allowed_nano=self.allowed_nano,
-            out_of_time=own,
+            effort=own,
         )
         # A search that was cut short may find more with more work.
-        if not own():
+        if not own.is_spent:
             self._singles[key] = _Single(plan, own.done)
         return plan
 

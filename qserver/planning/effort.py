@@ -1,12 +1,11 @@
 """The work that a plan may take, counted in place of time: every process then plans alike.
 
-What is asked is priced by one process and charged by another. Were a search ended by a clock, a
-busy machine could charge another plan than was quoted.
+One process shows the price of a question and another one charges it. If a clock ended the search,
+a busy machine could charge another plan than the one that was shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -28,27 +27,23 @@ _STEP = 20.0
 _PRODUCT = 6e-4
 
 
-def never() -> bool:
-    """No: there is all the time in the world."""
-    return False
-
-
 @dataclass
 class Effort:
-    """Work done so far; to be called like a clock, it says whether it is too much.
+    """Work done so far, and how much of it is allowed.
 
     Args:
-        limit: work after which searches take the best that was found so far.
-        within: what this is a part of; work is counted there, too.
+        limit: work after which searches take the best result found so far.
+        within: the effort that this one is a part of; work is counted there, too.
     """
 
     limit: float = inf
     within: Effort | None = None
     done: float = 0.0
 
-    def __call__(self) -> bool:
-        """Whether more was done than may be."""
-        return self.done > self.limit or (self.within is not None and self.within())
+    @property
+    def is_spent(self) -> bool:
+        """Whether the work done has passed the limit, here or in `within`."""
+        return self.done > self.limit or (self.within is not None and self.within.is_spent)
 
     def add(self, work: float) -> None:
         """Count work that was done."""
@@ -57,20 +52,14 @@ class Effort:
             self.within.add(work)
 
     def allows(self, work: float) -> bool:
-        """Whether so much more is not too much."""
+        """Whether this much more work stays within the limit."""
         return self.done + work <= self.limit and (self.within is None or self.within.allows(work))
 
     def part(self, share: float) -> Effort:
-        """An effort that may do this share of what is left."""
+        """An effort that may do this share of the work that is left."""
         return Effort(share * max(0.0, self.limit - self.done), self)
 
 
-def count(out_of_time: Callable[[], bool], work: float) -> None:
-    """Add work that was done, where it is counted."""
-    if isinstance(out_of_time, Effort):
-        out_of_time.add(work)
-
-
 def work_of_steps(n_steps: int, *, blocks: int, components: int, targets: int) -> float:
-    """What so many steps on a problem of this size take, by the sizes of its arrays."""
+    """The work of this many steps on a problem of this size, by the sizes of its arrays."""
     return n_steps * (_STEP + _PRODUCT * components * (blocks + targets))

@@ -5,7 +5,7 @@ Every choice depends on rows, scales, requirements and paid questions only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from qserver.errors import CapacityError
@@ -95,7 +95,7 @@ def plan_answer(
     limit_nano: int,
     rule: RentOrBuy | None = None,
     allowed_nano: int | None = None,
-    out_of_time: Callable[[], bool] | None = None,
+    effort: Effort | None = None,
 ) -> Plan:
     """The plan for an answer to `query` within the requirement.
 
@@ -109,7 +109,7 @@ def plan_answer(
         limit_nano: the population's limit, which fixes the lattice of new rows and tables.
         rule: when to buy blocks; None never does.
         allowed_nano: what the snapshot may have spent in all; `limit_nano` by default.
-        out_of_time: once it says so, the best plan that was found so far is taken; by default
+        effort: counts the work. Once it is spent, the best plan found so far is taken; by default
             after a fixed amount of work.
 
     Raises:
@@ -127,7 +127,7 @@ def plan_answer(
         Question(query, requirement, bought, estimate),
         rule,
         allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
-        out_of_time=out_of_time or Effort(PLANNING_WORK),
+        effort=effort or Effort(PLANNING_WORK),
     )
 
 
@@ -158,7 +158,7 @@ def _unmet(
     rule: RentOrBuy | None,
     *,
     allowed_nano: int,
-    out_of_time: Callable[[], bool],
+    effort: Effort,
 ) -> Plan:
     """The plan where history does not suffice, with the question as it is paid for."""
     query, requirement, estimate = question.query, question.requirement, question.estimate
@@ -172,7 +172,7 @@ def _unmet(
             requirement,
             direct=way.priced,
             allowed_nano=allowed_nano,
-            out_of_time=out_of_time,
+            effort=effort,
         )
     if choice.offer is not None:
         plan = _offered(choice.offer, estimate)

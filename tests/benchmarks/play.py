@@ -12,6 +12,7 @@ from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import fit_star
 from qserver.planning.blocks.wants import Wanted
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import roomy_half_width
 from qserver.records.charge import NANO, Relation
 
@@ -108,4 +109,4 @@ def hindsight_price(sizes: Sequence[int], stream: Iterable[Asked], *, relation: 
         if want is None:
             raise ValueError("`stream` must be resolved by single values.")
         wanted.add(want)
-    return fit_star(bought, wanted.wants).price
+    return fit_star(bought, wanted.wants, effort=Effort()).price

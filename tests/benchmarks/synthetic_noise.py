@@ -79,7 +79,7 @@ class Snapshot:
             ledger=self.ledger,
             limit_nano=self.limit_nano,
             rule=self.rule,
-            out_of_time=Effort(PLANNING_WORK, effort),
+            effort=Effort(PLANNING_WORK, effort),
         )
 
     def plan_by_rows(self, query: Primitive, requirement: Requirement) -> Plan:

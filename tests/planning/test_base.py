@@ -13,6 +13,7 @@ from qserver.inference.tables.blocks.chain import regular_chain, single_values
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, combinations_below
 from qserver.inference.tables.blocks.pattern import Lattice, Pattern
 from qserver.planning.blocks.base import BaseProblem, Target, best_base
+from qserver.planning.effort import Effort
 from qserver.query.linear import linear_query
 from qserver.query.weights import interval
 
@@ -40,7 +41,7 @@ def problem_of(seed: int, floors: list[float]) -> BaseProblem:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_alphas_on_a_fine_grid_are_cheaper(seed: int) -> None:
     problem = problem_of(seed, [0.0] * len(BLOCKS))
-    found = best_base(problem, [])
+    found = best_base(problem, [], effort=Effort())
     assert problem.excess(found) <= 1.0 + 1e-6
     shares = [s for s in product(np.linspace(0.0, 1.0, 21), repeat=3) if sum(s) > 0.0]
     grid = np.array([np.array(s) / sum(s) for s in shares])
@@ -53,10 +54,12 @@ def test_what_is_there_already_is_kept_and_never_makes_the_base_dearer(seed: int
     free = problem_of(seed, [0.0] * len(BLOCKS))
     floors = [0.0, 0.4, 0.1]
     held = problem_of(seed, floors)
-    found = best_base(held, [])
+    found = best_base(held, [], effort=Effort())
     assert (found >= np.array(floors)).all()
     assert held.excess(found) <= 1.0 + 1e-6
-    assert held.price(found - held.floors) <= free.price(best_base(free, [])) * 1.002
+    assert (
+        held.price(found - held.floors) <= free.price(best_base(free, [], effort=Effort())) * 1.002
+    )
 
 
 def test_the_excess_is_the_greatest_variance_over_its_target() -> None:
@@ -82,11 +85,11 @@ def test_searches_side_by_side_end_where_each_ends_alone() -> None:
 def test_blocks_that_reach_no_target_are_no_base() -> None:
     (target,) = (Target(p.energies, 4.0) for p in patterns(1, 1))
     coarse = BaseProblem.of(LATTICE, [target], blocks=[()], costs=[1.0], floors=[0.0])
-    assert np.isinf(best_base(coarse, [])).all()
+    assert np.isinf(best_base(coarse, [], effort=Effort())).all()
 
 
 def test_without_blocks_there_is_a_base_of_none_and_no_division_by_nothing() -> None:
     """Where no table may be bought, as of the total alone under replace-one."""
     targets = [Target(p.energies, 4.0) for p in patterns(1, 2)]
     problem = BaseProblem.of(LATTICE, targets, blocks=[], costs=[], floors=[])
-    assert best_base(problem, []).shape == (0,)
+    assert best_base(problem, [], effort=Effort()).shape == (0,)

@@ -23,6 +23,7 @@ from benchmarks.synthetic_noise import Snapshot
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO
 from qserver.planning.blocks.star import fit_star
+from qserver.planning.effort import Effort
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
@@ -183,6 +184,6 @@ def test_what_a_base_costs_anew_leaves_out_what_was_bought_for_nothing() -> None
     chain = Chain(tuple(bought.lattice.chains[0].n_parts))
     targets = [Target((a.query.row.terms[0].by_axis[0].dense,), 30.0) for a in asked]
     solved = best_price(Blocks((chain,)), targets, confidence=0.95)
-    anew = fit_star(bought, known, anew=True).price
+    anew = fit_star(bought, known, anew=True, effort=Effort()).price
     assert anew == pytest.approx(solved, rel=0.02)
-    assert fit_star(bought, known).price > 1.1 * anew
+    assert fit_star(bought, known, effort=Effort()).price > 1.1 * anew

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from math import inf
 
 import pytest
 from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import PLANNING_WORK, Effort, count, never, work_of_steps
+from qserver.planning.effort import PLANNING_WORK, Effort, work_of_steps
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -32,7 +33,7 @@ def planned(snapshot: Snapshot, asked: tuple[Primitive, Requirement], effort: Ef
         ledger=snapshot.ledger,
         limit_nano=snapshot.limit_nano,
         rule=snapshot.rule,
-        out_of_time=effort,
+        effort=effort,
     )
     return replace(plan, estimate=None)
 
@@ -48,19 +49,25 @@ def test_a_process_that_reads_everything_anew_stops_at_the_same_work(limit: floa
         if i % 3 == 1:
             assert planned(snapshot.replayed(), asked, again) == plan
             assert again.done == effort.done
-        n_ended += effort()
+        n_ended += effort.is_spent
         snapshot.carry_out(plan, asked[0])
     assert (n_ended > 0) is (limit < PLANNING_WORK)
 
 
 def test_work_is_counted_by_an_effort_and_by_no_clock() -> None:
     effort = Effort(10.0)
-    count(effort, 10.0)
-    assert not effort()
-    count(effort, 0.5)
-    assert effort()
-    count(never, 1e9)
-    assert not never()
+    effort.add(10.0)
+    assert not effort.is_spent
+    effort.add(0.5)
+    assert effort.is_spent
+
+
+def test_work_of_a_part_is_counted_in_the_whole() -> None:
+    whole = Effort(10.0)
+    part = Effort(inf, whole)
+    part.add(11.0)
+    assert whole.is_spent
+    assert part.is_spent
 
 
 def test_steps_on_larger_problems_are_more_work() -> None:

@@ -26,6 +26,7 @@ from qserver.planning.blocks.learner import Learner, seen_on
 from qserver.planning.blocks.needed_part import Need, Offer
 from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import row_half_width
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Purchase
@@ -214,7 +215,7 @@ def test_a_row_beside_tables_planned_on_another_lattice_is_raised_until_it_is_en
     requirement = Requirement(100.0, 0.95)
     want = want_of(view, query.row, half_width=row_half_width(query, requirement), confidence=0.95)
     assert want is not None
-    offer = Need(view, query, want).row({})
+    offer = Need(view, query, want, Effort()).row({})
     assert offer is not None
     assert offer.weights
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from itertools import count
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO, RentOrBuy
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import row_half_width
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
@@ -152,13 +152,26 @@ def test_blocks_beyond_what_is_left_are_not_proposed_where_rows_are_within() -> 
     assert tight.price_nano == direct.price_nano
 
 
+@dataclass
+class _SpentAfter(Effort):
+    """An effort that is spent once it was looked at this many times."""
+
+    looks: int = 0
+
+    @property
+    def is_spent(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
 @pytest.mark.parametrize("n_allowed", [0, 1, 3, 8])
-def test_out_of_time_there_is_still_a_plan_that_meets_the_requirement(n_allowed: int) -> None:
+def test_once_the_effort_is_spent_there_is_still_a_plan_that_meets_the_requirement(
+    n_allowed: int,
+) -> None:
     generator = random.Random(31)
     snapshot = Snapshot(SIZES)
     for _ in range(10):
         query, requirement = random_question(generator)
-        asked = count()
         plan = plan_answer(
             query,
             requirement,
@@ -166,7 +179,7 @@ def test_out_of_time_there_is_still_a_plan_that_meets_the_requirement(n_allowed:
             ledger=snapshot.ledger,
             limit_nano=snapshot.limit_nano,
             rule=snapshot.rule,
-            out_of_time=lambda asked=asked: next(asked) >= n_allowed,
+            effort=_SpentAfter(looks=n_allowed),
         )
         assert n_allowed or plan.kind != "blocks"
         snapshot.carry_out(plan, query)

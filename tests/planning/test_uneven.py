@@ -17,7 +17,7 @@ from qserver.inference.tables.blocks.nested_chains import Labels, labels_of
 from qserver.planning.blocks.learned_levels import MAX_LEARNT
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.uneven_parts import _SHARES, _cells, _Search, uneven_chain
-from qserver.planning.effort import Effort, never
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import roomy_half_width
 from qserver.planning.planner import paid_question
 from qserver.planning.workloads.question import Question
@@ -112,7 +112,7 @@ def test_the_price_is_the_least_over_the_shares_of_least_squares_with_padding(
 
 def test_parts_for_prefixes_grow_shorter_and_no_single_step_improves_them() -> None:
     """Later parts serve fewer prefixes."""
-    chain = uneven_chain(paid(PREFIXES), nothing, never)
+    chain = uneven_chain(paid(PREFIXES), nothing, Effort())
     assert chain is not None
     sizes = parts_of(labels_of(chain.part_of(1)[chain.classes.dense]))
     assert sum(sizes) == SIZE
@@ -135,7 +135,7 @@ def test_parts_for_prefixes_grow_shorter_and_no_single_step_improves_them() -> N
     ids=["cells alone are as good", "two attributes", "too few cells"],
 )
 def test_no_level_is_sought_where_it_cannot_serve(questions: list[Question]) -> None:
-    assert uneven_chain(paid(questions), nothing, never) is None
+    assert uneven_chain(paid(questions), nothing, Effort()) is None
 
 
 def test_no_level_is_sought_on_an_attribute_too_long_to_learn_of() -> None:
@@ -144,14 +144,14 @@ def test_no_level_is_sought_on_an_attribute_too_long_to_learn_of() -> None:
         primitive(linear_query((size,), [(1, {0: interval(size, 0, i)})])) for i in range(1, 20)
     ]
     asked = paid([Question(row, LOOSE) for row in rows])
-    assert uneven_chain(asked, nothing, never) is None
+    assert uneven_chain(asked, nothing, Effort()) is None
 
 
 def test_no_level_is_sought_beside_one_that_is_measured() -> None:
     """What is measured must tell apart what the questions do, or nothing."""
     cells = np.arange(SIZE)
-    assert uneven_chain(paid(PREFIXES), lambda axis: [labels_of(cells)], never) is not None
-    assert uneven_chain(paid(PREFIXES), lambda axis: [labels_of(cells // 5)], never) is None
+    assert uneven_chain(paid(PREFIXES), lambda axis: [labels_of(cells)], Effort()) is not None
+    assert uneven_chain(paid(PREFIXES), lambda axis: [labels_of(cells // 5)], Effort()) is None
 
 
 def test_the_work_is_counted_alike_whoever_asks() -> None:

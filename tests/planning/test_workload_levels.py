@@ -190,7 +190,7 @@ def test_of_a_workload_nothing_is_guessed() -> None:
     snapshot.ask(query, LOOSE)
     assert learner.lattice(snapshot.bought, snapshot.paid) is snapshot.bought.lattice
     (paid,) = snapshot.paid
-    assert len(learner.views(snapshot.bought, snapshot.paid, [paid])) > 1
+    assert len(learner.views(snapshot.bought, snapshot.paid, [paid], Effort())) > 1
 
 
 @pytest.mark.parametrize("find", [plan_workload, plan_together])

@@ -15,7 +15,7 @@ each variance is over its target; blocks that are no use vanish geometrically.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from qserver.errors import InputError
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.planning.effort import count, never, work_of_steps
+from qserver.planning.effort import Effort, work_of_steps
 
 STEPS = 240
 """Steps of one solution."""
@@ -265,32 +265,32 @@ def best_base(
     problem: BaseProblem,
     starts: Sequence[FloatArray],
     *,
-    out_of_time: Callable[[], bool] = never,
+    effort: Effort,
 ) -> FloatArray:
     """The cheapest of the local optima from these starts and some more, shape (B,).
 
     A problem of the same shape has the same further starts: nothing is random.
 
     Args:
-        out_of_time: asked between starts, of which the first is always worked on.
+        effort: counts the work. Once it is spent no other start is tried; the first always is.
     """
     unit = problem.scaled(np.ones(len(problem.blocks)))
     begun, more = [unit], list[FloatArray]()
-    count(out_of_time, problem.work)
+    effort.add(problem.work)
     for start in (unit, *starts):
-        if out_of_time():
+        if effort.is_spent:
             break
         begun.append(start)
-        count(out_of_time, problem.work)
+        effort.add(problem.work)
     generator = np.random.default_rng(len(unit))
     for _ in range(_MORE_STARTS):
-        if out_of_time():
+        if effort.is_spent:
             break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
         more.append(problem.scaled(spread))
-        count(out_of_time, problem.work / 2.0)
+        effort.add(problem.work / 2.0)
     found = problem.solve_all(begun, n_annealed=1) + problem.solve_all(more, steps=STEPS // 2)
     best = min(found, key=problem.price)
-    if out_of_time():
+    if effort.is_spent:
         return best
     return min(best, problem.solve(problem.revived(best)), key=problem.price)

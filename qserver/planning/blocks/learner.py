@@ -12,7 +12,7 @@ zeros (1 to 8, 10, 12, 14, 16, 20, ...), and compared anew when a table is measu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +24,7 @@ from qserver.planning.blocks.learned_levels import MAX_LEARNT, Sightings, learnt
 from qserver.planning.blocks.star import price_left
 from qserver.planning.blocks.uneven_parts import uneven_chain
 from qserver.planning.blocks.wants import Wanted
-from qserver.planning.effort import never
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Bought
 from qserver.records.paid_question import PaidQuestion
 
@@ -79,7 +79,7 @@ class Learner:
         if len(found) == 1:
             return found[0]
         asked = read[-_COMPARED:]
-        left = [left_on(seen_on(bought, lattice), asked) for lattice in found]
+        left = [left_on(seen_on(bought, lattice), asked, Effort()) for lattice in found]
         best = min(range(1, len(found)), key=left.__getitem__)
         return found[best] if left[best] < _WORTH * left[0] else found[0]
 
@@ -88,7 +88,7 @@ class Learner:
         bought: Bought,
         paid: Sequence[PaidQuestion],
         asked: Sequence[PaidQuestion],
-        out_of_time: Callable[[], bool] = never,
+        effort: Effort,
     ) -> list[Bought]:
         """What was bought on every lattice that questions asked at once may be planned on.
 
@@ -97,24 +97,22 @@ class Learner:
         of unequal parts sought for them.
 
         Args:
-            out_of_time: where the work of that search is counted.
+            effort: counts the work of that search.
         """
         known = {a: replace(s, is_all=True) for a, s in sightings(asked).items()}
         found = self._found(bought, known)
         lattices = {id(x): x for x in (found[0], self.lattice(bought, paid), *found[1:])}
-        uneven = self._uneven(bought, asked, out_of_time)
+        uneven = self._uneven(bought, asked, effort)
         if uneven is not None:
             lattices[id(uneven)] = uneven
         return [seen_on(bought, lattice) for lattice in lattices.values()]
 
     def _uneven(
-        self, bought: Bought, asked: Sequence[PaidQuestion], out_of_time: Callable[[], bool]
+        self, bought: Bought, asked: Sequence[PaidQuestion], effort: Effort
     ) -> Lattice | None:
         """The lattice with a level of unequal parts for these questions, if there is one."""
         tables = bought.engine.tables
-        chain = uneven_chain(
-            asked, lambda a: list(partitions_of(a, tables.partitions)), out_of_time
-        )
+        chain = uneven_chain(asked, lambda a: list(partitions_of(a, tables.partitions)), effort)
         return None if chain is None else self._of(tables.lattice, {chain.axis: chain})
 
     def _found(self, bought: Bought, every: Mapping[int, Sightings]) -> list[Lattice]:
@@ -170,16 +168,16 @@ def seen_on(bought: Bought, lattice: Lattice) -> Bought:
 def left_on(
     bought: Bought,
     asked: Sequence[PaidQuestion],
-    out_of_time: Callable[[], bool] = never,
+    effort: Effort,
 ) -> float:
     """What a base for these questions would cost beyond what is bought, in epsilon, about.
 
     Args:
-        out_of_time: where the work is counted.
+        effort: counts the work.
     """
     wanted = Wanted()
     for paid in asked:
         want = want_of(bought, paid.row, half_width=paid.half_width, confidence=paid.confidence)
         if want is not None:
             wanted.add(want)
-    return price_left(bought, wanted.wants, out_of_time=out_of_time)
+    return price_left(bought, wanted.wants, effort=effort)

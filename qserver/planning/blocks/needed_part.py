@@ -23,7 +23,7 @@ from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.planning.blocks.star import Star, useful_blocks
 from qserver.planning.blocks.wants import Want
-from qserver.planning.effort import EVALUATION, count, never
+from qserver.planning.effort import EVALUATION, Effort
 from qserver.planning.holdings import Bought, RowStart
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.primitive import Primitive, primitive
@@ -77,14 +77,14 @@ class Need:
     Args:
         query: the row.
         want: its requirement.
-        out_of_time: once it says so, searches end.
+        effort: counts the work. Once it is spent, searches end.
         left_nano: raises of blocks that cost more by themselves are not searched further.
     """
 
     bought: Bought
     query: Primitive
     want: Want
-    out_of_time: Callable[[], bool] = never
+    effort: Effort
     left_nano: float = inf
     _starts: dict[str, RowStart] = field(default_factory=dict)
 
@@ -201,16 +201,16 @@ class Need:
 
         low, high = 0.0, 1.0
         while not meets(raises(high)):
-            count(self.out_of_time, EVALUATION)
+            self.effort.add(EVALUATION)
             low, high = high, high * 1.25
-            if high > _LARGEST_PART or self._is_too_dear(raises(low)) or self.out_of_time():
+            if high > _LARGEST_PART or self._is_too_dear(raises(low)) or self.effort.is_spent:
                 return None
         for _ in range(n_steps):
-            if self.out_of_time():
+            if self.effort.is_spent:
                 break
             middle = 0.5 * (low + high)
             low, high = (low, middle) if meets(raises(middle)) else (middle, high)
-            count(self.out_of_time, EVALUATION)
+            self.effort.add(EVALUATION)
             if self._is_too_dear(raises(low)):
                 return None
         return raises(high)

@@ -30,7 +30,7 @@ ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isinf
@@ -42,7 +42,7 @@ from qserver.planning.blocks.needed_part import Need, Offer
 from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wanted
-from qserver.planning.effort import never
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Bought, roomy_half_width
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
@@ -104,18 +104,18 @@ class RentOrBuy:
         self,
         bought: Bought,
         asked: Sequence[PaidQuestion],
-        out_of_time: Callable[[], bool] = never,
+        effort: Effort,
     ) -> list[Bought]:
         """What was bought on every lattice that a base for these questions may be planned on.
 
         The present comes first.
 
         Args:
-            out_of_time: where the work is counted.
+            effort: counts the work.
         """
         if self.learner is None or isinf(self.phi):
             return [bought]
-        return self.learner.views(bought, self._paid, asked, out_of_time)
+        return self.learner.views(bought, self._paid, asked, effort)
 
     def propose(
         self,
@@ -125,7 +125,7 @@ class RentOrBuy:
         *,
         direct: Priced,
         allowed_nano: int,
-        out_of_time: Callable[[], bool] = never,
+        effort: Effort,
     ) -> Choice:
         """What to buy, where `direct` is the cheapest way by rows alone.
 
@@ -133,7 +133,7 @@ class RentOrBuy:
 
         Args:
             allowed_nano: what may be spent in all.
-            out_of_time: once it says so, the best that was found so far is taken.
+            effort: counts the work. Once it is spent, the best offer found so far is taken.
         """
         if isinf(self.phi):
             return Choice()
@@ -144,11 +144,11 @@ class RentOrBuy:
         target = roomy_half_width(query, requirement)
         want = want_of(bought, query.row, half_width=target, confidence=requirement.confidence)
         is_beyond = direct.spent_after_nano > allowed_nano and not self.demand.stars
-        if want is None or is_beyond or direct.price_nano == 0 or out_of_time():
+        if want is None or is_beyond or direct.price_nano == 0 or effort.is_spent:
             return Choice()
         fits = direct.spent_after_nano <= allowed_nano
         left = inf if fits else allowed_nano - bought.ledger.spent_nano
-        need = Need(bought, query, want, out_of_time, left_nano=left)
+        need = Need(bought, query, want, effort, left_nano=left)
         return _Proposal(self, need, direct, allowed_nano, answered).choice()
 
     def _follow(self, bought: Bought) -> None:
@@ -186,7 +186,7 @@ class _Proposal:
     def _bought_instead(self, row: Priced) -> Offer | None:
         """What to buy in place of a row, from the finest base to the coarsest; None for the row."""
         for depth in range(self._depth, 0, -1):
-            if self._need.out_of_time():
+            if self._need.effort.is_spent:
                 break
             offer = self._base(depth, row)
             # Where there are blocks enough it offers a row, and that was weighed before.
@@ -305,7 +305,7 @@ class _Proposal:
             fitting(self._bought, asked),
             old=star,
             anew=True,
-            out_of_time=self._need.out_of_time,
+            effort=self._need.effort,
         )
 
     def _worth_nano(self, star: Star) -> float:
@@ -349,8 +349,8 @@ class _Proposal:
         if old is not None and float(uses(self._bought, old, wants).max()) <= _REFIT:
             return old
         # Where there are coarser levels, what may come is about parts of these as well.
-        spare, out_of_time = _SPARE if self._is_flat else 0.0, self._need.out_of_time
-        star = fit_star(self._bought, wants, old=old, spare=spare, out_of_time=out_of_time)
+        spare, effort = _SPARE if self._is_flat else 0.0, self._need.effort
+        star = fit_star(self._bought, wants, old=old, spare=spare, effort=effort)
         self._stars[octave, depth] = star
         self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._bought))
         return star

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf
@@ -14,7 +14,7 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, join
 from qserver.planning.blocks.base import STEPS, BaseProblem, best_base
 from qserver.planning.blocks.wants import Want
-from qserver.planning.effort import EVALUATION, count, never
+from qserver.planning.effort import EVALUATION, Effort
 from qserver.planning.holdings import Bought
 from qserver.records.paid_question import Base
 
@@ -71,18 +71,18 @@ def fit_star(
     bought: Bought,
     wants: Sequence[Want],
     *,
+    effort: Effort,
     old: Star | None = None,
     anew: bool = False,
     spare: float = 0.0,
-    out_of_time: Callable[[], bool] = never,
 ) -> Star:
     """The best base found for these requirements, from several starts, calibrated by exact tails.
 
     Args:
+        effort: counts the work. Once it is spent, the best found so far is returned.
         old: an earlier one: one more start.
         anew: whether it may have less of a block than is bought: what it would cost had nothing
             been bought before.
-        out_of_time: once it says so, what was found so far is returned.
     """
     wants = [replace(w) for w in wants]
     blocks = _candidates(bought, wants)
@@ -92,13 +92,13 @@ def fit_star(
     # Of a block as fine as all wanted before there may be nothing among the candidates now.
     if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
-    alphas = best_base(problem, starts, out_of_time=out_of_time)
+    alphas = best_base(problem, starts, effort=effort)
     for _ in range(_CALIBRATIONS):
-        if out_of_time() or not _calibrate(bought, wants, problem, alphas):
+        if effort.is_spent or not _calibrate(bought, wants, problem, alphas):
             break
         problem = _problem(bought, wants, blocks, anew=anew)
         alphas = problem.solve(problem.revived(alphas))
-        count(out_of_time, problem.work + _CALIBRATED * EVALUATION)
+        effort.add(problem.work + _CALIBRATED * EVALUATION)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
@@ -110,9 +110,7 @@ def fit_star(
     return Star(found, problem.price(alphas))
 
 
-def price_left(
-    bought: Bought, wants: Sequence[Want], *, out_of_time: Callable[[], bool] = never
-) -> float:
+def price_left(bought: Bought, wants: Sequence[Want], *, effort: Effort) -> float:
     """About what a base for these requirements costs beyond what is bought: from one start.
 
     Infinite where none is seen to.
@@ -123,7 +121,7 @@ def price_left(
     blocks = _candidates(bought, wants)
     problem = _problem(bought, wants, blocks)
     alphas = problem.solve(problem.scaled(np.ones(len(blocks))), steps=_ROUGH, annealed=True)
-    count(out_of_time, problem.work * _ROUGH / STEPS)
+    effort.add(problem.work * _ROUGH / STEPS)
     return problem.price(alphas) - problem.price(problem.floors)
 
 

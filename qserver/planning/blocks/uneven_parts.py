@@ -33,7 +33,7 @@ from qserver.inference.tables.blocks.nested_chains import (
     nested_levels,
 )
 from qserver.planning.blocks.learned_levels import MAX_LEARNT
-from qserver.planning.effort import count
+from qserver.planning.effort import Effort
 from qserver.query.grid import axis_classes
 from qserver.records.paid_question import PaidQuestion
 
@@ -55,7 +55,7 @@ Cuts = tuple[int, ...]
 def uneven_chain(
     asked: Sequence[PaidQuestion],
     measured: Callable[[int], Sequence[Labels]],
-    out_of_time: Callable[[], bool],
+    effort: Effort,
 ) -> Chain | None:
     """The chain with a level of parts sought for these questions; None where there is none.
 
@@ -63,7 +63,7 @@ def uneven_chain(
         asked: at once; they must all be about one attribute and no other.
         measured: partitions of an attribute that are measured. Only where they tell apart all that
             the questions do, or nothing, a level between is sought.
-        out_of_time: where the work is counted.
+        effort: counts the work.
     """
     axes = {a for q in asked for t in q.row.terms for a in t.by_axis}
     if len(axes) != 1:
@@ -78,7 +78,7 @@ def uneven_chain(
         return None
     if any(labels.tobytes() not in known for labels in measured(axis)):
         return None
-    parts = _Search.of(axis, asked, cells).best(out_of_time)
+    parts = _Search.of(axis, asked, cells).best(effort)
     return None if parts is None else chain_through(axis, nested_levels(size, [cells, parts]))
 
 
@@ -123,7 +123,7 @@ class _Search:
         power = max(_LEAST_POWER, -log(min(1.0 - q.confidence for q in asked)))
         return cls(cells, sums, np.square(weights).sum(axis=1), targets, power)
 
-    def best(self, out_of_time: Callable[[], bool]) -> Labels | None:
+    def best(self, effort: Effort) -> Labels | None:
         """The best partition found, as labels of values; None where cells alone are as good.
 
         The work is counted.
@@ -132,7 +132,7 @@ class _Search:
         starts = [tuple(n * i // k for i in range(1, k)) for k in _STARTS if 2 * k <= n]
         alone = self._norm(2.0 * self.squares)
         found = [self._descent(s) for s in starts if self._price(s) < alone]
-        count(out_of_time, self.work)
+        effort.add(self.work)
         if not found:
             return None
         _, cuts = min(found)

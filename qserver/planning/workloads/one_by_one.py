@@ -67,7 +67,7 @@ def plans_apart(
     """
     half, alone = _BY_SINGLE * effort.limit, rows_alone(bought)
     for q in questions:
-        if effort():
+        if effort.is_spent:
             yield None
             return
         plan = (single if effort.done <= half else alone)(q.query, q.requirement, effort)

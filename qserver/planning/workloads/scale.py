@@ -83,7 +83,7 @@ class Scaling:
             if high > _LARGEST_PART:
                 return None
         for _ in range(_SCALINGS):
-            if self.effort():
+            if self.effort.is_spent:
                 break
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.meets(middle, questions) else (middle, high)

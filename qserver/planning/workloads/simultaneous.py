@@ -83,7 +83,7 @@ def plan_together(
     if free is not None:
         return free
     plan = plan_unmet(bought, state.known, rule, single, effort.part(_UNION_PART))
-    found = state.search.base(rule) if plan.price_nano and not effort() else None
+    found = state.search.base(rule) if plan.price_nano and not effort.is_spent else None
     if found is None or found.priced.price_nano >= plan.price_nano:
         return replace(plan, simultaneous=state.by_union)
     return state.plan(found)
@@ -171,7 +171,7 @@ class _Search:
         with suppress(CapacityError):
             found = list[tuple[int, Base]]()
             for view in views_of(self.bought, self.questions, rule, self.effort)[:_VIEWS]:
-                if not (found and self.effort()):
+                if not (found and self.effort.is_spent):
                     found += self._fitted(view)
             return self._scaled(min(found, key=lambda f: f[0])[1]) if found else None
         return None
@@ -188,7 +188,7 @@ class _Search:
                 break
             part = self._factor(base, SEARCH_WORK)
             found.append((base.priced(part).price_nano, base))
-            if i == _REFITS or self.effort():
+            if i == _REFITS or self.effort.is_spent:
                 break
             looser *= part
             relaxed = [replace(w, half_width=w.half_width / looser) for w in wants]
@@ -222,7 +222,7 @@ class _Search:
                 part *= min(_STEP, _OVER * exp(-slack))
                 continue
             best = _Found(base.priced(part), answers.estimators, certified)
-            if self.effort() or slack < _SLACK:
+            if self.effort.is_spent or slack < _SLACK:
                 break
             part *= exp(-_CAREFUL * slack)
         return best

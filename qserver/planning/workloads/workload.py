@@ -259,10 +259,10 @@ def _bases(
 ) -> list[Priced]:
     """What there is to buy in place of rows, on every lattice worth it."""
     found = list[Priced | None]()
-    if not effort():
+    if not effort.is_spent:
         for view in views_of(bought, questions, rule, effort):
             found.append(_whole_blocks(bought, view, rows, questions, effort))
-            if not effort():
+            if not effort.is_spent:
                 found.append(best_on(bought, view, questions, effort))
     return [p for p in found if p is not None]
 

@@ -144,7 +144,7 @@ def fitted(bought: Bought, wants: Sequence[Want], effort: Effort, old: Star | No
     wanted = Wanted()
     for want in wants:
         wanted.add(want)
-    return fit_star(bought, wanted.wants, old=old, out_of_time=effort.part(_FIT_PART))
+    return fit_star(bought, wanted.wants, old=old, effort=effort.part(_FIT_PART))
 
 
 def best_on(
