@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.joint.quotient import JointParts, Part
+from qserver.inference.joint.quotient import JointParts, QuotientPart
 from qserver.planning.holdings import row_half_width
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
@@ -27,10 +27,10 @@ def joint_parts(engine: InferenceEngine, over: Question, under: Question) -> Joi
     return JointParts(parts[0], parts[1])
 
 
-def _part(engine: InferenceEngine, question: Question) -> Part | None:
+def _part(engine: InferenceEngine, question: Question) -> QuotientPart | None:
     row, requirement = primitive(question.query), question.requirement
     if row.is_zero:
-        return Part(0.0, {}, 0.0)
+        return QuotientPart(0.0, {}, 0.0)
     enough = row_half_width(row, requirement)
     found = engine.estimate(row, confidence=requirement.confidence, enough=enough)
     if found is None or found.tables or found.beside or found.at is not None:
@@ -38,10 +38,10 @@ def _part(engine: InferenceEngine, question: Question) -> Part | None:
     return _by_rows(engine, row, found)
 
 
-def _by_rows(engine: InferenceEngine, row: Primitive, found: RowEstimate) -> Part:
+def _by_rows(engine: InferenceEngine, row: Primitive, found: RowEstimate) -> QuotientPart:
     scaled, factor = found.posterior.scaled(row.multiplier), float(row.multiplier)
     loads = {i: factor * w * engine.measurement(i).scale for i, w in found.weights}
-    return Part(scaled.estimate, loads, scaled.allowance)
+    return QuotientPart(scaled.estimate, loads, scaled.allowance)
 
 
 def joint_value(

@@ -16,7 +16,7 @@ from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.rows.blue import MAX_ROWS, Combinations, noise_of, only_combination
 from qserver.inference.rows.classes import FloatArray
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
@@ -51,7 +51,7 @@ class InferenceEngine(LiveRows):
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], entropy: Entropy, *, max_rows: int = MAX_ROWS
+        self, sizes: tuple[int, ...], entropy: SecretRandom, *, max_rows: int = MAX_ROWS
     ) -> None:
         super().__init__()
         self._sizes = tuple(sizes)

@@ -16,18 +16,20 @@ from dataclasses import dataclass
 from math import prod
 
 from qserver.ledger.classes import Partition, common
-from qserver.ledger.loss_tables import Layout, Table, total
+from qserver.ledger.loss_tables import SumTable, TableLayout, total
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
     """Tables that will be added up, and the layout of their sum."""
 
-    layout: Layout
-    tables: list[Table]
+    layout: TableLayout
+    tables: list[SumTable]
 
 
-def eliminate(tables: Sequence[Table], *, max_entries: int, kept: Collection[int] = ()) -> Table:
+def eliminate(
+    tables: Sequence[SumTable], *, max_entries: int, kept: Collection[int] = ()
+) -> SumTable:
     """The greatest value of the sum of `tables` over all axes but `kept`, or an upper bound.
 
     Args:
@@ -48,7 +50,7 @@ def eliminate(tables: Sequence[Table], *, max_entries: int, kept: Collection[int
     return total(left)
 
 
-def is_narrow(tables: Sequence[Table], *, max_entries: int) -> bool:
+def is_narrow(tables: Sequence[SumTable], *, max_entries: int) -> bool:
     """Whether `eliminate` needs no split group, judged from axes and numbers of classes alone."""
     classes = _class_counts(tables)
     scopes = list({t.layout.axes for t in tables})
@@ -60,7 +62,7 @@ def is_narrow(tables: Sequence[Table], *, max_entries: int) -> bool:
     return True
 
 
-def _class_counts(tables: Sequence[Table]) -> dict[int, int]:
+def _class_counts(tables: Sequence[SumTable]) -> dict[int, int]:
     """Classes per axis once all the tables are refined to one partition."""
     joined: dict[int, Partition] = {}
     for table in tables:
@@ -83,7 +85,7 @@ def _next_axis(
     return min(choice, key=lambda a: (prod(classes[b] for b in neighbours[a]), a))
 
 
-def _groups(tables: Sequence[Table], max_entries: int) -> list[_Group]:
+def _groups(tables: Sequence[SumTable], max_entries: int) -> list[_Group]:
     """First fit, the largest first, so that a table joins one that contains its axes."""
     groups: list[_Group] = []
     for table in sorted(tables, key=lambda t: -t.layout.n_entries):

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 from qserver.errors import QueryError
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
-from qserver.ledger.maximum import Payment
+from qserver.ledger.maximum import RowPayment
 from qserver.ledger.neighbours import table_rise_nano
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
@@ -58,8 +58,8 @@ class Dues:
         flat: what every cell pays alike.
     """
 
-    rows: tuple[Payment, ...]
-    cells: tuple[Payment, ...]
+    rows: tuple[RowPayment, ...]
+    cells: tuple[RowPayment, ...]
     flat: Flat
 
     @cached_property
@@ -128,8 +128,8 @@ def _add(units: dict[LinearQuery, int], row: LinearQuery, amount: int) -> None:
     units[row] = units.get(row, 0) + amount
 
 
-def _payments(units: dict[LinearQuery, int]) -> tuple[Payment, ...]:
-    return tuple(Payment(row, amount) for row, amount in units.items() if amount)
+def _payments(units: dict[LinearQuery, int]) -> tuple[RowPayment, ...]:
+    return tuple(RowPayment(row, amount) for row, amount in units.items() if amount)
 
 
 def _ceiling(row: LinearQuery) -> int:

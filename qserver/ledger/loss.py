@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.ledger.classes import from_classes
-from qserver.ledger.loss_tables import Layout, LossTable
+from qserver.ledger.loss_tables import LossTable, TableLayout
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 
@@ -43,7 +43,7 @@ class Shape:
         exact: whether it is the function it stands for, not an upper bound.
     """
 
-    layout: Layout
+    layout: TableLayout
     numerators: IntegerGrid
     denominator: int
     exact: bool = True
@@ -97,7 +97,7 @@ def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
         values = grid.values(row)
         pairs: NDArray[Any] = np.asarray(np.abs(np.subtract.outer(values, values)))
         layout = _layout(grid.axes)
-        both = Layout(
+        both = TableLayout(
             layout.axes + tuple(a + len(row.sizes) for a in layout.axes), layout.partitions * 2
         )
         return (Shape(both, pairs, row.denominator),)
@@ -110,13 +110,13 @@ def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
 
 def on_second_cell(shape: Shape, n_axes: int) -> Shape:
     """The same function of the other cell of a pair."""
-    layout = Layout(tuple(a + n_axes for a in shape.layout.axes), shape.layout.partitions)
+    layout = TableLayout(tuple(a + n_axes for a in shape.layout.axes), shape.layout.partitions)
     return Shape(layout, shape.numerators, shape.denominator, shape.exact)
 
 
-def _layout(axes: Iterable[AxisClasses]) -> Layout:
+def _layout(axes: Iterable[AxisClasses]) -> TableLayout:
     kept = tuple(axes)
-    return Layout(tuple(a.axis for a in kept), tuple(from_classes(a) for a in kept))
+    return TableLayout(tuple(a.axis for a in kept), tuple(from_classes(a) for a in kept))
 
 
 def _shape(grid: ClassGrid, values: NDArray[Any], denominator: int) -> Shape:
@@ -132,7 +132,7 @@ def _is_non_negative(term: Term) -> bool:
 class _Ends:
     """A row's cell values times its denominator lie between `low` and `high`, Python integers."""
 
-    layout: Layout
+    layout: TableLayout
     low: NDArray[np.object_]
     high: NDArray[np.object_]
 

@@ -20,7 +20,7 @@ _MAX_RUNS = 2
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """Axes, in increasing order, and a partition of each. Partitions compare by identity."""
 
     axes: tuple[int, ...]
@@ -41,7 +41,7 @@ class Layout:
         """Partition of each axis."""
         return dict(zip(self.axes, self.partitions, strict=True))
 
-    def joined_with(self, other: Layout) -> Layout:
+    def joined_with(self, other: TableLayout) -> TableLayout:
         """The axes of both, with classes that refine both; this layout itself where it does."""
         mine = self.by_axis
         changed = {
@@ -51,13 +51,13 @@ class Layout:
         if all(mine.get(axis) is partition for axis, partition in changed.items()):
             return self
         joined = {**mine, **changed}
-        return Layout(tuple(sorted(joined)), tuple(joined[a] for a in sorted(joined)))
+        return TableLayout(tuple(sorted(joined)), tuple(joined[a] for a in sorted(joined)))
 
-    def only(self, axes: Sequence[int]) -> Layout:
+    def only(self, axes: Sequence[int]) -> TableLayout:
         """These of its axes, in increasing order."""
-        return Layout(tuple(axes), tuple(self.by_axis[a] for a in axes))
+        return TableLayout(tuple(axes), tuple(self.by_axis[a] for a in axes))
 
-    def spread(self, values: Values, source: Layout) -> Values:
+    def spread(self, values: Values, source: TableLayout) -> Values:
         """`values`, laid out as `source`, on the finer classes here; broadcastable to `shape`."""
         for i, axis in enumerate(source.axes):
             coarse, fine = source.partitions[i], self.by_axis[axis]
@@ -77,7 +77,7 @@ class LossTable:
         exact: whether it is the loss itself, not an upper bound.
     """
 
-    layout: Layout
+    layout: TableLayout
     values: Values
     exact: bool = True
 
@@ -99,10 +99,10 @@ class LossTable:
         return bool((self.values < 0).any())
 
 
-class Table:
+class SumTable:
     """A sum of losses."""
 
-    def __init__(self, layout: Layout, values: Values) -> None:
+    def __init__(self, layout: TableLayout, values: Values) -> None:
         self.layout = layout
         self.values = values
         self._top: int | None = None
@@ -124,18 +124,18 @@ class Table:
             self._top_values = {axis: int(p.first[i]) for (axis, p), i in of_axis}
         return self._top_values
 
-    def copy(self) -> Table:
+    def copy(self) -> SumTable:
         """A table that can be changed without changing this one."""
-        twin = Table(self.layout, self.values.copy())
+        twin = SumTable(self.layout, self.values.copy())
         twin._top = self._top
         return twin
 
-    def refined(self, layout: Layout) -> Table:
+    def refined(self, layout: TableLayout) -> SumTable:
         """The same function on finer classes, possibly of more axes; itself where it has them."""
         if layout is self.layout:
             return self
         values = layout.spread(self.values, self.layout)
-        finer = Table(layout, np.broadcast_to(values, layout.shape).copy())
+        finer = SumTable(layout, np.broadcast_to(values, layout.shape).copy())
         finer._top = self._top
         return finer
 
@@ -172,7 +172,7 @@ class Table:
             tops += [int(self.values[box].max()) + amount for box in boxes]
         return max(tops)
 
-    def maximum_over(self, axes: Sequence[int]) -> Table:
+    def maximum_over(self, axes: Sequence[int]) -> SumTable:
         """The greatest entry along `axes`, as a table over the others."""
         positions = [i for i, a in enumerate(self.layout.axes) if a in axes]
         if not positions:
@@ -182,9 +182,9 @@ class Table:
         for n_gone, i in enumerate(positions):
             values = np.maximum.reduce(values, axis=i - n_gone)
         kept = [a for a in self.layout.axes if a not in axes]
-        return Table(self.layout.only(kept), np.asarray(values))
+        return SumTable(self.layout.only(kept), np.asarray(values))
 
-    def restricted_to(self, where: Mapping[int, Indices]) -> Table:
+    def restricted_to(self, where: Mapping[int, Indices]) -> SumTable:
         """The function on the cells whose value on each axis of `where` is one of those."""
         values, partitions = self.values, list(self.layout.partitions)
         for i, axis in enumerate(self.layout.axes):
@@ -193,9 +193,9 @@ class Table:
                 partitions[i] = partitions[i].restricted_to(allowed)
                 inside = self.layout.partitions[i].class_of(allowed[partitions[i].first])
                 values = values.take(inside, axis=i)
-        return Table(Layout(self.layout.axes, tuple(partitions)), values)
+        return SumTable(TableLayout(self.layout.axes, tuple(partitions)), values)
 
-    def seen_from(self, layout: Layout) -> Values:
+    def seen_from(self, layout: TableLayout) -> Values:
         """The greatest entry over the classes that meet each class of `layout`, broadcastable."""
         seen = self.maximum_over([a for a in self.layout.axes if a not in layout.by_axis])
         values = seen.values
@@ -208,24 +208,24 @@ class Table:
         return values.reshape([sizes.get(a, 1) for a in layout.axes])
 
 
-def total(tables: Sequence[Table]) -> Table:
+def total(tables: Sequence[SumTable]) -> SumTable:
     """The sum of tables."""
-    layout = Layout((), ())
+    layout = TableLayout((), ())
     for table in tables:
         layout = layout.joined_with(table.layout)
     values = np.zeros(layout.shape, dtype=np.int64)
     for table in tables:
         values += layout.spread(table.values, table.layout)
-    return Table(layout, values)
+    return SumTable(layout, values)
 
 
-def zero_table(layout: Layout = Layout((), ())) -> Table:
+def zero_table(layout: TableLayout = TableLayout((), ())) -> SumTable:
     """The function that is 0 in every cell."""
-    return Table(layout, np.zeros(layout.shape, dtype=np.int64))
+    return SumTable(layout, np.zeros(layout.shape, dtype=np.int64))
 
 
 def _boxes(
-    layout: Layout, loss: Layout, index: tuple[int, ...]
+    layout: TableLayout, loss: TableLayout, index: tuple[int, ...]
 ) -> Iterator[tuple[slice | Indices, ...]]:
     """Indices into a table laid out as `layout` of what meets one entry of a loss.
 

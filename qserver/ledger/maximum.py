@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Indices
 from qserver.ledger.loss import Shape
-from qserver.ledger.loss_tables import LossTable, Table, zero_table
+from qserver.ledger.loss_tables import LossTable, SumTable, zero_table
 from qserver.ledger.proof import greatest_within
 from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.linear import LinearQuery
@@ -35,7 +35,7 @@ _MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Payment:
+class RowPayment:
     """A row and its alpha times the records per person, in units; below 0 for a refund."""
 
     row: LinearQuery
@@ -55,7 +55,7 @@ class Maximum:
         self._n_attributes = n_attributes
         self._units: dict[LinearQuery, int] = {}
         self._exact_losses = True
-        self._dense: Table | None = zero_table()
+        self._dense: SumTable | None = zero_table()
         self._sum = ShiftedSum(n_attributes)
         self._narrow = True
         self._top = 0
@@ -80,7 +80,7 @@ class Maximum:
         bounded = not (self._exact_losses and self._sum.exact)
         return not bounded and (self._dense is not None or self._narrow)
 
-    def add(self, payments: Sequence[Payment]) -> None:
+    def add(self, payments: Sequence[RowPayment]) -> None:
         """Add the losses of these rows, and take back the refunds."""
         for payment in payments:
             self._units[payment.row] = self._units.get(payment.row, 0) + payment.units
@@ -94,10 +94,10 @@ class Maximum:
                 self._add_dense(self._dense.refined(layout), losses)
                 return
             self._dense = None
-            losses = self._losses([Payment(r, u) for r, u in self._units.items()])
+            losses = self._losses([RowPayment(r, u) for r, u in self._units.items()])
         self._add_to_sum(losses)
 
-    def top_with(self, payments: Sequence[Payment]) -> int:
+    def top_with(self, payments: Sequence[RowPayment]) -> int:
         """A bound of the greatest sum with these payments too; nothing is changed.
 
         Where the sum is not written down, of many refunds only some are taken in, those of the
@@ -117,7 +117,7 @@ class Maximum:
         return twin.top
 
     def within(
-        self, payments: Sequence[Payment], level: int, *, where: Mapping[int, Indices]
+        self, payments: Sequence[RowPayment], level: int, *, where: Mapping[int, Indices]
     ) -> int | None:
         """A bound of the greatest sum with these payments too that is at most `level`, in units.
 
@@ -136,7 +136,7 @@ class Maximum:
         tables = [t.restricted_to(where) for t in twin._sum.tables]
         return greatest_within(tables, level=level)
 
-    def _top_with_rises(self, payments: Sequence[Payment]) -> int:
+    def _top_with_rises(self, payments: Sequence[RowPayment]) -> int:
         losses = self._losses(payments)
         if not losses:
             return self._top
@@ -147,12 +147,12 @@ class Maximum:
         if self._dense is not None:
             return self._dense.top_with(losses[0])
         if self._narrow:
-            tables = [*self._sum.tables, Table(losses[0].layout, losses[0].values)]
+            tables = [*self._sum.tables, SumTable(losses[0].layout, losses[0].values)]
             if is_narrow(tables, max_entries=MAX_ELIMINATED):
                 return eliminate(tables, max_entries=MAX_ELIMINATED).top
         return self._sum.top_with(losses[0])
 
-    def _dense_top_less(self, refunds: Sequence[Payment]) -> int:
+    def _dense_top_less(self, refunds: Sequence[RowPayment]) -> int:
         """The greatest entry less these refunds: only those of the greatest cells are written."""
         twin, left = self, list(refunds)
         for _ in range(_MAX_ROUNDS):
@@ -181,20 +181,20 @@ class Maximum:
         tables = [t.restricted_to(where) for t in self._tables]
         return min(self._top, eliminate(tables, max_entries=self._max_group).top)
 
-    def top_along(self, axis: int) -> Table:
+    def top_along(self, axis: int) -> SumTable:
         """At least the greatest sum per class of one axis."""
         tables = [*self._tables, zero_table()]
         return eliminate(tables, max_entries=self._max_group, kept=(axis,))
 
     @property
-    def _tables(self) -> Sequence[Table]:
+    def _tables(self) -> Sequence[SumTable]:
         return self._sum.tables if self._dense is None else [self._dense]
 
     @property
     def _max_group(self) -> int:
         return MAX_ELIMINATED if self._narrow else _MAX_SPLIT_GROUP
 
-    def _losses(self, payments: Iterable[Payment]) -> list[LossTable]:
+    def _losses(self, payments: Iterable[RowPayment]) -> list[LossTable]:
         # A refund of what is only bounded is left out: to take back a bound might take too much.
         return [
             shape.loss(payment.units)
@@ -203,10 +203,10 @@ class Maximum:
             if shape.exact or payment.units > 0
         ]
 
-    def _is_exact(self, payment: Payment) -> bool:
+    def _is_exact(self, payment: RowPayment) -> bool:
         return all(shape.exact for shape in self._tabulate(payment.row))
 
-    def _add_dense(self, table: Table, losses: Sequence[LossTable]) -> None:
+    def _add_dense(self, table: SumTable, losses: Sequence[LossTable]) -> None:
         for loss in losses:
             table.add(loss)
         self._dense, self._top = table, table.top

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qserver.ledger.classes import Indices, Partition, common, parents
-from qserver.ledger.loss_tables import Layout, Table, Values, total
+from qserver.ledger.loss_tables import SumTable, TableLayout, Values, total
 
 MAX_NODES = 2_000
 _MAX_GROUP = 1 << 15
@@ -27,7 +27,7 @@ _MAX_ENTRIES = 1 << 23
 
 
 def greatest_within(
-    tables: Sequence[Table], *, level: int, max_nodes: int = MAX_NODES
+    tables: Sequence[SumTable], *, level: int, max_nodes: int = MAX_NODES
 ) -> int | None:
     """A bound of the greatest value of the sum, if it can be shown to be at most `level`.
 
@@ -45,7 +45,7 @@ def greatest_within(
         return None
     classes = _common_classes(scopes)
     everywhere = sum(int(t.values) for t in scopes if not t.layout.axes)
-    search = _Search(_levels(scopes, classes), level, max_nodes)
+    search = _BranchAndBound(_levels(scopes, classes), level, max_nodes)
     return search.bound if search.closes(everywhere) else None
 
 
@@ -72,7 +72,7 @@ class _Factor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
+class _AxisStep:
     """What settling one axis adds, and what bounds all that comes after it.
 
     Args:
@@ -87,14 +87,14 @@ class _Level:
 
 
 @dataclass
-class _Search:
+class _BranchAndBound:
     """One depth-first search.
 
     Attributes:
         bound: the greatest bound that closed a branch.
     """
 
-    levels: Sequence[_Level]
+    levels: Sequence[_AxisStep]
     level: int
     nodes_left: int
     bound: int = field(init=False, default=-(1 << 62))
@@ -131,9 +131,9 @@ class _Search:
         return True
 
 
-def _merged(tables: Sequence[Table]) -> list[Table] | None:
+def _merged(tables: Sequence[SumTable]) -> list[SumTable] | None:
     """One table per set of axes; None where they are too large to write down."""
-    by_scope: dict[tuple[int, ...], list[Table]] = {}
+    by_scope: dict[tuple[int, ...], list[SumTable]] = {}
     for table in tables:
         by_scope.setdefault(table.layout.axes, []).append(table)
     merged, n_entries = [], 0
@@ -148,7 +148,7 @@ def _merged(tables: Sequence[Table]) -> list[Table] | None:
     return merged
 
 
-def _common_classes(tables: Sequence[Table]) -> dict[int, Partition]:
+def _common_classes(tables: Sequence[SumTable]) -> dict[int, Partition]:
     joined: dict[int, Partition] = {}
     for table in tables:
         for axis, partition in table.layout.by_axis.items():
@@ -156,7 +156,7 @@ def _common_classes(tables: Sequence[Table]) -> dict[int, Partition]:
     return joined
 
 
-def _levels(tables: Sequence[Table], classes: Mapping[int, Partition]) -> list[_Level]:
+def _levels(tables: Sequence[SumTable], classes: Mapping[int, Partition]) -> list[_AxisStep]:
     """The levels of a search, the axes of most weight first."""
     weight = {
         axis: sum(axis in t.layout.by_axis for t in tables) * np.log1p(p.n)
@@ -164,7 +164,7 @@ def _levels(tables: Sequence[Table], classes: Mapping[int, Partition]) -> list[_
     }
     order = sorted(classes, key=lambda a: (-weight[a], a))
     place = {axis: i for i, axis in enumerate(order)}
-    buckets: list[list[Table]] = [[] for _ in order]
+    buckets: list[list[SumTable]] = [[] for _ in order]
     for table in tables:
         if table.layout.axes:
             buckets[max(place[a] for a in table.layout.axes)].append(table)
@@ -175,7 +175,7 @@ def _levels(tables: Sequence[Table], classes: Mapping[int, Partition]) -> list[_
             m for source, m in messages if source > i and all(place[a] <= i for a in m.layout.axes)
         ]
         levels.append(
-            _Level(
+            _AxisStep(
                 classes[axis].n,
                 tuple(_factor(t, place, classes) for t in buckets[i]),
                 tuple(_factor(t, place, classes) for t in ahead),
@@ -185,11 +185,11 @@ def _levels(tables: Sequence[Table], classes: Mapping[int, Partition]) -> list[_
 
 
 def _messages(
-    buckets: Sequence[Sequence[Table]], place: Mapping[int, int]
-) -> list[tuple[int, Table]]:
+    buckets: Sequence[Sequence[SumTable]], place: Mapping[int, int]
+) -> list[tuple[int, SumTable]]:
     """Mini-buckets maximised over their last axis, with its place."""
     waiting = [list(bucket) for bucket in buckets]
-    found: list[tuple[int, Table]] = []
+    found: list[tuple[int, SumTable]] = []
     axes = sorted(place, key=place.__getitem__)
     for i in reversed(range(len(waiting))):
         for group in _groups(waiting[i]):
@@ -200,10 +200,10 @@ def _messages(
     return found
 
 
-def _groups(tables: Sequence[Table]) -> list[list[Table]]:
+def _groups(tables: Sequence[SumTable]) -> list[list[SumTable]]:
     """First fit, the largest first."""
-    found: list[list[Table]] = []
-    layouts: list[Layout] = []
+    found: list[list[SumTable]] = []
+    layouts: list[TableLayout] = []
     for table in sorted(tables, key=lambda t: -t.layout.n_entries):
         for k, layout in enumerate(layouts):
             joined = layout.joined_with(table.layout)
@@ -217,7 +217,7 @@ def _groups(tables: Sequence[Table]) -> list[list[Table]]:
     return found
 
 
-def _factor(table: Table, place: Mapping[int, int], classes: Mapping[int, Partition]) -> _Factor:
+def _factor(table: SumTable, place: Mapping[int, int], classes: Mapping[int, Partition]) -> _Factor:
     axes = sorted(table.layout.axes, key=place.__getitem__)
     values = np.transpose(table.values, [table.layout.axes.index(a) for a in axes])
     seen = tuple(parents(table.layout.by_axis[a], classes[a]) for a in axes)

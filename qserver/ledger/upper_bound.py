@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from qserver.ledger.loss_tables import Layout, LossTable, Table, Values, zero_table
+from qserver.ledger.loss_tables import LossTable, SumTable, TableLayout, Values, zero_table
 
 # Tables grow no larger by sharing; one loss alone may need more.
 MAX_TABLE = 1 << 14
@@ -49,8 +49,8 @@ class ShiftedSum:
 
     def __init__(self, n_attributes: int) -> None:
         self._n_attributes = n_attributes
-        self._singles: dict[int, Table] = {}
-        self._tables: list[Table] = []
+        self._singles: dict[int, SumTable] = {}
+        self._tables: list[SumTable] = []
         self._everywhere = 0
         self._stored = 0
         self._next = 0
@@ -65,9 +65,9 @@ class ShiftedSum:
         return twin
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[SumTable]:
         """Tables whose sum this is."""
-        everywhere = Table(Layout((), ()), np.array(self._everywhere, dtype=np.int64))
+        everywhere = SumTable(TableLayout((), ()), np.array(self._everywhere, dtype=np.int64))
         return [everywhere, *self._singles.values(), *self._tables]
 
     @property
@@ -121,17 +121,17 @@ class ShiftedSum:
     def _is_full(self) -> bool:
         return len(self._tables) >= MAX_TABLES or self._stored >= MAX_STORED
 
-    def _parts(self, layout: Layout) -> Mapping[int, Layout]:
+    def _parts(self, layout: TableLayout) -> Mapping[int, TableLayout]:
         return _parts(layout, self._n_attributes)
 
-    def _split_single(self, attribute: int, part: Layout) -> None:
+    def _split_single(self, attribute: int, part: TableLayout) -> None:
         """Let the single refine `part`, unless it would be too large."""
         single = self._singles.get(attribute, zero_table())
         joined = single.layout.joined_with(part)
         if joined.n_entries <= MAX_SINGLE or attribute not in self._singles:
             self._singles[attribute] = single.refined(joined)
 
-    def _refines(self, attribute: int, part: Layout) -> bool:
+    def _refines(self, attribute: int, part: TableLayout) -> bool:
         """Whether the attribute's single tells apart whatever `part` does."""
         layout = self._singles[attribute].layout
         return layout.joined_with(part) is layout
@@ -148,7 +148,7 @@ class ShiftedSum:
         self._tables[i] = table
         return i
 
-    def _host(self, layout: Layout) -> int | None:
+    def _host(self, layout: TableLayout) -> int | None:
         """The table that `layout` makes least large, among those that have its axes."""
         axes, best, size = set(layout.axes), None, MAX_TABLE + 1
         for i, table in enumerate(self._tables):
@@ -158,17 +158,17 @@ class ShiftedSum:
                     best, size = i, n_entries
         return best
 
-    def _held(self, layout: Layout) -> dict[int, Values]:
+    def _held(self, layout: TableLayout) -> dict[int, Values]:
         """Per attribute of `layout` the greatest entries of its single over the classes there."""
         parts = self._parts(layout)
         return {a: self._singles[a].seen_from(parts[a]) for a in parts if a in self._singles}
 
-    def _gathered(self, table: Table, held: Mapping[int, Values]) -> Table:
+    def _gathered(self, table: SumTable, held: Mapping[int, Values]) -> SumTable:
         """The table with what the singles hold."""
         values, parts = table.values.copy(), self._parts(table.layout)
         for attribute, amounts in held.items():
             values += _along(table.layout, parts[attribute], amounts)
-        return Table(table.layout, values)
+        return SumTable(table.layout, values)
 
     def _step(self, i: int) -> None:
         table = self._tables[i]
@@ -182,15 +182,15 @@ class ShiftedSum:
             handed = gathered.maximum_over(others).values // len(held)
             values = values - _along(table.layout, part, handed)
             change = single.layout.spread(handed - amounts, part)
-            singles[attribute] = Table(single.layout, single.values + change)
-        after = Table(table.layout, values)
+            singles[attribute] = SumTable(single.layout, single.values + change)
+        after = SumTable(table.layout, values)
         if all(_is_moderate(t) for t in (after, *singles.values())):
             self._tables[i] = after
             self._singles.update(singles)
 
     def _over_one_attribute(self, loss: LossTable) -> LossTable:
         """An upper bound that depends on one attribute, the one that makes it least on average."""
-        table = Table(loss.layout, loss.values)
+        table = SumTable(loss.layout, loss.values)
         choices = [
             table.maximum_over([a for a in loss.layout.axes if a not in part.axes])
             for part in self._parts(loss.layout).values()
@@ -200,7 +200,7 @@ class ShiftedSum:
 
 
 @lru_cache(maxsize=1 << 13)
-def _parts(layout: Layout, n_attributes: int) -> Mapping[int, Layout]:
+def _parts(layout: TableLayout, n_attributes: int) -> Mapping[int, TableLayout]:
     """Per attribute the axes of the layout that belong to it."""
     axes: dict[int, list[int]] = {}
     for axis in layout.axes:
@@ -208,11 +208,11 @@ def _parts(layout: Layout, n_attributes: int) -> Mapping[int, Layout]:
     return {a: layout.only(mine) for a, mine in axes.items()}
 
 
-def _along(layout: Layout, part: Layout, values: Values) -> Values:
+def _along(layout: TableLayout, part: TableLayout, values: Values) -> Values:
     """Values over the axes of `part`, broadcastable to the shape of `layout`."""
     sizes = dict(zip(part.axes, values.shape, strict=True))
     return values.reshape([sizes.get(a, 1) for a in layout.axes])
 
 
-def _is_moderate(table: Table) -> bool:
+def _is_moderate(table: SumTable) -> bool:
     return table.top <= _MAX_SHIFTED and int(table.values.min()) >= -_MAX_SHIFTED

@@ -14,7 +14,7 @@ from math import ceil
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import Beside, Known
+from qserver.inference.tables.blocks.own_row import Beside, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
@@ -135,7 +135,7 @@ class Bought:
         found = self.engine.estimate(query, confidence=requirement.confidence, enough=target)
         return found is not None and found.half_width <= target
 
-    def known(self, query: Primitive, raises: Mapping[BlockKey, int] | None = None) -> Known:
+    def known(self, query: Primitive, raises: Mapping[BlockKey, int] | None = None) -> RowKnowledge:
         """What tables and the query's own row say of it, now or after these raises."""
         return self.engine.tables.known(
             query, self.own(query), alphas_nano=raises, step=self.table_step

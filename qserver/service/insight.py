@@ -14,7 +14,7 @@ from fractions import Fraction
 from qserver.answering.answer import answer_from, exact_answer
 from qserver.errors import NotEstimableError
 from qserver.inference.engine import RowEstimate
-from qserver.inference.posterior.curve import CurvePoint, posterior_curve
+from qserver.inference.posterior.curve import DensityPoint, posterior_curve
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
 from qserver.query.linear import LinearQuery
@@ -46,7 +46,7 @@ class Known:
     """
 
     answer: Answer
-    curve: tuple[CurvePoint, ...]
+    curve: tuple[DensityPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class _SpentSoFar:
 
 def _curve(
     estimate: RowEstimate, multiplier: Fraction, confidence: float
-) -> tuple[CurvePoint, ...]:
+) -> tuple[DensityPoint, ...]:
     span = min(max(confidence + (1 - confidence) * 0.9, _LEAST_SPAN), _MOST_SPAN)
     posterior = estimate.posterior.scaled(multiplier)
     return posterior_curve(posterior, confidence=span, n_points=_N_POINTS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from qserver.errors import NetworkError
 from qserver.models.network.network import Network, Table
-from qserver.models.network.variable_elimination import Questions
+from qserver.models.network.variable_elimination import NetworkQuestions
 
 from .simulated_tables import SimulatedTables
 
@@ -67,7 +67,7 @@ class Examination:
         none, some = (0, 0), (1, MOST_NAMES)
         asked = [_asked(source, generator, n) for n in [none] * N_EACH + [some] * N_EACH]
         best_asked = [_asked(source, generator, some) for _ in range(N_BEST)]
-        questions = Questions(truth)
+        questions = NetworkQuestions(truth)
         return Examination(
             source,
             truth,
@@ -80,7 +80,7 @@ class Examination:
     def errors(self, learnt: Network) -> Errors:
         """How far `learnt` is from the truth."""
         rows = [self._rows(learnt, i) for i in range(len(learnt.cpds))]
-        questions = Questions(learnt)
+        questions = NetworkQuestions(learnt)
         pairs = [
             (_answer(questions, a, true), true)
             for a, true in zip(self.asked, self.answers, strict=True)
@@ -116,7 +116,7 @@ def _asked(source: SimulatedTables, generator: np.random.Generator, n: tuple[int
     )
 
 
-def _answer(questions: Questions, asked: Asked, true: Table) -> Table:
+def _answer(questions: NetworkQuestions, asked: Asked, true: Table) -> Table:
     try:
         return questions.probability(asked.names, asked.evidence)
     except NetworkError:
@@ -124,7 +124,7 @@ def _answer(questions: Questions, asked: Asked, true: Table) -> Table:
         return np.full(true.shape, 1 / true.size)
 
 
-def _labels(questions: Questions, asked: Asked) -> Mapping[str, str]:
+def _labels(questions: NetworkQuestions, asked: Asked) -> Mapping[str, str]:
     try:
         return questions.most_probable(asked.names, asked.evidence).labels
     except NetworkError:

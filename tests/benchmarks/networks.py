@@ -20,7 +20,7 @@ import numpy as np
 
 from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, learn
 from qserver.models.network.sampling import draw_records
-from qserver.models.network.variable_elimination import Questions
+from qserver.models.network.variable_elimination import NetworkQuestions
 
 from .machine import times_of
 from .network_questions import Errors, Examination
@@ -101,10 +101,10 @@ def _row(name: str, epsilon: float, error: str, found: Mapping[str, Summary]) ->
 def _times() -> dict[str, Value]:
     """Milliseconds of one posterior of one variable of alarm and of 10,000 of its records."""
     network = published("alarm")
-    questions = Questions(network)
+    questions = NetworkQuestions(network)
     asked = partial(questions.probability, ["HR"], {"HRBP": "HIGH", "CVP": "LOW"})
     drawn = partial(draw_records, network, 10_000, np.random.default_rng(1))
-    first = [lambda: Questions(network).probability(["HR"], {"HRBP": "HIGH", "CVP": "LOW"})]
+    first = [lambda: NetworkQuestions(network).probability(["HR"], {"HRBP": "HIGH", "CVP": "LOW"})]
     return {
         "alarm_posterior_first_ms": times_of(first * 20).median_ms,
         "alarm_posterior_ms": times_of([asked] * 200).median_ms,

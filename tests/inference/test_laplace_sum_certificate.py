@@ -104,7 +104,7 @@ def test_small_factor_bound_covers_every_point_of_a_cell() -> None:
     generator = np.random.default_rng(5)
     for centre in (0.9 + 0.05j, 0.6 + 0.8j, 1.1 + 0.0j, 0.1 + 1.0j):
         z = (centre + 0.1 * (generator.random(200) + 1j * generator.random(200))) ** 2
-        cells = certificate._Squares(
+        cells = certificate._CellBounds(
             real=np.array([z.real.max()]), norm=np.array([np.abs(z).min() ** 2]), n_chunks=1
         )
         bound = certificate._small_log(moments, cells)[0]
@@ -163,6 +163,7 @@ def test_large_factor_bounds_close_in_on_the_exact_factors(angle: float) -> None
     assert_allclose(side, middle, rtol=0, atol=1e-2)
     v = np.linspace(angle - 0.1, angle + 0.1, 4001)
     edge = hyperbola.centre + hyperbola.rho * np.cosh(2.0 + 1j * v)
-    cells = certificate._Squares(real=(edge**2).real[:-1], norm=np.abs(edge[1:]) ** 4, n_chunks=1)
+    squares, norms = (edge**2).real[:-1], np.abs(edge[1:]) ** 4
+    cells = certificate._CellBounds(real=squares, norm=norms, n_chunks=1)
     cap = certificate._large_log_on_cap(moments, cells, hyperbola, math.cosh(2.0), np.cos(v))
     assert_allclose(cap, exact(2.0 + 0.5j * (v[1:] + v[:-1])), rtol=0, atol=1e-2)

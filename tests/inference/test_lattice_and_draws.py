@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from qserver.errors import CapacityError, RequirementError
 from qserver.inference.law.convolution import (
     Convolution,
-    Lattice,
+    LatticeMasses,
     lattice_error,
     mean_rounding,
     mean_square_rounding,
@@ -32,7 +32,7 @@ def test_lattice_masses_match_direct_convolution_of_cdf_differences(step: float)
     for c in scales:
         edges = [laplace_cdf((k - 0.5) * step / c) for k in range(-reach, reach + 2)]
         expected = np.convolve(expected, np.diff(edges))
-    lattice = Lattice.of(np.array(scales), step=step)
+    lattice = LatticeMasses.of(np.array(scales), step=step)
     cut = (len(expected) - len(lattice.masses)) // 2
     assert_allclose(lattice.masses, expected[cut:-cut], rtol=0, atol=1e-15)
     assert 1.0 - 1e-13 < lattice.masses.sum() <= 1.0 + 1e-14
@@ -41,7 +41,7 @@ def test_lattice_masses_match_direct_convolution_of_cdf_differences(step: float)
 def test_lost_probability_is_bounded() -> None:
     """The paper's lemma 4.3: what the cut tails take away, and nothing else."""
     scales, step = np.array([1.0, 0.3]), 0.5
-    lattice = Lattice.of(scales, step=step)
+    lattice = LatticeMasses.of(scales, step=step)
     assert 0.0 < lattice.loss <= 2e-15
     assert abs(1.0 - lattice.masses.sum()) <= lattice.loss + lattice.rounding
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.inference.joint import quotient
-from qserver.inference.joint.quotient import JointParts, Part
+from qserver.inference.joint.quotient import JointParts, QuotientPart
 from qserver.inference.law.laplace_sum import LaplaceSum
 
 CONFIDENCE = 0.8
@@ -26,7 +26,7 @@ MOST_LOOKS = 5_000
 def parts(
     over: float, under: float, first: dict[int, float], second: dict[int, float]
 ) -> JointParts:
-    return JointParts(Part(over, first, 0.0), Part(under, second, 0.0))
+    return JointParts(QuotientPart(over, first, 0.0), QuotientPart(under, second, 0.0))
 
 
 def union_bound(joint: JointParts, confidence: float) -> tuple[float, float]:
@@ -156,8 +156,8 @@ def test_bounds_that_the_estimates_rule_out_leave_nothing() -> None:
 
 
 def test_allowances_lengthen_the_interval() -> None:
-    exact = JointParts(Part(40.0, {0: 5.0}, 0.0), Part(100.0, {1: 5.0}, 0.0))
-    rough = JointParts(Part(40.0, {0: 5.0}, 3.0), Part(100.0, {1: 5.0}, 2.0))
+    exact = JointParts(QuotientPart(40.0, {0: 5.0}, 0.0), QuotientPart(100.0, {1: 5.0}, 0.0))
+    rough = JointParts(QuotientPart(40.0, {0: 5.0}, 3.0), QuotientPart(100.0, {1: 5.0}, 2.0))
     low, high = union_bound(exact, CONFIDENCE)
     first = exact.bounds(low - 1, high + 1, confidence=CONFIDENCE)
     second = rough.bounds(low - 1, high + 1, confidence=CONFIDENCE)
@@ -174,17 +174,17 @@ def test_allowances_lengthen_the_interval() -> None:
 )
 def test_a_search_ends_where_its_steps_are_lost_in_rounding(low: float, high: float) -> None:
     """Ends a few units in the last place apart, and ends further apart than floats reach."""
-    looks, look = 0, quotient._Search._is_outside
+    looks, look = 0, quotient._Tightening._is_outside
 
-    def counted(search: quotient._Search, a: float, b: float) -> bool:
+    def counted(search: quotient._Tightening, a: float, b: float) -> bool:
         nonlocal looks
         looks += 1
         assert looks < MOST_LOOKS
         return look(search, a, b)
 
-    exact = JointParts(Part(40.0, {0: 0.0}, 0.0), Part(100.0, {0: 0.0}, 0.0))
+    exact = JointParts(QuotientPart(40.0, {0: 0.0}, 0.0), QuotientPart(100.0, {0: 0.0}, 0.0))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quotient._Search, "_is_outside", counted)
+        patch.setattr(quotient._Tightening, "_is_outside", counted)
         found = exact.bounds(low, high, confidence=CONFIDENCE)
     assert found is not None
     assert low <= found[0] <= 0.4 <= found[1] <= high

@@ -15,7 +15,7 @@ from qserver.errors import CapacityError, NetworkError
 from qserver.models.network.elimination_order import width
 from qserver.models.network.network import Network
 from qserver.models.network.structure import Structure, Variable
-from qserver.models.network.variable_elimination import Questions
+from qserver.models.network.variable_elimination import NetworkQuestions
 
 REFERENCES = json.loads(
     (Path(__file__).parents[1] / "reference" / "network_answers.json").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ REFERENCES = json.loads(
 @pytest.mark.parametrize("seed", range(12))
 def test_answers_are_those_of_the_whole_joint_distribution(seed: int) -> None:
     network = random_network(seed)
-    rng, questions = np.random.default_rng(seed), Questions(network)
+    rng, questions = np.random.default_rng(seed), NetworkQuestions(network)
     likely = questions.most_probable().labels
     for _ in range(12):
         names = [str(n) for n in rng.permutation(network.names)]
@@ -45,14 +45,14 @@ def test_answers_are_those_of_the_whole_joint_distribution(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_most_probable_explanation_is_the_largest_cell(seed: int) -> None:
     network = random_network(seed)
-    best = Questions(network).most_probable()
+    best = NetworkQuestions(network).most_probable()
     assert best.log_probability == pytest.approx(log(joint(network).max()), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_agree_with_pgmpy_to_ten_digits(name: str) -> None:
     """Values and version of pgmpy: tests/reference/network_answers.py."""
-    questions = Questions(published(name))
+    questions = NetworkQuestions(published(name))
     cases = REFERENCES["networks"][name]
     assert len(cases["probabilities"]) >= 40
     for case in cases["probabilities"]:
@@ -64,7 +64,7 @@ def test_answers_agree_with_pgmpy_to_ten_digits(name: str) -> None:
 
 
 def test_the_probability_of_evidence_is_a_product_of_conditionals() -> None:
-    questions = Questions(published("alarm"))
+    questions = NetworkQuestions(published("alarm"))
     found, evidence = 0.0, {}
     for name in ("HRBP", "CVP", "BP", "EXPCO2"):
         p = questions.probability([name], evidence)
@@ -85,23 +85,23 @@ def test_hundreds_of_observations_do_not_underflow() -> None:
     row = np.array([[0.99, 0.01], [0.98, 0.02]])
     network = Network(structure, (np.array([0.5, 0.5]), *[row] * 200))
     evidence = {leaf.name: "1" for leaf in leaves}
-    found = Questions(network).probability(["root"], evidence)
+    found = NetworkQuestions(network).probability(["root"], evidence)
     assert log(found[1] / found[0]) == pytest.approx(200 * log(2), rel=1e-12)
 
 
 def test_evidence_that_cannot_be_is_refused() -> None:
     evidence = {"lung": "yes", "either": "no"}
     for ask in (
-        Questions(published("asia")).probability,
-        Questions(published("asia")).most_probable,
+        NetworkQuestions(published("asia")).probability,
+        NetworkQuestions(published("asia")).most_probable,
     ):
         with pytest.raises(NetworkError, match="above zero"):
             ask(["smoke"], evidence)
-    assert Questions(published("asia")).log_evidence(evidence) == -float("inf")
+    assert NetworkQuestions(published("asia")).log_evidence(evidence) == -float("inf")
 
 
 def test_questions_name_known_variables_once() -> None:
-    questions = Questions(published("asia"))
+    questions = NetworkQuestions(published("asia"))
     for names, evidence in (
         ([], {}),
         (["smoke", "smoke"], {}),
@@ -119,7 +119,7 @@ def test_a_table_too_large_is_refused_before_it_is_made() -> None:
     structure = Structure(roots)
     network = Network(structure, tuple(np.full(32, 1 / 32) for _ in roots))
     with pytest.raises(CapacityError, match="1,073,741,824"):
-        Questions(network).probability([v.name for v in roots])
+        NetworkQuestions(network).probability([v.name for v in roots])
 
 
 def test_widths_of_the_published_networks_are_their_treewidths() -> None:

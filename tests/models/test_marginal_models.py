@@ -12,8 +12,8 @@ from scipy.optimize import lsq_linear, minimize
 from qserver.errors import CapacityError
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.graph.elimination import Factor, eliminate
-from qserver.models.marginals.unmeasured_tables import Known, least_violation
+from qserver.models.marginals.graph.elimination import FactorTable, eliminate
+from qserver.models.marginals.unmeasured_tables import KnownPart, least_violation
 
 SIZES = (2, 3, 2, 3, 2)
 SCOPES = [(0, 1), (1, 2), (2, 3)]
@@ -86,7 +86,7 @@ def test_a_relaxed_model_answers_a_scope_of_several_tables_by_most_entropy():
 def test_tables_that_cannot_come_from_one_are_violated_least():
     """Three binary pairs, all as unlike as can be: no table of three has them as marginals."""
     unlike = np.array([[0.05, 0.45], [0.45, 0.05]])
-    known = [Known(pair, unlike) for pair in ((0, 1), (0, 2), (1, 2))]
+    known = [KnownPart(pair, unlike) for pair in ((0, 1), (0, 2), (1, 2))]
     found = least_violation((2, 2, 2), known)
     cells = np.indices((2, 2, 2)).reshape(3, -1)
     rows = [
@@ -108,7 +108,7 @@ def test_of_tables_in_line_with_what_is_known_the_one_of_most_entropy_is_taken()
     rng = np.random.default_rng(4)
     whole = rng.dirichlet(np.ones(16)).reshape((2,) * 4)
     parts = [(0, 1), (1, 2), (0, 2), (3,)]
-    known = [Known(p, whole.sum(axis=tuple(a for a in range(4) if a not in p))) for p in parts]
+    known = [KnownPart(p, whole.sum(axis=tuple(a for a in range(4) if a not in p))) for p in parts]
     codes = np.indices((2,) * 4).reshape(4, -1)
     rows = [
         np.all(codes[list(p)] == np.array(v)[:, None], axis=0)
@@ -129,7 +129,7 @@ def test_of_tables_in_line_with_what_is_known_the_one_of_most_entropy_is_taken()
 
 
 def test_elimination_refuses_products_that_are_too_large():
-    big = Factor((0, 1), np.ones((5000, 5000)))
+    big = FactorTable((0, 1), np.ones((5000, 5000)))
     with pytest.raises(CapacityError, match="table of 25,000,000 cells; 16,777,216 are the most"):
         eliminate([big], (0, 1))
 

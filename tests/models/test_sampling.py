@@ -11,7 +11,7 @@ from scipy import stats
 from qserver.models.network.network import Network, normalised
 from qserver.models.network.sampling import draw_records
 from qserver.models.network.structure import Structure, Variable
-from qserver.models.network.variable_elimination import Questions
+from qserver.models.network.variable_elimination import NetworkQuestions
 
 FALSE_ALARM = 1e-6
 
@@ -44,7 +44,7 @@ def test_the_test_above_sees_a_shift_of_one_percent() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_records_kept_for_tests_follow_their_network(name: str) -> None:
     network = published(name)
-    questions = Questions(network)
+    questions = NetworkQuestions(network)
     for i, variable in enumerate(network.names):
         observed = counts(network.structure, records(name), (i,))
         expected = questions.probability([variable]) * 10_000

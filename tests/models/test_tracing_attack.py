@@ -16,7 +16,7 @@ from qserver.models.tracing.attack import TracingAttack, fitted, log_likelihood
 from qserver.models.tracing.bound import TracingBound
 from qserver.models.tracing.effects import (
     AttackedRecords,
-    Part,
+    StructurePart,
     measured_effects,
     structural_effects,
 )
@@ -141,7 +141,7 @@ def test_the_two_reference_sets_are_told_apart() -> None:
     assert large - small > 2 * TOLERANCE
 
 
-def without(structure: Structure, part: Part) -> Structure:
+def without(structure: Structure, part: StructurePart) -> Structure:
     """The smaller structure built from names, another way than by indexes."""
     names = list(structure.names)
     arrows = list(structure.edges)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Partition, common, from_classes, meeting, parents, whole
 from qserver.ledger.loss import cell_shapes, pair_shapes
-from qserver.ledger.loss_tables import LossTable, Table, total, zero_table
+from qserver.ledger.loss_tables import LossTable, SumTable, total, zero_table
 from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.grid import axis_classes
 from tests.planning.losses_by_definition import random_row
@@ -30,7 +30,7 @@ def partition(classes: Sequence[int]) -> Partition:
     return from_classes(axis_classes(0, [scaled_weights([1 + c for c in classes]).weights]))
 
 
-def dense(table: Table | LossTable, sizes: Sequence[int]) -> np.ndarray:
+def dense(table: SumTable | LossTable, sizes: Sequence[int]) -> np.ndarray:
     """The table over every cell."""
     values = np.asarray(table.values)
     for i, p in enumerate(table.layout.partitions):
@@ -129,7 +129,7 @@ def test_restricting_and_maximising_agree_with_the_dense_array(seed: int) -> Non
 def test_elimination_is_exact_when_narrow_and_a_bound_otherwise(
     seed: int, max_entries: int, kept: tuple[int, ...]
 ) -> None:
-    tables = [Table(x.layout, x.values) for x in random_losses(seed, 8)]
+    tables = [SumTable(x.layout, x.values) for x in random_losses(seed, 8)]
     everything = sum(dense(t, SIZES) for t in tables)
     exact = everything.max(axis=tuple(a for a in range(4) if a not in kept))
     found = dense(eliminate(tables, max_entries=max_entries, kept=kept), SIZES).max(axis=(0, 1, 3))
@@ -142,7 +142,7 @@ def test_small_groups_make_elimination_a_bound_only() -> None:
     """Otherwise the test above would say nothing about mini-buckets."""
     gaps = 0
     for seed in range(N_SEEDS):
-        tables = [Table(x.layout, x.values) for x in random_losses(seed, 8)]
+        tables = [SumTable(x.layout, x.values) for x in random_losses(seed, 8)]
         exact = sum(dense(t, SIZES) for t in tables).max()
         gaps += eliminate(tables, max_entries=1).top > exact
         assert not is_narrow(tables, max_entries=1)

@@ -10,7 +10,7 @@ import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.loss import cell_shapes
-from qserver.ledger.loss_tables import Table, zero_table
+from qserver.ledger.loss_tables import SumTable, zero_table
 from qserver.ledger.proof import greatest_within
 from qserver.planning.feasibility import proven
 from qserver.planning.planner import Plan
@@ -34,11 +34,11 @@ def a_row(generator: random.Random, sizes: tuple[int, ...], n_axes: int) -> Line
     return primitive(linear_query(sizes, [(1, axes)])).row
 
 
-def tables_of(rows: list[LinearQuery], units: list[int]) -> list[Table]:
+def tables_of(rows: list[LinearQuery], units: list[int]) -> list[SumTable]:
     losses = [
         shape.loss(u) for row, u in zip(rows, units, strict=True) for shape in cell_shapes(row)
     ]
-    return [Table(loss.layout, loss.values) for loss in losses]
+    return [SumTable(loss.layout, loss.values) for loss in losses]
 
 
 def greatest(rows: list[LinearQuery], units: list[int]) -> int:

@@ -15,10 +15,10 @@ from qserver.models.network.complexity import IndependentNumbers, table_complexi
 from qserver.models.network.learning.table_choice import choose_tables
 from qserver.models.tracing.bound import TracingBound
 from qserver.models.tracing.cap import PrivacyCap
-from qserver.models.tracing.effects import MeasuredEffect, Part
+from qserver.models.tracing.effects import MeasuredEffect, StructurePart
 from qserver.models.tracing.gate import ReleaseGate
 from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
-from qserver.models.tracing.roc import Estimate, Roc
+from qserver.models.tracing.roc import Roc, SampleEstimate
 
 GATE = ReleaseGate(0.05, 0.1)
 COLLIDER = sized({"a": 2, "b": 2, "c": 2}, [("a", "c"), ("b", "c")])
@@ -31,7 +31,7 @@ def report(**more: object) -> TracingReport:
 def attacked() -> TracingReport:
     rng = np.random.default_rng(1)
     roc = Roc(rng.normal(1, 1, 50), rng.normal(0, 1, 50))
-    effects = (MeasuredEffect(Part("a"), Estimate(0.1, 0.01)),)
+    effects = (MeasuredEffect(StructurePart("a"), SampleEstimate(0.1, 0.01)),)
     return report(gate=ReleaseGate(0.05, 0.05)).with_attack(roc, effects, private=True)
 
 

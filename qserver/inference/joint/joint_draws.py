@@ -208,20 +208,20 @@ def _generator(ratios: FloatArray, reference: float) -> np.random.Generator:
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class _RatioColumns:
     """Columns of ratios, shape (n, g), and how many sources have each, shape (g,)."""
 
     ratios: FloatArray
     counts: npt.NDArray[np.int64]
 
 
-def _grouped(ratios: FloatArray) -> _Columns:
+def _grouped(ratios: FloatArray) -> _RatioColumns:
     """One of each kind of column, up to sign and rounding, and how often it occurs."""
     leading = np.take_along_axis(ratios, (ratios != 0.0).argmax(axis=0)[None], axis=0)
     columns = ratios * np.sign(leading)
     keys = np.round(np.ldexp(columns / np.abs(columns).max(), _COLUMN_BITS))
     _, first, counts = np.unique(keys, axis=1, return_index=True, return_counts=True)
-    return _Columns(columns[:, first], counts.astype(np.int64))
+    return _RatioColumns(columns[:, first], counts.astype(np.int64))
 
 
 def _tilts(squares: FloatArray, counts: npt.NDArray[np.int64], reference: float) -> FloatArray:

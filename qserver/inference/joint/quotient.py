@@ -29,7 +29,7 @@ _RESOLUTION = 2.0**-8
 
 
 @dataclass(frozen=True)
-class Part:
+class QuotientPart:
     """The numerator or the denominator.
 
     Args:
@@ -47,8 +47,8 @@ class Part:
 class JointParts:
     """Two estimates from noisy rows, which may share some of them; rows' noises are independent."""
 
-    over: Part
-    under: Part
+    over: QuotientPart
+    under: QuotientPart
 
     def bounds(self, low: float, high: float, *, confidence: float) -> tuple[float, float] | None:
         """Where the quotient lies with `confidence`, if it lies between `low` and `high`.
@@ -61,7 +61,7 @@ class JointParts:
             Ends that hold all of the set between `low` and `high`, too long by a part in 256 at
             most but where the set has gaps; None where the set is empty.
         """
-        search = _Search(*self._aligned(), self, confidence)
+        search = _Tightening(*self._aligned(), self, confidence)
         first = search.left_out(low, high)
         last = search.left_out(high, first)
         return (first, last) if first < last else None
@@ -76,7 +76,7 @@ class JointParts:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _Tightening:
     over: FloatArray
     under: FloatArray
     parts: JointParts

@@ -38,7 +38,7 @@ _HUGE: Final = 700.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Squares:
+class _CellBounds:
     """Bounds of z = s^2 on cells, arrays of shape (m,).
 
     Attributes:
@@ -88,7 +88,7 @@ def _log_side(
     x = hyperbola.centre + rho * cosine * cosh
     squares = np.square(x) + np.square(rho * math.sin(angle) * np.sinh(u))
     speed = rho * rho * (np.square(cosh) - cosine * cosine)
-    cells = _Squares(
+    cells = _CellBounds(
         real=_highest_real(hyperbola, cosine, cosh),
         norm=np.square(squares[:-1]),
         n_chunks=moments.n_large_chunks(float(squares[-1]), small=_SMALL),
@@ -115,7 +115,7 @@ def _cap(moments: Moments, nodes: Nodes, half_width: float) -> float:
     y = rho * math.sinh(nodes.reach) * np.sin(beta + shifts)
     squares = np.square(x) + np.square(y)
     speed = rho * rho * (cosh * cosh - np.square(cosine))
-    cells = _Squares(
+    cells = _CellBounds(
         real=(np.square(x) - np.square(y))[:-1],
         norm=np.square(squares[1:]),
         n_chunks=moments.n_large_chunks(float(squares[0]), small=_SMALL),
@@ -167,7 +167,7 @@ def _highest_real(hyperbola: Hyperbola, cosine: float, cosh: FloatArray) -> Floa
     return np.asarray(real + p * p + rho * rho * (1.0 - cosine * cosine))
 
 
-def _small_log(moments: Moments, cells: _Squares) -> FloatArray:
+def _small_log(moments: Moments, cells: _CellBounds) -> FloatArray:
     """Upper bound of log abs(M) of the factors that power sums hold.
 
     For t = c^2, abs(1 - t z)^2 >= 1 - 2 t A + t^2 B with A >= Re z and B <= abs(z)^2. That is
@@ -203,7 +203,7 @@ def _large_log_on_side(
 
 
 def _large_log_on_cap(
-    moments: Moments, cells: _Squares, hyperbola: Hyperbola, cosh: float, cosine: FloatArray
+    moments: Moments, cells: _CellBounds, hyperbola: Hyperbola, cosh: float, cosine: FloatArray
 ) -> FloatArray:
     """Upper bound of log abs(M) of the large factors on the cells of a cap.
 

@@ -35,7 +35,7 @@ _ROUNDING: Final = 2.0**-52
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lattice:
+class LatticeMasses:
     """Masses of the narrower variables' sum at k * step, k = -m..m.
 
     Attributes:
@@ -51,7 +51,7 @@ class Lattice:
     rounding: float
 
     @classmethod
-    def of(cls, scales: FloatArray, *, step: float) -> Lattice:
+    def of(cls, scales: FloatArray, *, step: float) -> LatticeMasses:
         """Lattice of positive `scales`, shape (n,), n >= 1."""
         cut = _LOST / len(scales)
         reach = np.ceil(-math.log(cut) * scales / step).astype(np.int64)
@@ -135,12 +135,12 @@ class LatticeLaw:
         lattice = self._lattice(half_width)
         return as_upper_bound(lattice.tail(half_width, float(self.descending[0])))
 
-    def _lattice(self, half_width: float) -> Lattice:
+    def _lattice(self, half_width: float) -> LatticeMasses:
         widest = float(self.descending[0])
         step = min(2.0 * half_width / self.points_per_length, _COARSEST * widest)
         # Finer than this buys little: the sum is smooth on the scale of its deviation.
         deviation = widest * math.sqrt(2.0 * float(np.square(self.descending / widest).sum()))
-        return Lattice.of(self.descending[1:], step=max(step, _FINEST * deviation))
+        return LatticeMasses.of(self.descending[1:], step=max(step, _FINEST * deviation))
 
 
 @dataclass(frozen=True, slots=True)

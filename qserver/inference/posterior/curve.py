@@ -11,7 +11,7 @@ MAX_POINTS = 2001
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class DensityPoint:
     """One point of a posterior.
 
     Args:
@@ -27,7 +27,7 @@ class CurvePoint:
 
 def posterior_curve(
     posterior: Posterior, *, confidence: float, n_points: int
-) -> tuple[CurvePoint, ...]:
+) -> tuple[DensityPoint, ...]:
     """Points of a posterior, evenly spaced over its centred interval at `confidence`.
 
     They describe the continuous law of the error, as probabilities of events do; the allowance for
@@ -51,13 +51,13 @@ def posterior_curve(
     n_steps = n_points // 2
     step = error.half_width(confidence) / n_steps
     right = [
-        CurvePoint(
+        DensityPoint(
             posterior.estimate + i * step, error.density(i * step), 0.5 * error.tail(i * step)
         )
         for i in range(n_steps + 1)
     ]
     left = [
-        CurvePoint(2.0 * posterior.estimate - p.x, p.density, 1.0 - p.at_least)
+        DensityPoint(2.0 * posterior.estimate - p.x, p.density, 1.0 - p.at_least)
         for p in reversed(right[1:])
     ]
     return (*left, *right)

@@ -18,7 +18,7 @@ _LOG_HALF = math.log(0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class CredibleInterval:
     """A closed interval.
 
     Attributes:
@@ -75,7 +75,7 @@ class PositivePosterior:
         log_share = log_near - total + log_one_minus_exp(log_far - log_near)
         return math.exp(as_log_probability(log_share))
 
-    def interval(self, confidence: float) -> Interval:
+    def interval(self, confidence: float) -> CredibleInterval:
         """Shortest interval of posterior probability `confidence`, in (0, 1).
 
         The posterior falls off symmetrically from max(e, 0), so the shortest interval is centred
@@ -88,8 +88,8 @@ class PositivePosterior:
             wanted = confidence * math.exp(self._log_survival(-self.estimate))
             if wanted < reached:
                 half = min(self.error.half_width(wanted), self.estimate)
-                return Interval(low=self.estimate - half, high=self.estimate + half)
-        return Interval(low=0.0, high=self._exceeded_with(math.log1p(-confidence)))
+                return CredibleInterval(low=self.estimate - half, high=self.estimate + half)
+        return CredibleInterval(low=0.0, high=self._exceeded_with(math.log1p(-confidence)))
 
     def _exceeded_with(self, log_probability: float) -> float:
         """q with log P(Q > q) = log_probability, for P(Q > q) P(W > -e) <= 1/2."""

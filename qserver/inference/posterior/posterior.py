@@ -18,7 +18,7 @@ import numpy as np
 
 from qserver.errors import RequirementError
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.posterior.positive_prior import Interval, PositivePosterior
+from qserver.inference.posterior.positive_prior import CredibleInterval, PositivePosterior
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.tail import safe_half_width
 
@@ -54,10 +54,10 @@ class Posterior:
         """Half-width of the centred interval that holds `confidence`, allowance included."""
         return safe_half_width(self.scales, confidence) + self.allowance
 
-    def interval(self, confidence: float) -> Interval:
+    def interval(self, confidence: float) -> CredibleInterval:
         """The centred interval at `confidence`, its ends rounded outward."""
         half_width = self.half_width(confidence)
-        return Interval(
+        return CredibleInterval(
             low=math.nextafter(self.estimate - half_width, -math.inf),
             high=math.nextafter(self.estimate + half_width, math.inf),
         )

@@ -16,7 +16,7 @@ from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.estimability import SpanTest
 from qserver.inference.rows.factor import GrowingFactor, Solution
 from qserver.inference.rows.factors import FactoredRows, Products
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.rational import simple_rationals
 from qserver.query.linear import LinearQuery
 
@@ -73,7 +73,7 @@ class Basis:
         entropy: source of the secret primes.
     """
 
-    def __init__(self, sizes: tuple[int, ...], entropy: Entropy) -> None:
+    def __init__(self, sizes: tuple[int, ...], entropy: SecretRandom) -> None:
         self._sizes = sizes
         self._span = SpanTest(sizes, entropy)
         self._rows = FactoredRows(sizes)

@@ -20,7 +20,7 @@ from qserver.inference.arrays import GrowingArray, grown_matrix
 from qserver.inference.rows.basis import BATCH, Basis, Coefficients
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.factor import GrowingFactor
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement
 
@@ -155,7 +155,7 @@ class RowSpace:
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], entropy: Entropy, *, max_rows: int = MAX_ROWS
+        self, sizes: tuple[int, ...], entropy: SecretRandom, *, max_rows: int = MAX_ROWS
     ) -> None:
         self._basis = Basis(sizes, entropy)
         self._max_rows = max_rows

@@ -14,7 +14,7 @@ import numpy as np
 from qserver.inference.arrays import grown_matrix
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.factors import FactoredRows
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.rational import RationalWeights
 from qserver.inference.rows.sketch import BLOCK, CHECKS, Sketcher
 from qserver.query.linear import LinearQuery
@@ -29,7 +29,7 @@ class UnluckyPrimeError(Exception):
 class Echelon:
     """Block LU of the sketches of independent rows; brought up to date by `extend`."""
 
-    def __init__(self, sizes: tuple[int, ...], entropy: Entropy) -> None:
+    def __init__(self, sizes: tuple[int, ...], entropy: SecretRandom) -> None:
         self._sketcher = Sketcher(sizes, entropy)
         self._field = self._sketcher.field
         self._n = 0

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from qserver.inference.rows.echelon import Echelon, UnluckyPrimeError
 from qserver.inference.rows.factors import FactoredRows
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.rational import RationalWeights
 from qserver.query.linear import LinearQuery
 
@@ -38,7 +38,7 @@ class SpanTest:
         entropy: where the secret primes come from.
     """
 
-    def __init__(self, sizes: tuple[int, ...], entropy: Entropy) -> None:
+    def __init__(self, sizes: tuple[int, ...], entropy: SecretRandom) -> None:
         self._sizes = sizes
         self._entropy = entropy
         self._echelons = [Echelon(sizes, entropy) for _ in range(N_PRIMES)]

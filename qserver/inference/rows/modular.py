@@ -21,14 +21,14 @@ _EXACT = 2.0**52
 _WITNESSES = (2, 3, 5, 7)
 
 
-class Entropy(Protocol):
+class SecretRandom(Protocol):
     """A source of secret random integers; `random.SystemRandom` is one."""
 
     def randrange(self, start: int, stop: int) -> int:
         """A uniform integer in [start, stop)."""
 
 
-def random_prime(entropy: Entropy) -> int:
+def random_prime(entropy: SecretRandom) -> int:
     """A uniform prime in (2^25, 2^26)."""
     while True:
         candidate = entropy.randrange(1 << (PRIME_BITS - 1), 1 << PRIME_BITS) | 1

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 
 from qserver.inference.rows.blue import Combinations, RowSpace
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement
 
@@ -23,7 +23,7 @@ class RowsInPlay:
         max_rows: cap on the rows in play.
     """
 
-    def __init__(self, sizes: tuple[int, ...], entropy: Entropy, *, max_rows: int) -> None:
+    def __init__(self, sizes: tuple[int, ...], entropy: SecretRandom, *, max_rows: int) -> None:
         self._sizes, self._entropy, self._max_rows = sizes, entropy, max_rows
         self._space = RowSpace(sizes, entropy, max_rows=max_rows)
         self._new: dict[int, Measurement] = {}

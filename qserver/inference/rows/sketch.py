@@ -21,7 +21,7 @@ import numpy as np
 
 from qserver.inference.rows.classes import FloatArray, jumps_of
 from qserver.inference.rows.factors import FactoredRows
-from qserver.inference.rows.modular import Entropy, PrimeField, random_prime
+from qserver.inference.rows.modular import PrimeField, SecretRandom, random_prime
 from qserver.query.linear import Factor, LinearQuery
 
 BLOCK = 64
@@ -42,7 +42,7 @@ class Sketcher:
         entropy: where prime and key come from; operating-system entropy outside tests.
     """
 
-    def __init__(self, sizes: tuple[int, ...], entropy: Entropy) -> None:
+    def __init__(self, sizes: tuple[int, ...], entropy: SecretRandom) -> None:
         self.field = PrimeField(random_prime(entropy))
         self._sizes = sizes
         self._key = entropy.randrange(0, 1 << _KEY_BITS).to_bytes(_KEY_BITS // 8, "little")

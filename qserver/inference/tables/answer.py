@@ -10,7 +10,7 @@ from qserver.inference.posterior.posterior import Posterior
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.tables.blocks.cell_weights import CellWeights
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Known, Rest
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Rest, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.inference.tables.generation import TOTAL, Generation
 from qserver.records.history import Measurement
@@ -45,7 +45,7 @@ class OwnSource:
 
 
 @dataclass(frozen=True)
-class Place:
+class WeightOrigin:
     """Where weights come from.
 
     Args:
@@ -67,7 +67,7 @@ class WeightedRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class WeightChoice:
     """Weights for a query: a rest on blocks, and the row's own source or other rows beside it.
 
     Args:
@@ -86,9 +86,9 @@ class Choice:
     blocks: Blocks
     rest: Rest | None
     source: OwnSource | None
-    known: Known
+    known: RowKnowledge
     row_weight: float
-    place: Place
+    place: WeightOrigin
     rows: tuple[WeightedRow, ...] = ()
 
     @property
@@ -173,7 +173,7 @@ class _Sum:
         return _Sum(self.value + other.value, size, self.error + other.error + _ULP * size)
 
 
-def _on_blocks(choice: Choice, rest: Rest) -> _Sum:
+def _on_blocks(choice: WeightChoice, rest: Rest) -> _Sum:
     total = _Sum(0.0, 0.0, 0.0)
     own_error = _error_of_left(choice, rest)
     for found in rest.weights:
@@ -181,7 +181,7 @@ def _on_blocks(choice: Choice, rest: Rest) -> _Sum:
     return total
 
 
-def _error_of_left(choice: Choice, rest: Rest) -> float:
+def _error_of_left(choice: WeightChoice, rest: Rest) -> float:
     """Bound on the relative error of `rest.left`, by which all weights were divided."""
     for found in rest.weights:
         if found.left_out is not None:
@@ -191,7 +191,7 @@ def _error_of_left(choice: Choice, rest: Rest) -> float:
     return 0.0
 
 
-def _on_block(choice: Choice, rest: Rest, found: CellWeights, own_error: float) -> _Sum:
+def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: float) -> _Sum:
     """Weights times answers of one block, with the rounding of either."""
     generation = choice.generation
     errors = choice.blocks.weight_errors(found.block, choice.pattern) / rest.left

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from math import inf
 
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.tables.answer import Choice, OwnSource, Place, WeightedRow
+from qserver.inference.tables.answer import OwnSource, WeightChoice, WeightedRow, WeightOrigin
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Known, beside_of, rest_of, whole_of
+from qserver.inference.tables.blocks.own_row import (
+    FLOAT_ROOM,
+    RowKnowledge,
+    beside_of,
+    rest_of,
+    whole_of,
+)
 from qserver.inference.tables.blocks.pattern import Pattern
-from qserver.inference.tables.generation import TOTAL, Generation, State
+from qserver.inference.tables.generation import TOTAL, AlphaState, Generation
 from qserver.inference.tables.remainder import is_cell, left_by
 from qserver.inference.tables.shared_noise import row_weight
 from qserver.query.primitive import Primitive
@@ -25,7 +31,7 @@ _MARGIN = 1e-9
 class Moment:
     """Alphas of the blocks, and of a query's own row in epsilon, at one time."""
 
-    state: State
+    state: AlphaState
     row_alpha: float
 
 
@@ -48,14 +54,21 @@ def sources_of(
 
 def cells_alone(
     generation: Generation, pattern: Pattern, sources: Iterable[OwnSource]
-) -> Iterator[Choice]:
+) -> Iterator[WeightChoice]:
     """The cell of a block that is the query itself."""
     blocks = Blocks(generation.lattice, generation.alphas)
     for source in sources:
         if source.cell is not None:
-            known = Known(None, source.alpha, 0.0, FLOAT_ROOM * source.step)
-            yield Choice(
-                generation, pattern, blocks, None, source, known, 1.0, Place(None, is_kept=True)
+            known = RowKnowledge(None, source.alpha, 0.0, FLOAT_ROOM * source.step)
+            yield WeightChoice(
+                generation,
+                pattern,
+                blocks,
+                None,
+                source,
+                known,
+                1.0,
+                WeightOrigin(None, is_kept=True),
             )
 
 
@@ -64,23 +77,23 @@ def choices_at(
     pattern: Pattern,
     moment: Moment,
     sources: Iterable[OwnSource],
-    place: Place,
-) -> Iterator[Choice]:
+    place: WeightOrigin,
+) -> Iterator[WeightChoice]:
     """What the weights of a moment make of the query on the noise of now."""
     blocks = Blocks(generation.lattice, moment.state.alphas)
     rest = rest_of(blocks, pattern)
     if rest is None:
         return
     scales, allowance = rest.scales(generation.alphas), rest.allowance(generation.steps)
-    alone = Known(scales, 0.0, allowance, 0.0)
-    yield Choice(generation, pattern, blocks, rest, None, alone, 0.0, place)
+    alone = RowKnowledge(scales, 0.0, allowance, 0.0)
+    yield WeightChoice(generation, pattern, blocks, rest, None, alone, 0.0, place)
     cell = 0.0 if pattern.cell_of is None else blocks.alphas.get(pattern.cell_of, 0.0)
     own_alpha = max(moment.row_alpha, cell)
     if own_alpha > 0.0:
-        weight = Known(rest.scales(blocks.alphas)).weight_at(own_alpha)
+        weight = RowKnowledge(rest.scales(blocks.alphas)).weight_at(own_alpha)
         for source in sources:
-            known = Known(scales, source.alpha, allowance, FLOAT_ROOM * source.step)
-            yield Choice(generation, pattern, blocks, rest, source, known, weight, place)
+            known = RowKnowledge(scales, source.alpha, allowance, FLOAT_ROOM * source.step)
+            yield WeightChoice(generation, pattern, blocks, rest, source, known, weight, place)
 
 
 def choice_after(
@@ -89,8 +102,8 @@ def choice_after(
     moment: Moment,
     own: Measurement | None,
     confidence: float,
-    place: Place,
-) -> Choice | None:
+    place: WeightOrigin,
+) -> WeightChoice | None:
     """The shortest of blocks, own source and both at a moment."""
     blocks = Blocks(generation.lattice, moment.state.alphas)
     row_step = 0.0 if own is None else own.lattice_allowance
@@ -102,17 +115,17 @@ def choice_after(
     source = next((s for s in sources if weight and s.is_cell == found.own_cell), None)
     scales = None if found.rest is None else found.rest.scales(generation.alphas)
     alpha, step = (0.0, 0.0) if source is None else (source.alpha, source.step)
-    known = Known(scales, alpha, found.known.block_allowance, FLOAT_ROOM * step)
-    return Choice(generation, pattern, blocks, found.rest, source, known, weight, place)
+    known = RowKnowledge(scales, alpha, found.known.block_allowance, FLOAT_ROOM * step)
+    return WeightChoice(generation, pattern, blocks, found.rest, source, known, weight, place)
 
 
 def choice_beside(
     generation: Generation,
-    state: State,
+    state: AlphaState,
     query: Primitive,
     rows: Sequence[WeightedRow],
-    place: Place,
-) -> Choice | None:
+    place: WeightOrigin,
+) -> WeightChoice | None:
     """What weighted rows leave of the query, by the weights of a state on the noise of now."""
     left = left_by(query, rows)
     if left.multiplier != 1 or any(is_cell(generation, state, r.row) for r in rows):
@@ -121,11 +134,11 @@ def choice_beside(
     rest = None if pattern is None else whole_of(blocks, pattern)
     if pattern is None or rest is None:
         return None
-    known = Known(rest.scales(generation.alphas), 0.0, rest.allowance(generation.steps), 0.0)
-    return Choice(generation, pattern, blocks, rest, None, known, 0.0, place, tuple(rows))
+    known = RowKnowledge(rest.scales(generation.alphas), 0.0, rest.allowance(generation.steps), 0.0)
+    return WeightChoice(generation, pattern, blocks, rest, None, known, 0.0, place, tuple(rows))
 
 
-def may_be_within(choice: Choice, half_width: float, confidence: float) -> bool:
+def may_be_within(choice: WeightChoice, half_width: float, confidence: float) -> bool:
     """Whether a choice may have this half-width or less; cheaper than to find its own."""
     room = half_width - choice.allowance
     if room < 0.0:

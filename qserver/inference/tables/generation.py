@@ -17,7 +17,7 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.rows.classes import FloatArray
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.tables.blocks.box import as_box
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
@@ -54,7 +54,7 @@ class PlacedTable:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class AlphaState:
     """Alphas of a generation's blocks after so many events of all generations."""
 
     n_events: int
@@ -72,11 +72,11 @@ class Generation:
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], lattice: Lattice, entropy: Entropy, *, since: int = 0
+        self, sizes: tuple[int, ...], lattice: Lattice, entropy: SecretRandom, *, since: int = 0
     ) -> None:
         self.sizes, self.lattice, self.since = sizes, lattice, since
         self.public: Measurement | None = None
-        self.states: list[State] = [State(since, {})]
+        self.states: list[AlphaState] = [AlphaState(since, {})]
         self._support = ExactSupport(lattice, entropy)
         self._tables: dict[BlockKey, TableMeasurement] = {}
         self._placed: dict[BlockKey, PlacedTable] = {}
@@ -144,7 +144,7 @@ class Generation:
             self._placed[block] = found
         return found
 
-    def state_at(self, n_events: int) -> State | None:
+    def state_at(self, n_events: int) -> AlphaState | None:
         """The state after so many events, if it was in force by then."""
         place = bisect_right(self.states, n_events, key=lambda s: s.n_events)
         return self.states[place - 1] if place else None
@@ -169,7 +169,7 @@ class Generation:
         alphas = {**self.states[-1].alphas, block: alpha}
         if self.public is not None:
             alphas[TOTAL] = inf
-        self.states.append(State(n_events, alphas))
+        self.states.append(AlphaState(n_events, alphas))
 
     def _pattern(self, query: Primitive) -> Pattern | None:
         row = self._canonical(query)

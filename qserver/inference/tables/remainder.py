@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from qserver.inference.tables.answer import WeightedRow
 from qserver.inference.tables.blocks.box import as_box
-from qserver.inference.tables.generation import Generation, State
+from qserver.inference.tables.generation import AlphaState, Generation
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import Measurement
 
@@ -20,7 +20,7 @@ def left_by(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
     return primitive(as_box(left))
 
 
-def is_cell(generation: Generation, state: State, row: Measurement) -> bool:
+def is_cell(generation: Generation, state: AlphaState, row: Measurement) -> bool:
     """Whether a row is a cell of a table that had a part in this state."""
     box = as_box(row.row)
     tables = (generation.tables.get(block) for block in state.alphas)

@@ -18,12 +18,12 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.rows.modular import Entropy
+from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.tables.alpha_record import AlphaRecord
-from qserver.inference.tables.answer import Choice, Place, WeightedRow
+from qserver.inference.tables.answer import WeightChoice, WeightedRow, WeightOrigin
 from qserver.inference.tables.blocks.nested_chains import lattice_through
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import Beside, Known, beside_of
+from qserver.inference.tables.blocks.own_row import Beside, RowKnowledge, beside_of
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.blocks.placement import DefaultChains
 from qserver.inference.tables.choices import (
@@ -58,7 +58,7 @@ class MeasuredTables:
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], entropy: Entropy, *, lattice: Lattice | None = None
+        self, sizes: tuple[int, ...], entropy: SecretRandom, *, lattice: Lattice | None = None
     ) -> None:
         self._sizes, self._entropy = tuple(sizes), entropy
         first = Lattice(DefaultChains(self._sizes)) if lattice is None else lattice
@@ -217,7 +217,7 @@ class MeasuredTables:
         alphas_nano: Mapping[BlockKey, int] | None = None,
         row_alpha_nano: int | None = None,
         step: Fraction | None = None,
-    ) -> Known:
+    ) -> RowKnowledge:
         """What tables and the query's own row say of it, now or as it would be.
 
         Its half-width is at least what the answer then reports, and just that where the weights
@@ -307,7 +307,7 @@ class MeasuredTables:
         state = None if found is None else found.state_at(moment)
         if found is None or state is None:
             return None
-        place = Place(moment, is_kept=at is not None)
+        place = WeightOrigin(moment, is_kept=at is not None)
         choice = choice_beside(found, state, query, rows, place)
         return None if choice is None else choice.answer(confidence)
 
@@ -322,7 +322,7 @@ class MeasuredTables:
         moment, pattern = self._moment(generation, own, at), generation.pattern(query)
         if moment is None or pattern is None:
             return None
-        place = Place(at, at in self._kept.get(query.key, []))
+        place = WeightOrigin(at, at in self._kept.get(query.key, []))
         choice = choice_after(generation, pattern, moment, own, confidence, place)
         return None if choice is None else choice.answer(confidence)
 
@@ -366,7 +366,7 @@ class MeasuredTables:
         if at not in kept:
             kept.append(at)
 
-    def _choices(self, query: Primitive, own: Measurement | None) -> Iterator[Choice]:
+    def _choices(self, query: Primitive, own: Measurement | None) -> Iterator[WeightChoice]:
         """Weights for the query: the latest on each lattice, and those that it was kept with."""
         kept = self._kept.get(query.key, [])
         ends = [*(g.since - 1 for g in self._generations[1:]), self._n_events]
@@ -386,7 +386,7 @@ class MeasuredTables:
                 first_at.setdefault(states[at], at)
             for moment, at in first_at.items():
                 if moment is not None:
-                    place = Place(at, moment in settled)
+                    place = WeightOrigin(at, moment in settled)
                     yield from choices_at(generation, pattern, moment, sources, place)
 
     def _moment(self, generation: Generation, own: Measurement | None, at: int) -> Moment | None:

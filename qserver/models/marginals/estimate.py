@@ -10,7 +10,7 @@ import numpy as np
 
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
-from qserver.models.marginals.fit.consensus import Consensus, State, agree, agreed_tables
+from qserver.models.marginals.fit.consensus import Consensus, ConsensusState, agree, agreed_tables
 from qserver.models.marginals.fit.consistency import Agreement
 from qserver.models.marginals.fit.descent import Descent, descend
 from qserver.models.marginals.fit.likeliest import Aim, likeliest
@@ -21,7 +21,11 @@ from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, layout_of
 from qserver.models.marginals.graph.regions import distinct, factor_graph, saturated
 from qserver.models.marginals.graph.triangulation import clique_tree
-from qserver.models.marginals.model import Distribution, ExactDistribution, RelaxedDistribution
+from qserver.models.marginals.model import (
+    DomainDistribution,
+    ExactDistribution,
+    RelaxedDistribution,
+)
 
 Oracle = Literal["auto", "exact", "saturated", "factor"]
 Method = Literal["consensus", "messages"]
@@ -76,7 +80,7 @@ class Warm:
     method: str
     layout: Layout
     theta: FloatArray | None = None
-    state: State | None = None
+    state: ConsensusState | None = None
 
     def potentials(self, layout: Layout) -> FloatArray | None:
         """The log-potentials on another layout, zero on new tables; None if it lacks one."""
@@ -106,7 +110,7 @@ class Warm:
             whole = self._spread(old.layout, old.tables, classes, shared_by=parts)
             multipliers = self._spread(old.layout, old.multipliers, classes)
             held = tuple(tuple(places[a] for a in s) for s in old.layout.scopes)
-            state = State(Layout(tuple(sizes), held), whole, multipliers, old.penalty)
+            state = ConsensusState(Layout(tuple(sizes), held), whole, multipliers, old.penalty)
         return Warm(self.oracle, self.method, Layout(tuple(sizes), scopes), theta, state)
 
     @staticmethod
@@ -132,7 +136,7 @@ class Warm:
 class Estimate:
     """The model and its total, in records; all else is about how it was found."""
 
-    distribution: Distribution
+    distribution: DomainDistribution
     total: float
     layout: Layout
     tables: FloatArray

@@ -12,14 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from qserver.models.marginals.graph.elimination import Factor, eliminate
+from qserver.models.marginals.graph.elimination import FactorTable, eliminate
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, check_scope
 from qserver.models.marginals.record_draws import draw_given
-from qserver.models.marginals.unmeasured_tables import Known, least_violation
+from qserver.models.marginals.unmeasured_tables import KnownPart, least_violation
 
 
-class Distribution(ABC):
+class DomainDistribution(ABC):
     """Proportions over a domain of codes.
 
     Args of every query: per attribute a weight vector; attributes left out weigh one.
@@ -49,7 +49,7 @@ class Distribution(ABC):
 
 
 @dataclass(frozen=True)
-class ExactDistribution(Distribution):
+class ExactDistribution(DomainDistribution):
     """The distribution of a calibrated junction tree.
 
     Args:
@@ -75,7 +75,7 @@ class ExactDistribution(Distribution):
         """Mean of the product of the weights; CapacityError."""
         inside = {a: w for a, w in weights.items() if a in self._measured}
         outside = float(np.prod([w.mean() for a, w in weights.items() if a not in inside]))
-        factors = [*self._factors(set(inside)), *(Factor((a,), w) for a, w in inside.items())]
+        factors = [*self._factors(set(inside)), *(FactorTable((a,), w) for a, w in inside.items())]
         return outside * float(eliminate(factors, ()).table)
 
     def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
@@ -93,7 +93,7 @@ class ExactDistribution(Distribution):
     def _measured(self) -> frozenset[int]:
         return frozenset(a for c in self.tree.tree.cliques for a in c)
 
-    def _factors(self, wanted: set[int]) -> list[Factor]:
+    def _factors(self, wanted: set[int]) -> list[FactorTable]:
         """Conditionals of the cliques that matter for these attributes, down from the roots."""
         tree, needed = self.tree.tree, set(wanted)
         factors = []
@@ -104,7 +104,7 @@ class ExactDistribution(Distribution):
                 continue
             needed |= set(given)
             factors.append(
-                Factor(
+                FactorTable(
                     clique, _conditional(self.tree.cliques.table(self.beliefs, i), clique, given)
                 )
             )
@@ -112,7 +112,7 @@ class ExactDistribution(Distribution):
 
 
 @dataclass(frozen=True)
-class RelaxedDistribution(Distribution):
+class RelaxedDistribution(DomainDistribution):
     """Tables that agree on what they share; they need not come from one distribution."""
 
     sizes: tuple[int, ...]
@@ -179,7 +179,7 @@ class RelaxedDistribution(Distribution):
         axes = tuple(k for k, a in enumerate(own) if a not in scope)
         return np.asarray(self.layout.table(self.tables, i).sum(axis=axes))
 
-    def _known(self, scope: Scope, classes: Mapping[int, IndexArray]) -> list[Known]:
+    def _known(self, scope: Scope, classes: Mapping[int, IndexArray]) -> list[KnownPart]:
         """What the tables say of the parts of a scope, its values grouped by class."""
         holders: dict[Scope, list[int]] = {}
         for i, s in enumerate(self.layout.scopes):
@@ -194,7 +194,7 @@ class RelaxedDistribution(Distribution):
                 if a in classes:
                     table = _grouped(table, axis, classes[a])
             places = tuple(scope.index(a) for a in part)
-            found.append(Known(places, table, len(which)))
+            found.append(KnownPart(places, table, len(which)))
         return found
 
 

@@ -29,7 +29,7 @@ _GOLDEN = 0.618033988749895
 
 
 @dataclass(frozen=True)
-class Choice:
+class MarginalChoice:
     """Marginals to measure; shares of the loss add up to one.
 
     Args:
@@ -48,7 +48,7 @@ def best_choice(
     *,
     candidates: Sequence[Scope] | None = None,
     known: Mapping[Scope, float] = MappingProxyType({}),
-) -> Choice:
+) -> MarginalChoice:
     """Shares of Laplace noise of nearly the least expected squared error for the workload.
 
     Args:
@@ -65,7 +65,7 @@ def best_choice(
     offered = tuple(closure) if candidates is None else tuple(dict.fromkeys(candidates))
     # What was measured and is not on offer still informs.
     silent = [s for s in known if s not in offered]
-    task = _Squares(tuple(sizes), wanted, closure, (*offered, *silent), len(offered))
+    task = _WorkloadError(tuple(sizes), wanted, closure, (*offered, *silent), len(offered))
     task.known += [known.get(s, 0.0) for s in (*offered, *silent)]
     if not task.is_answered:
         raise InputError("candidates", "hold every marginal of the workload")
@@ -82,10 +82,10 @@ def best_choice(
         kept, shares = found > 0, found
     shares = shares / shares.sum()
     chosen = tuple(s for s, k in zip(offered, kept, strict=True) if k)
-    return Choice(chosen, shares[kept], task.error(shares))
+    return MarginalChoice(chosen, shares[kept], task.error(shares))
 
 
-class _Squares:
+class _WorkloadError:
     """Expected squared error of a workload as a function of the shares."""
 
     def __init__(

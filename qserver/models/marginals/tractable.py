@@ -18,7 +18,7 @@ from qserver.models.marginals.fit.observations import Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope
 from qserver.models.marginals.graph.triangulation import clique_tree
-from qserver.models.marginals.model import Distribution, ExactDistribution
+from qserver.models.marginals.model import DomainDistribution, ExactDistribution
 from qserver.models.marginals.record_moves import move_towards
 
 DRAW_BYTES = 64 << 20
@@ -39,7 +39,7 @@ class RecordSource:
         moved_to: the estimate whose tables they are moved to; None where they are drawn from it.
     """
 
-    drawn_from: Distribution
+    drawn_from: DomainDistribution
     moved_to: Estimate | None
 
     def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
@@ -57,7 +57,7 @@ def record_source(found: Estimate, *, max_cells: int = DRAW_CELLS) -> RecordSour
     return RecordSource(tractable(found, max_cells=max_cells), found)
 
 
-def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> Distribution:
+def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> DomainDistribution:
     """A distribution fitted to the estimate's most telling tables."""
     sizes, layout = found.layout.sizes, found.layout
     chosen = _most_telling(layout, found.tables, max_cells)

@@ -27,7 +27,7 @@ _MAX_CALLS = 400
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownPart:
     """What tables of a model say of a part of a scope, and how many of them say it.
 
     Args:
@@ -40,7 +40,7 @@ class Known:
     n: int = 1
 
 
-def least_violation(shape: Sequence[int], known: Sequence[Known]) -> FloatArray:
+def least_violation(shape: Sequence[int], known: Sequence[KnownPart]) -> FloatArray:
     """Proportions on a table of this shape that violate least what is known, of most entropy."""
     shape = tuple(shape)
     held = [k for k in known if k.part]
@@ -51,7 +51,7 @@ def least_violation(shape: Sequence[int], known: Sequence[Known]) -> FloatArray:
     return _nearest(shape, held)
 
 
-def _fitted(shape: tuple[int, ...], known: Sequence[Known]) -> tuple[FloatArray, bool]:
+def _fitted(shape: tuple[int, ...], known: Sequence[KnownPart]) -> tuple[FloatArray, bool]:
     """Iterative proportional fitting from the uniform table, and whether it came to agree."""
     table = np.full(shape, 1.0 / int(np.prod(shape)))
     for _ in range(_SWEEPS):
@@ -67,7 +67,7 @@ def _fitted(shape: tuple[int, ...], known: Sequence[Known]) -> tuple[FloatArray,
     return table, False
 
 
-def _nearest(shape: tuple[int, ...], known: Sequence[Known]) -> FloatArray:
+def _nearest(shape: tuple[int, ...], known: Sequence[KnownPart]) -> FloatArray:
     whole = tuple(range(len(shape)))
     oracle = JunctionTree(shape, [whole, *(k.part for k in known)])
     said = [NoisyMarginal(k.part, k.table, np.array(k.n**-0.5)) for k in known]

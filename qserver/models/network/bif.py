@@ -64,7 +64,7 @@ def read_bif(text: str) -> Network:
     """
     if len(text) > MAX_TEXT:
         raise NetworkError("network", f"have <= {MAX_TEXT:,} characters", len(text))
-    reader = _Reader(text)
+    reader = _BifReader(text)
     reader.read()
     return _network(reader.labels, reader.blocks)
 
@@ -106,7 +106,7 @@ def _quoted(text: str) -> str:
     return text if found and found.lastgroup == "word" and "//" not in text else f'"{text}"'
 
 
-class _Reader:
+class _BifReader:
     """Reads the blocks of a text, one token at a time."""
 
     def __init__(self, text: str) -> None:

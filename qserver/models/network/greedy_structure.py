@@ -104,7 +104,7 @@ def greedy_structure(
     if not min_gain >= 0:
         raise InputError("min_gain", "be >= 0", min_gain)
     sizes = tuple(len(values) for values in labels.values())
-    search = _Search(corr, sizes, max_parents, max_complexity, max_cells)
+    search = _ArrowSearch(corr, sizes, max_parents, max_complexity, max_cells)
     while search.add_best(min_gain):
         pass
     names = list(labels)
@@ -118,7 +118,7 @@ def total_score(structure: Structure, corr: Correlations) -> float:
 
 
 @dataclass
-class _Search:
+class _ArrowSearch:
     """The arrows so far, and what each that may still come would gain."""
 
     corr: Correlations

@@ -35,7 +35,7 @@ class MostProbable:
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
+class NetworkQuestions:
     """Answers questions of one network; keeps the plans of those asked last. Not thread-safe.
 
     Args:

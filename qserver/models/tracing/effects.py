@@ -13,11 +13,11 @@ from qserver.models.network.network import Table, normalised
 from qserver.models.network.structure import Structure
 from qserver.models.tracing.attack import Codes, Family, check_prior, check_records
 from qserver.models.tracing.bound import TracingBound
-from qserver.models.tracing.roc import Estimate, Roc
+from qserver.models.tracing.roc import Roc, SampleEstimate
 
 
 @dataclass(frozen=True)
-class Part:
+class StructurePart:
     """An attribute (with its arrows, `parent` is None), or the arrow from `parent` to `name`."""
 
     name: str
@@ -39,7 +39,7 @@ class StructuralEffect:
         auc: fall of the area under the structural bound.
     """
 
-    part: Part
+    part: StructurePart
     complexity: int
     auc: float
 
@@ -48,8 +48,8 @@ class StructuralEffect:
 class MeasuredEffect:
     """What the attack on exact parameters loses when the model is learnt without a part."""
 
-    part: Part
-    auc: Estimate
+    part: StructurePart
+    auc: SampleEstimate
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _Smaller:
         gone: position of the variable that is gone, or None.
     """
 
-    part: Part
+    part: StructurePart
     changed: Mapping[int, tuple[int, ...]]
     gone: int | None = None
 
@@ -130,7 +130,7 @@ def measured_effects(
     check_prior(prior)
     for part in (records.pool, records.reference, records.others):
         check_records(structure, part)
-    columns = _Columns(structure.sizes, records, prior)
+    columns = _FamilyScores(structure.sizes, records, prior)
     whole = columns.roc(dict(enumerate(structure.parents)))
     return tuple(
         MeasuredEffect(smaller.part, whole.auc_gain_over(columns.roc(smaller.parents(structure))))
@@ -142,18 +142,18 @@ def _smaller(structure: Structure) -> Iterator[_Smaller]:
     names, parents = structure.names, structure.parents
     for gone, name in enumerate(names):
         changed = {c: _without(parents[c], gone) for c in structure.children[gone]}
-        yield _Smaller(Part(name), changed, gone)
+        yield _Smaller(StructurePart(name), changed, gone)
     for child, its in enumerate(parents):
         for parent in its:
             changed = {child: _without(its, parent)}
-            yield _Smaller(Part(names[child], names[parent]), changed)
+            yield _Smaller(StructurePart(names[child], names[parent]), changed)
 
 
 def _without(parents: tuple[int, ...], gone: int) -> tuple[int, ...]:
     return tuple(p for p in parents if p != gone)
 
 
-class _Columns:
+class _FamilyScores:
     """Scores by family; one that two models share is scored once."""
 
     def __init__(self, sizes: tuple[int, ...], records: AttackedRecords, prior: float) -> None:

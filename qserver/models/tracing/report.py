@@ -22,12 +22,12 @@ from qserver.models.tracing.bound import TracingBound
 from qserver.models.tracing.cap import PrivacyCap, TracingLimit
 from qserver.models.tracing.effects import (
     MeasuredEffect,
-    Part,
     StructuralEffect,
+    StructurePart,
     structural_effects,
 )
 from qserver.models.tracing.gate import GateDecision, ReleaseGate, max_power_at_fpr
-from qserver.models.tracing.roc import Estimate, Roc
+from qserver.models.tracing.roc import Roc, SampleEstimate
 
 FORMAT = "qserver-tracing-report-1"
 Release = Literal["model", "tables"]
@@ -131,7 +131,7 @@ class Areas:
     limit: float
     cap: float | None = None
     finite_bound: float | None = None
-    attack: Estimate | None = None
+    attack: SampleEstimate | None = None
 
 
 @dataclass(frozen=True)
@@ -226,5 +226,5 @@ def _curve(trade_off: TracingBound | PrivacyCap | TracingLimit) -> tuple[float, 
     return tuple(trade_off.power(CURVE_FPR).tolist())
 
 
-def _effect(part: Part, **facts: Any) -> Mapping[str, Any]:
+def _effect(part: StructurePart, **facts: Any) -> Mapping[str, Any]:
     return {"kind": part.kind, "name": part.name, "parent": part.parent, **facts}

@@ -17,7 +17,7 @@ _LEAST = 2
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SampleEstimate:
     """A value measured on a sample of records, with its standard error."""
 
     value: float
@@ -57,13 +57,13 @@ class Roc:
         found = [_share_above(self._sorted_members, t) for t in thresholds]
         return np.array(found).reshape(rates.shape)
 
-    def power_estimate(self, fpr: float) -> Estimate:
+    def power_estimate(self, fpr: float) -> SampleEstimate:
         """Power at one error, with its binomial standard error at a fixed threshold."""
         power = float(self.power(fpr))
-        return Estimate(power, sqrt(power * (1 - power) / len(self.members)))
+        return SampleEstimate(power, sqrt(power * (1 - power) / len(self.members)))
 
     @property
-    def auc(self) -> Estimate:
+    def auc(self) -> SampleEstimate:
         """P(member scores above another) + half the ties, with DeLong's standard error.
 
         The error is that of the records drawn, for this one model. Another training set gives
@@ -73,9 +73,9 @@ class Roc:
             DeLong, DeLong and Clarke-Pearson (1988).
         """
         places = self._placements
-        return Estimate(float(places.members.mean()), places.standard_error)
+        return SampleEstimate(float(places.members.mean()), places.standard_error)
 
-    def auc_gain_over(self, other: Roc) -> Estimate:
+    def auc_gain_over(self, other: Roc) -> SampleEstimate:
         """This area less that of another score of the same records, in the same order.
 
         The standard error is of the difference, record by record.
@@ -87,7 +87,7 @@ class Roc:
             raise InputError("other", "score the same records")
         ours, theirs = self._placements, other._placements
         change = _Placements(ours.members - theirs.members, ours.others - theirs.others)
-        return Estimate(float(change.members.mean()), change.standard_error)
+        return SampleEstimate(float(change.members.mean()), change.standard_error)
 
     @cached_property
     def _placements(self) -> _Placements:

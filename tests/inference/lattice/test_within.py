@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qserver.inference.tables.blocks.own_row import Known
+from qserver.inference.tables.blocks.own_row import RowKnowledge
 
 CONFIDENCES = (0.5, 0.95, 1.0 - 1e-7)
 
 
-def cases() -> list[Known]:
+def cases() -> list[RowKnowledge]:
     generator = np.random.default_rng(6)
     found = []
     for n in (1, 3, 40):
         scales = generator.uniform(0.5, 20.0, n)
         found += [
-            Known(scales, 0.0, 0.01, 0.0),
-            Known(scales, 0.05, 0.01, 0.02),
-            Known(scales, 3.0, 0.0, 1e-6),
+            RowKnowledge(scales, 0.0, 0.01, 0.0),
+            RowKnowledge(scales, 0.05, 0.01, 0.02),
+            RowKnowledge(scales, 3.0, 0.0, 1e-6),
         ]
-    return [*found, Known(None, 0.3, 0.0, 0.001)]
+    return [*found, RowKnowledge(None, 0.3, 0.0, 0.001)]
 
 
 @pytest.mark.parametrize("confidence", CONFIDENCES)
@@ -36,4 +36,4 @@ def test_the_shortest_half_width_is_within_itself_and_no_less(confidence: float)
 
 
 def test_nothing_is_within_anything_where_nothing_is_known() -> None:
-    assert not Known(None).is_within(1e9, 0.5)
+    assert not RowKnowledge(None).is_within(1e9, 0.5)

@@ -25,7 +25,7 @@ from qserver.models.network.learning.paper_allocation import Version
 from qserver.models.network.network import Network, Table
 from qserver.models.network.sampling import draw_records
 from qserver.models.network.structure import Structure, structure_of_edges
-from qserver.models.network.variable_elimination import Questions
+from qserver.models.network.variable_elimination import NetworkQuestions
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS
@@ -175,7 +175,7 @@ class LearntNetwork:
         self.network = network
         self._axes = {axis: i for i, axis in enumerate(axes)}
         self._n_records = n_records
-        self._questions = Questions(network)
+        self._questions = NetworkQuestions(network)
 
     def ask(self, question: Document) -> Answered:
         """`{"marginal": [names], "given": {name: label}}`, or `most_probable` in its place."""

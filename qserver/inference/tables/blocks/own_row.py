@@ -41,7 +41,7 @@ class Mixed:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class RowKnowledge:
     """What is known of one query: blocks, where they give it, and its own row, where measured.
 
     Args:
@@ -209,7 +209,7 @@ class Beside:
 
     rest: Rest | None
     own_cell: bool
-    known: Known
+    known: RowKnowledge
 
 
 def beside_of(
@@ -235,9 +235,9 @@ def beside_of(
     rest = None if pattern is None else rest_of(blocks, pattern)
     room = FLOAT_ROOM * own_step
     if rest is None:
-        return Beside(None, own_cell, Known(None, own, 0.0, room))
+        return Beside(None, own_cell, RowKnowledge(None, own, 0.0, room))
     scales = rest.scales(blocks.alphas)
-    return Beside(rest, own_cell, Known(scales, own, rest.allowance(steps), room))
+    return Beside(rest, own_cell, RowKnowledge(scales, own, rest.allowance(steps), room))
 
 
 def known_of(
@@ -247,6 +247,6 @@ def known_of(
     *,
     steps: Mapping[BlockKey, float] | None = None,
     row_step: float = 0.0,
-) -> Known:
+) -> RowKnowledge:
     """What `beside_of` knows."""
     return beside_of(blocks, pattern, row_alpha, steps=steps, row_step=row_step).known

@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.inference.rows.modular import Entropy, random_prime
+from qserver.inference.rows.modular import SecretRandom, random_prime
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.weights import Weights
@@ -39,7 +39,7 @@ class ExactSupport:
         entropy: where primes and functionals come from.
     """
 
-    def __init__(self, lattice: Lattice, entropy: Entropy) -> None:
+    def __init__(self, lattice: Lattice, entropy: SecretRandom) -> None:
         self._lattice = lattice
         self._primes = [random_prime(entropy) for _ in range(N_PRIMES)]
         self._generator = np.random.default_rng(entropy.randrange(0, 1 << _SEED_BITS))

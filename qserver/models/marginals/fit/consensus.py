@@ -53,11 +53,11 @@ class Consensus:
     inconsistency: float
     rounds: int
     costs: FloatArray
-    state: State
+    state: ConsensusState
 
 
 @dataclass(frozen=True)
-class State:
+class ConsensusState:
     """Agreed tables and multipliers of all copies, and the penalty that was in use.
 
     Multipliers are those of the loss over the square of its unit, which the least noise is part of.
@@ -68,7 +68,7 @@ class State:
     multipliers: FloatArray
     penalty: float
 
-    def onto(self, layout: Layout, tables: FloatArray) -> State | None:
+    def onto(self, layout: Layout, tables: FloatArray) -> ConsensusState | None:
         """The state on another layout, with new tables as given; None if it lacks one of ours.
 
         Multipliers of new tables are zero, so that all stay orthogonal to agreement.
@@ -80,7 +80,7 @@ class State:
         for key, i in ours.items():
             layout.table(found, theirs[key])[...] = self.layout.table(self.tables, i)
             layout.table(multipliers, theirs[key])[...] = self.layout.table(self.multipliers, i)
-        return State(layout, found, multipliers, self.penalty)
+        return ConsensusState(layout, found, multipliers, self.penalty)
 
 
 def agree(
@@ -90,7 +90,7 @@ def agree(
     agreement: Agreement = "shared",
     polytope: Polytope | None = None,
     max_rounds: int = 5_000,
-    start: State | None = None,
+    start: ConsensusState | None = None,
 ) -> Consensus:
     """Tables of nearly the least loss over the local polytope.
 
@@ -129,7 +129,7 @@ class _Rounds:
         seen: Observations,
         agreement: Agreement,
         polytope: Polytope | None,
-        start: State | None,
+        start: ConsensusState | None,
     ) -> None:
         self._copies, self._polytope, self._unit = Copies(seen), polytope, seen.unit**2
         copies, layout = self._copies, seen.layout
@@ -155,9 +155,11 @@ class _Rounds:
         self.costs: FloatArray = np.zeros(layout.n_cells)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ConsensusState:
         """Where a later consensus may start from."""
-        return State(self._copies.layout, self.z, self._multipliers / self._unit, self._penalty)
+        return ConsensusState(
+            self._copies.layout, self.z, self._multipliers / self._unit, self._penalty
+        )
 
     @property
     def _multipliers(self) -> FloatArray:

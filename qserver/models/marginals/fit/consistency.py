@@ -101,7 +101,7 @@ class Consistency:
             level.summation.spread(changes[i], changes[i - 1] if i else onto)
 
 
-class _Level:
+class _PartLevel:
     """Parts one step below the tables, or below the parts of the level before."""
 
     def __init__(self, source: Layout, edges: Sequence[Edge], blocks: IndexArray) -> None:
@@ -111,9 +111,9 @@ class _Level:
         self.evenly = self.summation.target.counts / counts
 
 
-def _levels(layout: Layout, wanted: Sequence[Sequence[Scope]]) -> list[_Level]:
+def _levels(layout: Layout, wanted: Sequence[Sequence[Scope]]) -> list[_PartLevel]:
     """The wanted parts of every table, each summed from the smallest part that holds it."""
-    levels: list[_Level] = []
+    levels: list[_PartLevel] = []
     source, blocks = layout, np.arange(len(layout.scopes), dtype=np.intp)
     held: list[tuple[Scope, int]] = [(scope, i) for i, scope in enumerate(layout.scopes)]
     carriers = [_carriers(found) for found in wanted]
@@ -129,7 +129,7 @@ def _levels(layout: Layout, wanted: Sequence[Sequence[Scope]]) -> list[_Level]:
         ]
         if not edges:
             return levels
-        level = _Level(source, edges, blocks)
+        level = _PartLevel(source, edges, blocks)
         levels.append(level)
         source, blocks = level.summation.target, level.blocks
         held = list(zip(source.scopes, blocks.tolist(), strict=True))

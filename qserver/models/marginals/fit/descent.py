@@ -91,7 +91,7 @@ def descend(
         max_calls: stop once the oracle was called so often.
         start: log-potentials to start from; uniform tables if None.
     """
-    search = _Search(oracle, observations, inconsistency, start)
+    search = _StageSearch(oracle, observations, inconsistency, start)
     while search.calls < max_calls and search.n_idle < _MOST_IDLE:
         if search.advance(gap):
             break
@@ -110,7 +110,7 @@ def descend(
     )
 
 
-class _Search:
+class _StageSearch:
     """Where the descent is: potentials, slopes of the last stage, its loss and gap."""
 
     def __init__(

@@ -77,7 +77,7 @@ def likeliest(tree: JunctionTree, aim: Aim, *, max_calls: int = 1_000) -> Likeli
     Args:
         max_calls: stop after about so many calls of the tree.
     """
-    search = _Search(tree, aim)
+    search = _EntropySearch(tree, aim)
     while search.best.loss > aim.goal and search.calls < max_calls:
         search.advance()
     found = search.best
@@ -85,7 +85,7 @@ def likeliest(tree: JunctionTree, aim: Aim, *, max_calls: int = 1_000) -> Likeli
     return Likeliest(found.theta, beliefs.tables, found.loss, search.calls + 1)
 
 
-class _Search:
+class _EntropySearch:
     """Where the search is, the best that it came by, and how often it was run."""
 
     def __init__(self, tree: JunctionTree, aim: Aim) -> None:

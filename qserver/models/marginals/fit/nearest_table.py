@@ -72,7 +72,7 @@ def nearest_table(
     References:
         Lawson and Hanson (1974), chapter 23; for a known total, Haskell and Hanson (1981).
     """
-    search = _Search(cheapest, weights, answers, scales, total)
+    search = _CellSearch(cheapest, weights, answers, scales, total)
     while True:
         cells = search.priced()
         if search.gap <= _GAP * len(answers) or search.steps >= max_steps:
@@ -81,7 +81,7 @@ def nearest_table(
             return search.found()
 
 
-class _Search:
+class _CellSearch:
     """The cells that are in, their counts, and how far the answers are from the nearest."""
 
     def __init__(

@@ -15,14 +15,14 @@ MAX_INTERMEDIATE = 1 << 24
 
 
 @dataclass(frozen=True)
-class Factor:
+class FactorTable:
     """A table on the attributes of `scope`, one axis each."""
 
     scope: Scope
     table: FloatArray
 
 
-def eliminate(factors: Sequence[Factor], kept: Scope) -> Factor:
+def eliminate(factors: Sequence[FactorTable], kept: Scope) -> FactorTable:
     """The product of all factors, summed over every attribute that is not kept.
 
     Raises:
@@ -38,12 +38,12 @@ def eliminate(factors: Sequence[Factor], kept: Scope) -> Factor:
         joint = product(touched, around[a], sizes)
         summed = joint.sum(axis=around[a].index(a))
         left = [f for f in left if a not in f.scope]
-        left.append(Factor(tuple(b for b in around[a] if b != a), np.asarray(summed)))
+        left.append(FactorTable(tuple(b for b in around[a] if b != a), np.asarray(summed)))
         rest.discard(a)
-    return Factor(kept, product(left, kept, sizes))
+    return FactorTable(kept, product(left, kept, sizes))
 
 
-def product(factors: Sequence[Factor], scope: Scope, sizes: Mapping[int, int]) -> FloatArray:
+def product(factors: Sequence[FactorTable], scope: Scope, sizes: Mapping[int, int]) -> FloatArray:
     """The product of factors within `scope` as one table on it.
 
     Raises:

@@ -24,7 +24,7 @@ Scope: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Run:
+class TableRun:
     """Tables `start` to `stop` of a layout, of one shape; their cells begin at `offset`."""
 
     start: int
@@ -90,12 +90,12 @@ class Layout:
         return found
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[TableRun, ...]:
         """The longest runs of tables of equal shape."""
         found, start = [], 0
         for shape, group in groupby(range(len(self.scopes)), key=self.shape):
             stop = start + sum(1 for _ in group)
-            found.append(Run(start, stop, shape, int(self.offsets[start])))
+            found.append(TableRun(start, stop, shape, int(self.offsets[start])))
             start = stop
         return tuple(found)
 

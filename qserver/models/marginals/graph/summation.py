@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Run, Scope
+from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, TableRun
 
 _LEAST_BATCH = 8
 """Fewer edges of a kind than this go into the sparse matrix."""
@@ -68,7 +68,7 @@ class Summation:
 class _Batch:
     """Edges from one run of equal tables to the same axes."""
 
-    def __init__(self, run: Run, keep: tuple[int, ...], edges: list[Edge]) -> None:
+    def __init__(self, run: TableRun, keep: tuple[int, ...], edges: list[Edge]) -> None:
         self.run, self.keep, self.edges = run, keep, edges
         self.output = slice(0, 0)
         self.inside = np.array([e.source - run.start for e in edges], dtype=np.intp)

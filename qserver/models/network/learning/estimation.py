@@ -23,7 +23,7 @@ from qserver.models.network.learning.noisy_table import NoisyTable, Scope, scope
 from qserver.models.network.network import Network, Table, normalised
 from qserver.models.network.row_posterior import KnownTotals, posterior_counts
 from qserver.models.network.structure import Structure
-from qserver.models.network.variable_elimination import Questions
+from qserver.models.network.variable_elimination import NetworkQuestions
 
 # Concentration of a row's prior: few CPDs are smooth, and few rows of the tables tell of it.
 _CONCENTRATION = 1.0
@@ -58,7 +58,7 @@ class _Pass:
     _found: dict[tuple[int, Scope], Table] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._questions = Questions(self.earlier) if self.earlier else None
+        self._questions = NetworkQuestions(self.earlier) if self.earlier else None
         self._n_records = max(float(self.combined.marginal(())), 1.0)
 
     def network(self) -> Network:
@@ -118,7 +118,7 @@ class _Pass:
             variances = 1 / precision
         return KnownTotals(np.maximum(totals, 0.0), variances)
 
-    def _foretold(self, parents: Scope, questions: Questions) -> KnownTotals:
+    def _foretold(self, parents: Scope, questions: NetworkQuestions) -> KnownTotals:
         """Row totals as the earlier network foretells them, with what may be wrong with that.
 
         Their variance: that of a count about its expectation, and, for each parent, that of its own

@@ -45,13 +45,13 @@ Allocation = Literal["best", "rows", "uniform", "arxiv", "icml"]
 ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
 
 
-class Source(Protocol):
+class TableSource(Protocol):
     """Where noisy tables come from: a worker, or a simulation."""
 
     def measure(self, scope: Scope, epsilon: float) -> Table:
         """Counts over `scope`, each with Laplace noise of scale 1 / epsilon."""
 
-    def sample(self, rate: float) -> Source:
+    def sample(self, rate: float) -> TableSource:
         """A Poisson sample of the records: each is kept with probability `rate`."""
 
 
@@ -72,7 +72,7 @@ class Learned:
 
 def learn(
     structure: Structure,
-    source: Source,
+    source: TableSource,
     *,
     epsilon: float,
     allocation: Allocation = "best",
@@ -154,13 +154,13 @@ def _row_weighted(structure: Structure, epsilon: float) -> tuple[TablePrice, ...
     return tuple(TablePrice(s, share * r) for s, r in zip(scopes, roots, strict=True))
 
 
-def _measured(source: Source, price: TablePrice) -> NoisyTable:
+def _measured(source: TableSource, price: TablePrice) -> NoisyTable:
     values = source.measure(price.scope, price.epsilon)
     return NoisyTable(price.scope, 1 / price.epsilon, values)
 
 
 def _learn_in_two_stages(
-    structure: Structure, source: Source, epsilon: float, version: Version
+    structure: Structure, source: TableSource, epsilon: float, version: Version
 ) -> Learned:
     budget = stage_one_budget(epsilon)
     sample = source.sample(budget.rate)

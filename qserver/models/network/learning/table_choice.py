@@ -54,7 +54,7 @@ def choose_tables(
         known: tables released already. They are evidence that costs nothing; one that is chosen
             again is raised: its price here is what is added.
     """
-    search = _Search(structure, epsilon, tuple(known))
+    search = _MergerSearch(structure, epsilon, tuple(known))
     return search.best()
 
 
@@ -103,7 +103,7 @@ class _Chosen:
 
 
 @dataclass(eq=False)
-class _Search:
+class _MergerSearch:
     structure: Structure
     epsilon: float
     known: tuple[TablePrice, ...]
