@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium_page import Visit, Visitor
 from playwright.sync_api import Browser, expect, sync_playwright
-from town_server import TownServer, town_server
 
 from qserver.storage.server.embedded_store import EmbeddedServer
-from tests.server.running_program import running
+from tests.browser.chromium_page import Visit, Visitor
+from tests.browser.town_server import TownServer, town_server
+from tests.cli.processes.running_program import running
 
 APT = "apt-get install -y --no-install-recommends chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")

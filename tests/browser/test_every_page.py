@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from chromium_page import Scheme, Size, Visitor
 from playwright.sync_api import expect
-from town_server import TownServer
 
 from qserver.records.answer import JobStatus
+from tests.browser.chromium_page import Scheme, Size, Visitor
+from tests.browser.town_server import TownServer
 
 EDGE = {"network": {"edges": [["sex", "age"]]}}
 QUESTION = "is:sex=Female&length=40&confidence=95"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-from chromium_page import Visit, Visitor
 from playwright.sync_api import Page, expect
+
+from tests.browser.chromium_page import Visit, Visitor
 
 SENTENCE = re.compile(
     r"Between [\d,.]+ and [\d,.]+ with 95 percent confidence; cost 0\.\d+; remaining 0\.\d+\."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from chromium_page import Visit
 from playwright.sync_api import Page, expect
-from town_server import TownServer
+
+from tests.browser.chromium_page import Visit
+from tests.browser.town_server import TownServer
 
 
 def sign_in(page: Page, url: str, token: str) -> None:

@@ -6,8 +6,9 @@ import re
 import threading
 
 import pytest
-from chromium_page import Visit, Visitor
 from playwright.sync_api import Page, Request, Route, expect
+
+from tests.browser.chromium_page import Visit, Visitor
 
 WOMEN = "SELECT COUNT(*) FROM adult WHERE sex = 'Female'"
 OLD_MEN = (

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from docs.pages import pages
+from tests.docs.pages import pages
 
 DOCS = Path(__file__).parents[2] / "docs"
 

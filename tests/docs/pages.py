@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import MagicMock
 
-from docs.command_reference import command_reference
-from docs.figures import figures
-from docs.http_reference import http_reference
 from qserver.api.app import create_app
 from qserver.api.openapi import openapi_document
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
+from tests.docs.command_reference import command_reference
+from tests.docs.figures import figures
+from tests.docs.http_reference import http_reference
 from worker.cli import build_parser as worker_parser
 
 

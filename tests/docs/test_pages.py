@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from docs.command_reference import leaves
-from docs.pages import pages
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
+from tests.docs.command_reference import leaves
+from tests.docs.pages import pages
 from worker.cli import build_parser as worker_parser
 
 ROOT = Path(__file__).parents[2]

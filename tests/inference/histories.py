@@ -7,13 +7,12 @@ import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from dense_weights import scaled_weights
-
 from qserver.inference.engine import InferenceEngine
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval
 from qserver.records.history import Estimator, Measurement
+from tests.query.dense_weights import scaled_weights
 
 NANO = 10**9
 STEP = Fraction(1, 1 << 20)

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from grown import History, grown
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError, RequirementError
@@ -18,6 +17,7 @@ from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import Estimator
 from tests.inference.histories import STEP, engine, measured, random_range
+from tests.records.grown import History, grown
 
 SIZES = (10,)
 

@@ -5,16 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from inference.histories import NANO, STEP, measured
-from inference.lattice.test_blocks import dense
-from inference.table_cases import (
-    BLOCKS,
-    SIZES,
-    asked,
-    random_counts,
-    table,
-    tables_of,
-)
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
@@ -23,6 +13,9 @@ from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Estimator
+from tests.inference.histories import NANO, STEP, measured
+from tests.inference.tables.blocks.test_blocks import dense
+from tests.inference.tables.table_cases import BLOCKS, SIZES, asked, random_counts, table, tables_of
 
 
 def engine_of(*events) -> InferenceEngine:

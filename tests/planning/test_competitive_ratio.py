@@ -14,11 +14,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from benchmarks.blocks_spend import STREAMS
-from benchmarks.hindsight import Blocks, Chain, Target, best_price
-from benchmarks.play import hindsight_price
-from benchmarks.streams import COVID_SIZES, Asked, covid
-from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO
@@ -32,6 +27,11 @@ from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.plan import PlannedTable
+from tests.benchmarks.blocks_spend import STREAMS
+from tests.benchmarks.hindsight import Blocks, Chain, Target, best_price
+from tests.benchmarks.play import hindsight_price
+from tests.benchmarks.streams import COVID_SIZES, Asked, covid
+from tests.benchmarks.synthetic_noise import Snapshot
 
 AIM = 2.1
 RANGES_AIM = 1.85

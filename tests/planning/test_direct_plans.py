@@ -6,7 +6,6 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
@@ -17,6 +16,7 @@ from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import AnyCharge
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZE = 40
 N_CELLS = 30

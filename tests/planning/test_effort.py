@@ -7,7 +7,6 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import PLANNING_WORK, Effort, work_of_steps
@@ -16,6 +15,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZES = (30, 6)
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 
 from qserver.inference.tables.blocks.chain import default_chain, single_values
 from qserver.inference.tables.blocks.nested_chains import (
@@ -38,6 +37,7 @@ from qserver.query.weights import Weights, indicator, interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable
+from tests.benchmarks.synthetic_noise import Snapshot
 from worker.spending.live import Live
 
 SIZES = (40, 8)

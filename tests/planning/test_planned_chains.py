@@ -6,11 +6,11 @@ import random
 from fractions import Fraction
 
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.purchase import Purchase
 from qserver.query.requirement import Requirement
 from qserver.records.charge import Relation
+from tests.benchmarks.synthetic_noise import Snapshot
 from tests.planning.test_rent_or_buy import part, small_question
 from worker.spending.live import Live
 

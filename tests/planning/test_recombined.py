@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from benchmarks.synthetic_noise import Snapshot
-
 from qserver.planning.blocks.recombination import SeenPredicates
 from qserver.query.linear import linear_query
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import Weights, indicator, interval
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZES = (74, 16, 99, 2)
 

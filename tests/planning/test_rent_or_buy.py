@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO, RentOrBuy
@@ -21,6 +20,7 @@ from qserver.query.weights import Weights, interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.paid_question import FittedBase, PaidQuestion
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZES = (30, 4)
 N_NOISE = 300

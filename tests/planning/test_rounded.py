@@ -7,15 +7,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from benchmarks.synthetic_noise import Snapshot
-from inference.lattice.test_blocks import dense
-from inference.table_cases import SIZES, tables_of
 
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
+from tests.benchmarks.synthetic_noise import Snapshot
+from tests.inference.tables.blocks.test_blocks import dense
+from tests.inference.tables.table_cases import SIZES, tables_of
 
 
 def random_product(generator: random.Random) -> LinearQuery:

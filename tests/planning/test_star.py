@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations, product
 
 import numpy as np
-from benchmarks.hindsight import Blocks, Chain, Target, best_price
-from benchmarks.synthetic_noise import Snapshot
 
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.star import Star, fit_star
@@ -20,6 +18,8 @@ from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator
+from tests.benchmarks.hindsight import Blocks, Chain, Target, best_price
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZES = (3, 4, 5)
 ALL = ((0, 1), (1, 1), (2, 1))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
@@ -22,6 +21,7 @@ from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.history import Estimator
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZES = (12, 3)
 DELTA = 0.2

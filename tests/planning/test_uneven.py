@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -28,6 +27,7 @@ from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.paid_question import PaidQuestion
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZE = 40
 SIZES = (SIZE, 3)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from math import inf
 
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
@@ -20,6 +19,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZES = (30, 4)
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from benchmarks.synthetic_noise import Snapshot
 from numpy.testing import assert_allclose
 
 from qserver.planning.blocks.learner import Learner
@@ -25,6 +24,7 @@ from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import Relation
+from tests.benchmarks.synthetic_noise import Snapshot
 
 SIZES = (40, 8)
 BANDS = tuple((low, low + 8) for low in range(0, 40, 8))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from portal_site import Browser, open_browser
 
 from qserver.portal.pages import ask
+from tests.portal.portal_site import Browser, open_browser
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
 
 from qserver.portal import words
 from qserver.portal.heading import Heading
@@ -20,6 +19,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, JobStatus, ModelAnswer
 from qserver.service.insight import AskedJob
 from qserver.storage.store import Store
+from tests.portal.portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
 
 QUERY = "from:age=22&to:age=24&length=40&confidence=95"
 

@@ -8,7 +8,6 @@ import re
 from urllib.parse import urlencode
 
 import pytest
-from portal_site import HTMX, PEOPLE, Browser
 from werkzeug.test import TestResponse
 
 from qserver.errors import InputError, NetworkError, QueryError, RequirementError
@@ -23,6 +22,7 @@ from qserver.portal.labels import (
 from qserver.portal.question import Question
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
+from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 MODELS = f"{PEOPLE}/models"
 LENGTH, CONFIDENCE = "Length of the interval", "Confidence, percent"

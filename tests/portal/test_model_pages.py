@@ -8,7 +8,6 @@ import json
 import re
 
 import pytest
-from portal_site import HTMX, PEOPLE, Browser
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError
@@ -16,6 +15,7 @@ from qserver.models.network.bif import read_bif
 from qserver.portal import words
 from qserver.portal.describe import model_words
 from qserver.portal.model_forms import LearnForm, question_of
+from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 MODELS = f"{PEOPLE}/models"
 NETWORK = {"kind": "network", "structure": "sex > age", "epsilon": "0.2"}

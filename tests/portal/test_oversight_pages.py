@@ -7,7 +7,8 @@ import json
 import re
 
 import pytest
-from portal_site import PEOPLE, Browser
+
+from tests.portal.portal_site import PEOPLE, Browser
 
 
 def test_the_budget_page_shows_what_was_spent_where_and_how_fast(browser: Browser) -> None:

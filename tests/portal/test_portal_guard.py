@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from portal_site import PEOPLE, SAME_ORIGIN, Browser
 
 from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
 from qserver.portal.guard import form_token, with_job
 from qserver.records.account import Token
+from tests.portal.portal_site import PEOPLE, SAME_ORIGIN, Browser
 
 PAGES = ("/portal/", PEOPLE, f"{PEOPLE}/budget", f"{PEOPLE}/history", "/portal/jobs")
 STATIC = Path(__file__).parents[2] / "qserver" / "portal" / "static"

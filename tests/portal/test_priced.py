@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from portal_site import AGE, HTMX, PEOPLE, Browser
+
+from tests.portal.portal_site import AGE, HTMX, PEOPLE, Browser
 
 
 def priced(part: str) -> dict[str, str]:

@@ -10,12 +10,12 @@ import re
 from urllib.parse import urlencode
 
 import pytest
-from portal_site import HTMX, PEOPLE, Browser
 
 from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
 from qserver.portal.whiskers import WIDTH, Scale, whiskers
 from qserver.service.statements import StatementAnswer, StatementExplanation, Statements
+from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 BY_SEX = "SELECT sex, COUNT(*) AS n, COUNT_IF(age < 25) AS young FROM people GROUP BY sex"
 FORM = {"text": BY_SEX, "length": "80", "confidence": "90"}

@@ -7,7 +7,8 @@ import re
 from urllib.parse import urlencode
 
 import pytest
-from portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
+
+from tests.portal.portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
 
 MEN = "SELECT AVG(age) FROM people WHERE sex = 'Male' WITHIN 4 ASSUMING AT LEAST 100"
 

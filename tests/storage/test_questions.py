@@ -13,10 +13,7 @@ from qserver.errors import (
 from qserver.storage.queue import Taken
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from tests.storage.one_dataset import (
-    META,
-    submit,
-)
+from tests.storage.one_dataset import META, submit
 
 
 def test_identical_questions_share_one_open_job(reader: Store) -> None:

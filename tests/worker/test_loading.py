@@ -10,7 +10,7 @@ import pytest
 
 from qserver.records.answer import JobStatus
 from tests.deployment import LOG, Deployment, write_people
-from tests.worker.test_loop import attach_others, submit_to
+from tests.worker.spending.test_loop import attach_others, submit_to
 from worker.load import AttachedData
 from worker.owner.detach import detach
 from worker.owner.rotate import RotateRequest, rotate

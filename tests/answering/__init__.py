@@ -1,0 +1,1 @@
+"""A question from its history to its answer."""

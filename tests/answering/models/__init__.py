@@ -1,0 +1,1 @@
+"""Kinds of models as the server answers from them."""

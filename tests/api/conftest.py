@@ -1,0 +1,56 @@
+"""A real HTTP server on a free port, in a thread, around a service in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from threading import Thread
+
+import pytest
+from flask import Flask
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from qserver.api.app import create_app
+from tests.api.calls import Caller
+from tests.api.fake_service import FakeAccess, FakeService
+from tests.api.quiet_server import MAX_BODY_BYTES, WAIT_S, QuietHandler
+
+
+@pytest.fixture(scope="session")
+def api_service() -> FakeService:
+    """The service behind the server of this test run; `service` is the same, set back."""
+    return FakeService()
+
+
+@pytest.fixture(scope="session")
+def api_app(api_service: FakeService) -> Flask:
+    """The app around the service in memory."""
+    access = FakeAccess(api_service)
+    return create_app(api_service, access=access, wait_s=WAIT_S, max_body_bytes=MAX_BODY_BYTES)
+
+
+@pytest.fixture(scope="session")
+def api_server(api_app: Flask) -> Iterator[BaseWSGIServer]:
+    """The app on a free port of the loopback interface."""
+    server = make_server("127.0.0.1", 0, api_app, threaded=True, request_handler=QuietHandler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def service(api_service: FakeService) -> FakeService:
+    """The service behind the server, as new; its stamp moves, so that nothing is cached."""
+    fresh = FakeService(stamp=api_service.stamp + 1)
+    for item in fields(FakeService):
+        setattr(api_service, item.name, getattr(fresh, item.name))
+    return api_service
+
+
+@pytest.fixture
+def caller(api_server: BaseWSGIServer, service: FakeService) -> Caller:
+    """A client of the server, with the service as new."""
+    return Caller("127.0.0.1", api_server.server_port)

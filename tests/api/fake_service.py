@@ -1,0 +1,347 @@
+"""A service in memory: it parses for real, answers constants, and fails where a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from qserver.api.access import Credentials
+from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.inference.joint.quotient import JointParts
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.linear import LinearQuery
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.sql.queries import query_of
+from qserver.query.structured import parse_query
+from qserver.records.account import Allowance, Caller, Role
+from qserver.records.answer import (
+    Answer,
+    CurvePoint,
+    DatasetStatus,
+    Explanation,
+    FactorPoint,
+    Guard,
+    HistoryPage,
+    HistoryRow,
+    HistoryTable,
+    JobStatus,
+    LedgerReport,
+    ModelAnswer,
+    Offer,
+    PlanRow,
+    PlanTable,
+    Probability,
+    Simultaneous,
+    WorkloadAnswer,
+    WorkloadExplanation,
+)
+from qserver.service.audit import AccountSpending, AuditEntry, AuditPage, SpendingReport
+from qserver.service.service import Idempotency
+from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
+
+DOMAIN = domain_from_document(
+    {
+        "attributes": [
+            {"name": "age", "kind": "integer", "range": [0, 9], "outside": "clamp"},
+            {"name": "sex", "labels": ["Female", "Male"], "outside": "other"},
+            {"name": "income", "kind": "real", "edges": [0, "0.5", 10], "outside": "clamp"},
+        ]
+    }
+)
+WIDE_CELLS = 2**53 + 1
+FREE = Answer(
+    estimate=120.5,
+    low=70.25,
+    high=170.75,
+    confidence=0.95,
+    confidence_attained=0.96,
+    source="history",
+    charged_nano=0,
+    remaining_nano=1_234_567,
+    evidence=(0, 3),
+    method="contour",
+    version=7,
+)
+MANY = WorkloadAnswer(
+    answers=(FREE, replace(FREE, source="measured", charged_nano=60_000_001)),
+    charged_nano=60_000_001,
+    remaining_nano=1_234_567,
+    simultaneous=Simultaneous(0.951, "sampled"),
+    version=7,
+)
+MEASURED = replace(FREE, source="measured", charged_nano=60_000_001)
+
+
+def released(number: int) -> HistoryRow | HistoryTable:
+    """A released table for the last id, a row for any other."""
+    if number == 4:
+        return HistoryTable(4, [[1, [1, 2], [0, 1]]], 2, "table:k", 200.0, 5_000_000, "1/4", None)
+    terms: list[list[object]] = [["2/3", [[0, [5, 10], [1, 0]]]]]
+    return HistoryRow(number, terms, f"k{number}", 41.5, 16.6, 60_000_001, "1/4")
+
+
+@dataclass
+class FakeService:
+    """Stands in for the service; every field may be set by a test.
+
+    Args:
+        failures: the error that a method raises, by the method's name.
+        outcome: what `ask` returns; many: what `ask_workload` returns.
+        offer: what `known` returns.
+        outcome: what `ask` returns; many: what `ask_workload` returns; learnt:
+            what learning a model returns.
+        stamp: what `version` returns.
+        calls: the arguments of each call, by the method's name.
+    """
+
+    failures: dict[str, Exception] = field(default_factory=dict)
+    outcome: Answer | JobStatus = FREE
+    many: WorkloadAnswer | JobStatus = MANY
+    offer: Offer | None = None
+    learnt: ModelAnswer | JobStatus = LEARNT
+    stamp: int = 7
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    jobs: dict[str, JobStatus] = field(default_factory=dict)
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    names: tuple[str, ...] = ("adult", "wide")
+    role: Role = "owner"
+
+    @property
+    def models(self) -> FakeModels:
+        """Its models."""
+        return FakeModels(self)
+
+    def calls_of(self, method: str) -> list[dict[str, Any]]:
+        """The arguments of each call of one method."""
+        return [arguments for name, arguments in self.calls if name == method]
+
+    def datasets(self) -> list[DatasetStatus]:
+        self._enter("datasets")
+        return [self._status(name) for name in self.names]
+
+    def dataset(self, name: str) -> DatasetStatus:
+        self._enter("dataset", name)
+        return self._status(name)
+
+    def version(self, name: str) -> int:
+        self._enter("version", name)
+        return self.stamp
+
+    def domain(self, name: str) -> Domain:
+        self._enter("domain", name)
+        return DOMAIN
+
+    def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
+        self._enter("known", name, query=query, confidence=confidence)
+        return self.offer
+
+    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
+        self._enter("joint", name, over=over, under=under)
+        return None
+
+    def parse(self, name: str, document: object) -> LinearQuery:
+        self._enter("parse", name)
+        return query_of(document, DOMAIN, dataset=name)
+
+    def ask(
+        self,
+        name: str,
+        query: LinearQuery,
+        requirement: Requirement,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+        by: str = "",
+    ) -> Answer | JobStatus:
+        self._enter(
+            "ask", name, query=query, requirement=requirement, wait_s=wait_s, key=idempotency, by=by
+        )
+        if idempotency is not None:
+            bound = self.keys.setdefault((name, idempotency.key), idempotency.body_digest)
+            if bound != idempotency.body_digest:
+                raise IdempotencyError("The key came with another body before.")
+        return self.outcome
+
+    def ask_workload(
+        self,
+        name: str,
+        workload: Workload,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+        by: str = "",
+    ) -> WorkloadAnswer | JobStatus:
+        self._enter("ask_workload", name, workload=workload, wait_s=wait_s, key=idempotency, by=by)
+        return self.many
+
+    def explain_workload(
+        self, name: str, workload: Workload, *, by: str = ""
+    ) -> WorkloadExplanation:
+        self._enter("explain_workload", name, workload=workload, by=by)
+        return WorkloadExplanation(
+            kind="blocks",
+            price_nano=60_000_001,
+            price_apart_nano=120_000_002,
+            remaining_nano=1_234_567,
+            affordable=False,
+            rows=(),
+            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            free=(Offer(-3.5, 300.25, 0.95), None),
+            curve=(FactorPoint(0.5, None), FactorPoint(1.0, 60_000_001)),
+            simultaneous=None,
+            version=7,
+        )
+
+    def is_payable(self, name: str, workload: Workload, *, by: str = "") -> bool:
+        self._enter("is_payable", name, workload=workload, by=by)
+        return True
+
+    def explain(
+        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
+    ) -> Explanation:
+        self._enter("explain", name, query=query, requirement=requirement, by=by)
+        return Explanation(
+            kind="fresh",
+            price_nano=60_000_001,
+            remaining_nano=1_234_567,
+            affordable=False,
+            rows=(
+                PlanRow(query.to_document(), 60_000_001, "k", refines=None, charge_nano=60_000_001),
+            ),
+            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            free=Offer(-3.5, 300.25, 0.95),
+            curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),
+            sensitivity=1.0,
+            sensitivity_exact=True,
+            version=7,
+            own=OWN_PRICE,
+        )
+
+    def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
+        self._enter("probability", name, query=query, low=low, high=high)
+        return Probability(0.75, 7)
+
+    def history(
+        self, name: str, *, after: int, limit: int, snapshot: str | None = None
+    ) -> HistoryPage:
+        self._enter("history", name, after=after, limit=limit, snapshot=snapshot)
+        ids = range(after + 1, min(after + 1 + limit, 5))
+        rows = tuple(released(i) for i in ids)
+        return HistoryPage(rows, 5, ids[-1] if rows and ids[-1] < 4 else None)
+
+    def measurement(
+        self, name: str, number: int, *, snapshot: str | None = None
+    ) -> HistoryRow | HistoryTable:
+        self._enter("measurement", name, number=number, snapshot=snapshot)
+        if number > 4:
+            raise NotFoundError("measurement", str(number))
+        found = released(number)
+        return replace(found, values=(40.5, 1.25)) if isinstance(found, HistoryTable) else found
+
+    def ledger(
+        self, name: str, *, where: Mapping[str, Any] | None, attribute: str | None
+    ) -> LedgerReport:
+        self._enter("ledger", name, where=where, attribute=attribute)
+        parse_query({"where": where or {}}, DOMAIN, name="where")
+        axis = None if attribute is None else DOMAIN.axis(attribute)
+        if attribute is not None and axis is None:
+            raise QueryError("attribute", "name an attribute of the dataset", attribute)
+        values = () if axis is None else DOMAIN.attributes[axis].value_names
+        return LedgerReport(
+            limit_nano=10**9,
+            spent_nano=60_000_001,
+            remaining_nano=939_999_999,
+            relation="add-remove",
+            n_charges=1,
+            loss_nano=60_000_001,
+            by_value=dict.fromkeys(values, 60_000_001) if attribute else None,
+        )
+
+    def audit(self, *, after: int, limit: int) -> AuditPage:
+        self._enter("audit", after=after, limit=limit)
+        return _audit_page(after, limit)
+
+    def audit_charges(self, name: str, *, after: int, limit: int) -> AuditPage:
+        self._enter("audit_charges", name, after=after, limit=limit)
+        return _audit_page(after, limit)
+
+    def spending(self, name: str) -> SpendingReport:
+        self._enter("spending", name)
+        bound = Allowance(limit_nano=10**9, pace_nano=None)
+        ann = AccountSpending("ann", 60_000_001, 1, 1, 1_800_000_000, bound)
+        ben = AccountSpending("ben", 0, 0, 0, None, Allowance())
+        return SpendingReport("people", 10**9, 60_000_001, (ann, ben))
+
+    def job(self, job_id: str) -> JobStatus:
+        self._enter("job")
+        if job_id not in self.jobs:
+            raise NotFoundError("job", job_id)
+        return self.jobs[job_id]
+
+    def ready(self) -> None:
+        self._enter("ready")
+
+    def fail(self, method: str, error: Exception) -> None:
+        """Let a method raise from now on."""
+        self.failures[method] = error
+
+    def enter(self, method: str, name: str | None = None, **arguments: Any) -> None:
+        """Record a call of a part of the service, and fail where a test says so."""
+        self._enter(method, name, **arguments)
+
+    def _enter(self, method: str, name: str | None = None, **arguments: Any) -> None:
+        self.calls.append((method, {"name": name, **arguments}))
+        if method in self.failures:
+            raise self.failures[method]
+        if name is not None and name not in self.names:
+            raise NotFoundError("dataset", name)
+
+    def _status(self, name: str) -> DatasetStatus:
+        return DatasetStatus(
+            name=name,
+            population="people",
+            snapshot="5f0c",
+            domain=domain_to_document(DOMAIN),
+            n_cells=WIDE_CELLS if name == "wide" else DOMAIN.n_cells,
+            relation="add-remove",
+            records_per_person=1,
+            records_verified=False,
+            limit_nano=10**9,
+            spent_nano=60_000_001,
+            remaining_nano=939_999_999,
+            guard=Guard(0.5, 1_098_612_288, 60_000_001, 0.03, binds=False),
+            earlier_snapshots=("41aa",),
+            phi=0.25,
+            version=7,
+            worker_alive=name == "adult",
+        )
+
+
+def _audit_page(after: int, limit: int) -> AuditPage:
+    """A page of a log of three entries."""
+    places = range(after + 1, min(after + 1 + limit, 3))
+    entries = tuple(AuditEntry(i, '{"kind": "x", "at": 1}', "ab" * 32) for i in places)
+    return AuditPage(entries, places[-1] if places and places[-1] < 2 else None)
+
+
+@dataclass(frozen=True)
+class FakeAccess:
+    """Admits `tester` in the service's role, unless the service is told to fail at `admit`."""
+
+    is_open = True
+
+    service: FakeService
+
+    def admit(self, credentials: Credentials) -> Caller:
+        if "admit" in self.service.failures:
+            raise self.service.failures["admit"]
+        return Caller("tester", self.service.role, "")
+
+
+class BrokenTestError(QServerError):
+    """An error of a code that HTTP does not know."""
+
+    code = "unheard_of"

@@ -1,0 +1,129 @@
+"""A field, parameter or header that is wrong is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.calls import ASK, QUERY, QUESTION, Caller, assert_problem
+from tests.api.fake_service import FakeService
+
+D = "/v1/datasets/adult"
+FIELDS: list[tuple[dict[str, Any], str, str]] = [
+    ({"length": None}, "length", "invalid_input"),
+    ({"length": "100"}, "length", "invalid_input"),
+    ({"length": True}, "length", "invalid_input"),
+    ({"length": [1]}, "length", "invalid_input"),
+    ({"length": 0}, "length", "invalid_requirement"),
+    ({"length": 1e300}, "length", "invalid_requirement"),
+    ({"confidence": 1}, "confidence", "invalid_requirement"),
+    ({"confidence": -0.5}, "confidence", "invalid_requirement"),
+    ({"query": None}, "query", "invalid_input"),
+    ({"query": "SELECT COUNT(*)"}, "query", "invalid_sql"),
+    ({"query": "SELECT COUNT(*) FROM adult WITHIN 5"}, "query", "invalid_sql"),
+    ({"query": "EXPLAIN SELECT COUNT(*) FROM adult"}, "query", "invalid_sql"),
+    ({"query": "SELECT AVG(age) FROM adult"}, "query", "invalid_sql"),
+    ({"query": []}, "query", "invalid_input"),
+    ({"query": {}}, "query", "invalid_query"),
+    ({"query": {"where": {"age": "old"}}}, "query.where.age", "invalid_query"),
+    ({"query": {"where": {"age": {"between": [1]}}}}, "query.where.age.between", "invalid_query"),
+    (
+        {"query": {"where": {"income": {"below": 0.25}}}},
+        "query.where.income.below",
+        "invalid_query",
+    ),
+    ({"query": {"any": [{"sex": "x"}]}}, "query.any[0].sex", "invalid_query"),
+    ({"epsilon": 1}, "epsilon", "invalid_input"),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "code"), FIELDS)
+def test_a_wrong_field_is_named(
+    caller: Caller, change: dict[str, Any], field: str, code: str
+) -> None:
+    problem = assert_problem(caller.post(ASK, {**QUESTION, **change}), 422, code)
+    assert problem["errors"][0]["field"] == field
+    assert f"`{field}`" in problem["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("field", sorted(QUESTION))
+def test_a_missing_field_is_named(caller: Caller, field: str) -> None:
+    body = {name: value for name, value in QUESTION.items() if name != field}
+    problem = assert_problem(caller.post(ASK, body), 422, "invalid_input")
+    assert problem["errors"] == [{"field": field, "message": f"`{field}` must be given."}]
+
+
+def test_all_wrong_fields_are_named_at_once(caller: Caller) -> None:
+    body = {"query": QUERY, "length": "long", "lenght": 100}
+    problem = assert_problem(caller.post(ASK, body), 422, "invalid_input")
+    assert {e["field"] for e in problem["errors"]} == {"length", "lenght", "confidence"}
+    assert any("`length`" in e["message"] for e in problem["errors"] if e["field"] == "lenght")
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({}, "at_least"),
+        ({"at_least": 1, "between": [1, 2]}, "at_least"),
+        ({"between": [2, 1]}, "between"),
+        ({"between": [1]}, "between[1]"),
+        ({"between": [1, 2, 3]}, "between"),
+        ({"between": 5}, "between"),
+        ({"between": [1, "x"]}, "between[1]"),
+        ({"at_least": "1"}, "at_least"),
+        ({"at_least": None}, "at_least"),
+        ({"at_least": 1, "between": None}, "between"),
+        ({"at_most": 1}, "at_most"),
+    ],
+)
+def test_probability_names_a_wrong_bound(caller: Caller, form: dict[str, Any], field: str) -> None:
+    reply = caller.post(f"{D}/probability", {"query": QUERY, **form})
+    problem = assert_problem(reply, 422, "invalid_input")
+    assert problem["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/datasets?limit=0", "limit"),
+        ("/v1/datasets?limit=1001", "limit"),
+        ("/v1/datasets?limit=ten", "limit"),
+        ("/v1/datasets?limit=%D9%A3", "limit"),
+        ("/v1/datasets?limit=1&limit=2", "limit"),
+        (f"{D}/history?after=-2", "after"),
+        (f"{D}/history?after=99999999999999999999", "after"),
+        (f"{D}/history?limt=3", "limt"),
+        (f"{D}?x", "x"),
+        (f"{D}/ledger?where=", "where"),
+        (f"{D}/ledger?where=[]", "where"),
+        (f"{D}/ledger?where=%7B%7D%7D", "where"),
+        ("/v1/jobs/j1?verbose=1", "verbose"),
+    ],
+)
+def test_a_wrong_query_parameter_is_named(caller: Caller, path: str, field: str) -> None:
+    problem = assert_problem(caller.get(path), 422, "invalid_input")
+    assert problem["errors"][0]["field"] == field
+
+
+def test_an_unknown_attribute_of_the_ledger_is_named(caller: Caller) -> None:
+    problem = assert_problem(caller.get(f"{D}/ledger?attribute=x"), 422, "invalid_query")
+    assert problem["errors"][0]["field"] == "attribute"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\xe9", "tab\there"])
+def test_an_idempotency_key_must_be_printable_ascii(
+    caller: Caller, service: FakeService, key: str
+) -> None:
+    reply = caller.post(ASK, QUESTION, {"Idempotency-Key": key})
+    problem = assert_problem(reply, 422, "invalid_input")
+    assert problem["errors"][0]["field"] == "Idempotency-Key"
+    assert service.calls_of("ask") == []
+
+
+def test_an_idempotency_key_with_another_body_is_refused(caller: Caller) -> None:
+    key = {"Idempotency-Key": "k"}
+    assert caller.post(ASK, QUESTION, key).status == 200
+    assert caller.post(ASK, QUESTION, key).status == 200
+    reply = caller.post(ASK, {**QUESTION, "length": 99}, key)
+    assert_problem(reply, 422, "idempotency_mismatch")

@@ -1,0 +1,55 @@
+"""A text of SQL in place of a structured query, over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.calls import Caller, assert_problem
+from tests.api.fake_service import FakeService
+
+D = "/v1/datasets/adult"
+WHERE = {"age": {"between": [2, 4]}, "sex": "Female"}
+TEXT = "SELECT COUNT(*) FROM adult WHERE age BETWEEN 2 AND 4 AND sex = 'Female'"
+
+
+@pytest.mark.parametrize(
+    ("route", "method", "more"),
+    [
+        ("query", "ask", {"length": 100, "confidence": 0.95}),
+        ("explain", "explain", {"length": 100, "confidence": 0.95}),
+        ("probability", "probability", {"at_least": 5}),
+    ],
+)
+def test_a_text_means_the_same_as_the_structured_form(
+    route: str, method: str, more: dict[str, object], caller: Caller, service: FakeService
+) -> None:
+    for query in (TEXT, {"where": WHERE}):
+        assert caller.post(f"{D}/{route}", {"query": query, **more}).status == 200
+    one, other = (call["query"] for call in service.calls_of(method))
+    assert one == other
+
+
+def test_a_refusal_points_at_the_place_in_the_text(caller: Caller) -> None:
+    body = {"query": "SELECT COUNT(*)\nFROM adult WHERE sex = 'female'", "length": 9}
+    reply = caller.post(f"{D}/query", {**body, "confidence": 0.95})
+    problem = assert_problem(reply, 422, "invalid_sql")
+    assert (problem["line"], problem["column"]) == (2, 24)
+    assert problem["excerpt"] == "FROM adult WHERE sex = 'female'\n" + " " * 23 + "^" * 8
+    assert "Did you mean 'Female'?" in problem["detail"]
+    assert problem["errors"][0]["field"] == "query"
+
+
+@pytest.mark.parametrize("text", ["SELECT COUNT(*) FROM adult WITHIN 50", "EXPLAIN {}"])
+def test_a_price_is_asked_for_by_a_word_or_a_field(caller: Caller, text: str) -> None:
+    whole = text.format("SELECT COUNT(*) FROM adult WITHIN 50")
+    found = caller.post(f"{D}/sql", {"sql": whole, "explain": True}).document
+    assert (found["table"], found["price"]["columns"]) == (None, ["COUNT(*)"])
+
+
+def test_a_field_that_asks_for_the_price_moves_no_place(caller: Caller) -> None:
+    body = {"sql": "SELECT COUNT(*) FROM adult WHERE sex = 'female' WITHIN 9", "explain": True}
+    problem = assert_problem(caller.post(f"{D}/sql", body), 422, "invalid_sql")
+    assert (problem["line"], problem["column"]) == (1, 40)
+    assert problem["excerpt"].startswith("SELECT COUNT(*)")
+    wrong = caller.post(f"{D}/sql", {**body, "explain": "yes"})
+    assert assert_problem(wrong, 422, "invalid_input")["errors"][0]["field"] == "explain"

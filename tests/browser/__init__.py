@@ -1,0 +1,1 @@
+"""The pages in Chromium; a command of its own."""

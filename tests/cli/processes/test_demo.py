@@ -1,0 +1,135 @@
+"""The demo: asked over HTTP, stopped by signals, robbed of its parts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.cli.runtime import ExitCode
+from tests.cli.processes.running_program import Program, command, running, wait_until_gone
+
+_QUESTION = {
+    "query": {"where": {"age": {"between": [30, 39]}, "sex": "Female"}},
+    "length": 100,
+    "confidence": 0.95,
+}
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder that the tests of this module share, as the starts of one demo would."""
+    return tmp_path_factory.mktemp("demo") / "state"
+
+
+def demo(state: Path, *more: str) -> contextlib.AbstractContextManager[Program]:
+    return running(state, *arguments(state), *more)
+
+
+def arguments(state: Path) -> list[str]:
+    return ["demo", "--port", "0", "--state", str(state)]
+
+
+def ask(program: Program, question: dict[str, Any]) -> dict[str, Any]:
+    path = ("v1", "datasets", "adult", "query")
+    return dict(program.client.post(*path, document=question).document)
+
+
+def test_the_demo_answers_the_question_it_prints_and_finds_all_again_after_a_stop(
+    state: Path,
+) -> None:
+    with demo(state, "--limit", "0.5") as first:
+        first.read_until("qserver query")
+        printed = first.printed.split("-d '", 1)[1].split("'\n", 1)[0]
+        assert json.loads(printed) == _QUESTION
+        answer = ask(first, _QUESTION)
+        assert answer["source"] == "measured"
+        low, high = answer["interval"]
+        assert 0 < high - low <= 100
+        assert 0 < answer["epsilon_charged"] < 0.1
+        first.read_until("--url")
+        hint = re.search(r"(?m)^  (\S*qserver query .*) --url", first.printed)
+        assert hint
+        pasted = f"{hint[1]} --url {first.url}"
+        bare = {"PATH": "/usr/bin:/bin"}
+        shown = subprocess.run(["sh", "-c", pasted], env=bare, capture_output=True, text=True)
+        assert shown.stdout.startswith("between "), shown.stderr
+        assert first.stop(signal.SIGINT) == ExitCode.OK
+        assert first.processes() == {}
+    with demo(state, "--limit", "7") as second:
+        dataset = second.client.get("v1", "datasets", "adult").document
+        assert dataset["limit"] == 0.5
+        assert dataset["spent"] == answer["epsilon_charged"]
+        again = ask(second, _QUESTION)
+        assert (again["source"], again["epsilon_charged"]) == ("history", 0)
+        assert again["estimate"] == answer["estimate"]
+        assert second.stop(signal.SIGTERM) == ExitCode.OK
+        assert second.processes() == {}
+
+
+def test_a_second_demo_is_refused_and_the_first_goes_on(state: Path) -> None:
+    with demo(state) as first:
+        before = first.processes()
+        port = first.url.rsplit(":", 1)[1]
+        other = state.with_name("other")
+        refused = [
+            subprocess.run(command(*arguments(state)), capture_output=True, text=True, check=False),
+            subprocess.run(
+                command(*arguments(other), "--port", port),
+                capture_output=True,
+                text=True,
+                check=False,
+            ),
+        ]
+        assert [run.returncode for run in refused] == [ExitCode.IN_USE] * 2
+        assert "state_in_use: Another server uses the state folder" in refused[0].stderr
+        assert f"port_in_use: Port {port} of 127.0.0.1 is taken" in refused[1].stderr
+        assert not other.exists()
+        assert first.processes() == before
+        assert first.client.get("healthz").document == {"status": "ok"}
+
+
+def test_a_worker_that_was_killed_is_started_again_and_measures(state: Path) -> None:
+    with demo(state) as program:
+        worker = program.process_id("worker run")
+        os.kill(worker, signal.SIGKILL)
+        program.read_until("The worker ended with status -9")
+        # The question waits in the queue for the new worker.
+        question = {"query": {"where": {"sex": "Male"}}, "length": 1000, "confidence": 0.9}
+        assert ask(program, question)["source"] == "measured"
+        assert program.process_id("worker run") != worker
+
+
+def test_the_end_of_the_store_stops_everything_with_a_message(state: Path) -> None:
+    with demo(state) as program:
+        os.kill(program.process_id("valkey"), signal.SIGKILL)
+        program.read_until("The store ended unexpectedly")
+        assert program.process.wait(timeout=60) == ExitCode.NOT_NOW
+        assert program.processes() == {}
+
+
+def test_a_demo_that_is_killed_leaves_nothing_running(state: Path) -> None:
+    with demo(state) as program:
+        children = set(program.processes()) - {program.process.pid}
+        assert len(children) >= 4  # store, worker, gunicorn and its processes
+        program.process.kill()
+        program.process.wait()
+        wait_until_gone(children)
+        assert program.processes() == {}
+
+
+def test_any_host_but_loopback_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    refused = subprocess.run(
+        command(*arguments(state), "--host", "0.0.0.0"), capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == ExitCode.USAGE
+    assert "`host` must be 127.0.0.1 or ::1 where access is open" in refused.stderr
+    assert not state.exists()

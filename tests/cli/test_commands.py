@@ -1,0 +1,369 @@
+"""The command line against a server that says what each test has it say."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from qserver import __version__
+from qserver.cli.main import main
+from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode
+from qserver.client.errors import ServerProblemError, ServerUnreachableError
+from qserver.client.http import HttpClient
+from tests.cli.fake_server import FakeServer, Request, running_server
+
+ANSWER = {
+    "estimate": 2720.5,
+    "interval": [2670.5, 2770.5],
+    "confidence": 0.95,
+    "confidence_attained": 0.951,
+    "source": "measured",
+    "epsilon_charged": 0.059914646,
+    "epsilon_remaining": 1.940085354,
+    "evidence": [0],
+    "method": "closed form",
+    "version": 1,
+}
+DATASET = {
+    "name": "adult",
+    "population": "adult",
+    "snapshot": "00ff",
+    "n_cells": "170000000000000000",
+    "relation": "add-remove",
+    "records_per_person": 1,
+    "records_verified": False,
+    "limit": 2.0,
+    "spent": 0.5,
+    "remaining": 1.5,
+    "version": 3,
+    "worker_alive": True,
+    "domain": {
+        "attributes": [
+            {"name": "sex", "kind": "labels", "labels": ["Female", "Male"], "other": "unknown"},
+            {"name": "age", "kind": "integer", "edges": [17, 18, 91]},
+        ]
+    },
+}
+EXPLANATION = {
+    "kind": "fresh",
+    "price": 0.06,
+    "remaining": 2.0,
+    "affordable": True,
+    "plan": [],
+    "free": {"interval": [2600.0, 2800.0], "confidence": 0.95},
+    "curve": [[50.0, 0.12], [100.0, 0.06], [1.0, None]],
+    "sensitivity": 1.0,
+    "sensitivity_exact": True,
+    "version": 0,
+}
+LEDGER = {
+    "limit": 2.0,
+    "spent": 0.5,
+    "remaining": 1.5,
+    "relation": "add-remove",
+    "n_charges": 7,
+    "loss": 0.25,
+    "by_value": {"Female": 0.25, "Male": 0.5},
+}
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with running_server() as fake:
+        yield fake
+
+
+def call(server: FakeServer, *arguments: str) -> int:
+    return main(arguments, environ={"QSERVER_URL": server.url})
+
+
+def test_query_sends_the_question_and_shows_the_interval_and_its_cost(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply(ANSWER)
+    code = call(
+        server,
+        *("query", "adult", "--where", "age=30..39", "--where", "sex=Female"),
+        *("--length", "100", "--confidence", "0.95"),
+    )
+    where = {"age": {"between": ["30", "39"]}, "sex": "Female"}
+    expected = {"query": {"where": where}, "length": 100, "confidence": 0.95}
+    assert server.requests == [Request("POST /v1/datasets/adult/query", expected)]
+    assert capsys.readouterr().out.splitlines() == [
+        "between 2,670.5 and 2,770.5 with 95 percent confidence",
+        "estimate: 2,720.5 (measured now)",
+        "cost: 0.059914646 epsilon",
+        "remaining: 1.940085354 epsilon",
+    ]
+    assert code == ExitCode.OK
+
+
+def test_json_prints_what_the_server_sent_to_the_letter(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps(ANSWER, indent=1).replace("2720.5", "2720.50")
+    server.reply(text.encode())
+    assert call(server, "query", "adult", "--length", "100", "--json") == ExitCode.OK
+    assert capsys.readouterr().out == text + "\n"
+
+
+def test_query_waits_for_a_job_and_shows_its_result(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"id": "adult.1", "state": "queued", "dataset": "adult", "result": None, "problem": None}
+    server.reply(job, status=202)
+    server.reply({**job, "state": "running"})
+    server.reply({**job, "state": "done", "result": ANSWER})
+    assert call(server, "query", "adult", "--length", "100") == ExitCode.OK
+    assert [request.line for request in server.requests[1:]] == ["GET /v1/jobs/adult.1"] * 2
+    assert "between 2,670.5 and 2,770.5" in capsys.readouterr().out
+
+
+def test_query_gives_up_on_a_job_when_its_time_is_over(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({"id": "adult.1", "state": "queued", "dataset": "adult"}, status=202)
+    code = call(server, "query", "adult", "--length", "100", "--timeout", "0.05")
+    assert code == ExitCode.NOT_NOW
+    assert "not_done: " in capsys.readouterr().err
+
+
+def test_query_tells_why_a_job_failed(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = {"code": "measurement_failed", "detail": "The measurement failed.", "status": 502}
+    job = {"id": "adult.1", "state": "failed", "dataset": "adult", "result": None}
+    server.reply({**job, "problem": problem}, status=202)
+    assert call(server, "query", "adult", "--length", "100") == ExitCode.FAILURE
+    assert "measurement_failed: The measurement failed." in capsys.readouterr().err
+
+
+def test_a_refusal_for_budget_shows_what_is_known_for_nothing(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = {"interval": [2600.0, 2800.0], "confidence": 0.95}
+    server.refuse(409, "budget_exhausted", "It costs 3.", price=3, remaining=1, free=free)
+    assert call(server, "query", "adult", "--length", "1") == ExitCode.REFUSED
+    output = capsys.readouterr()
+    assert "budget_exhausted: It costs 3." in output.err
+    assert "between 2,600 and 2,800 with 95 percent confidence" in output.err
+
+
+def test_explain_shows_price_curve_and_what_is_known_for_nothing(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply(EXPLANATION)
+    question = '{"terms": [{"coefficient": 0.5, "where": {"sex": "Female"}}]}'
+    code = call(server, "explain", "adult", "--json-query", question, "--length", "100")
+    assert code == ExitCode.OK
+    assert server.requests[0].line == "POST /v1/datasets/adult/explain"
+    assert server.requests[0].document["query"]["terms"][0]["coefficient"] == "0.5"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "price: 0.06 epsilon",
+        "remaining: 2 epsilon",
+        "known for nothing: between 2,600 and 2,800 with 95 percent confidence",
+    ]
+    assert [line.split() for line in lines[-2:]] == [["50", "0.12"], ["100", "0.06"]]
+
+
+def test_explain_shows_the_askers_own_allowance(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"price": 0.05, "affordable": False, "more_at": None, "spent": 0.4, "spent_today": 0}
+    server.reply({**EXPLANATION, "own": {**own, "limit": 0.42, "per_day": 0.1}})
+    server.reply({**EXPLANATION, "own": {**own, "limit": None, "per_day": 1, "affordable": True}})
+    for _ in range(2):
+        assert call(server, "explain", "adult", "--length", "100") == ExitCode.OK
+    found = [line for line in capsys.readouterr().out.splitlines() if "allowance" in line]
+    assert found == [
+        "your allowance: it costs 0.05 epsilon of it, 0.4 of 0.42 spent in all, "
+        "0 of 0.1 spent today, which is too little",
+        "your allowance: it costs 0.05 epsilon of it, 0 of 1 spent today",
+    ]
+
+
+def test_dataset_list_follows_the_pages(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({"datasets": [DATASET], "next_after": "adult"})
+    server.reply({"datasets": [{**DATASET, "name": "census"}], "next_after": None})
+    assert call(server, "dataset", "list") == ExitCode.OK
+    lines = [request.line for request in server.requests]
+    assert lines == ["GET /v1/datasets", "GET /v1/datasets?after=adult"]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1:] == [["adult", "2", "0.5", "1.5"], ["census", "2", "0.5", "1.5"]]
+
+
+def test_dataset_show_lists_attributes_with_their_values(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply(DATASET)
+    assert call(server, "dataset", "show", "adult/../x") == ExitCode.OK
+    assert server.requests[0].line == "GET /v1/datasets/adult%2F..%2Fx"
+    output = capsys.readouterr().out
+    assert "budget: 0.5 of 2 epsilon spent, 1.5 remain" in output
+    assert "cells: 170,000,000,000,000,000" in output
+    assert "sex  labels       3  Female, Male, or unknown" in output
+    assert "age  integer      2  from 17 to below 91" in output
+
+
+def test_budget_asks_for_the_loss_of_chosen_records_by_value(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply(LEDGER)
+    code = call(server, "budget", "adult", "--attribute", "sex", "--where", "age>=65")
+    assert code == ExitCode.OK
+    where = "%7B%22age%22%3A+%7B%22at_least%22%3A+%2265%22%7D%7D"
+    expected = f"GET /v1/datasets/adult/ledger?attribute=sex&where={where}"
+    assert server.requests[0].line == expected
+    output = capsys.readouterr().out
+    assert "largest loss of the asked records: 0.25 epsilon" in output
+    assert [line.split() for line in output.splitlines()[-2:]] == [
+        ["Male", "0.5"],
+        ["Female", "0.25"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [
+        (422, "invalid_query", ExitCode.USAGE),
+        (422, "invalid_requirement", ExitCode.USAGE),
+        (503, "no_worker", ExitCode.NOT_NOW),
+        (503, "store_unavailable", ExitCode.NOT_NOW),
+        (404, "not_found", ExitCode.FAILURE),
+        (500, "internal", ExitCode.FAILURE),
+    ],
+)
+def test_a_refusal_is_shown_as_code_and_message_and_sets_the_exit_code(
+    server: FakeServer,
+    capsys: pytest.CaptureFixture[str],
+    status: int,
+    code: str,
+    expected: ExitCode,
+) -> None:
+    server.refuse(status, code, "Said the server.")
+    assert call(server, "query", "adult", "--length", "100") == expected
+    output = capsys.readouterr()
+    assert output.err == f"{code}: Said the server.\n"
+    assert output.out == ""
+
+
+@pytest.mark.parametrize("reply", [b"<html>", b"[1]", b"\xff", b'"' + b"[" * 10_000])
+def test_a_reply_that_is_not_ours_is_a_failure_and_no_crash(
+    server: FakeServer, capsys: pytest.CaptureFixture[str], reply: bytes
+) -> None:
+    server.reply(reply)
+    assert call(server, "dataset", "show", "adult") == ExitCode.FAILURE
+    assert "bad_reply: " in capsys.readouterr().err
+
+
+def test_a_server_that_is_not_there_has_an_exit_code_of_its_own(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The port was given out and is closed again by asking for nothing on it: port 1 is reserved.
+    code = main(["dataset", "list", "--url", "http://127.0.0.1:1"], environ={})
+    assert code == ExitCode.UNREACHABLE
+    assert "unreachable: No qserver answers at http://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_server_that_is_silent_is_unreachable_after_the_time_given(server: FakeServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ServerUnreachableError, match=r"did not answer within 0\.05 s"):
+            HttpClient(url, timeout_s=0.05).get("healthz")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "127.0.0.1:8000", "ftp://host", "http://", "http://user:secret@host", "http://h:99999"],
+)
+def test_a_malformed_url_is_a_usage_error_that_repeats_no_password(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dataset", "list", "--url", url], environ={}) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert "invalid_config: `url` must" in error
+    assert "secret" not in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["query", "adult"],
+        ["query", "adult", "--length", "nan"],
+        ["query", "adult", "--length", "ten"],
+        ["dataset"],
+        ["serve"],
+        ["serve", "--state", "a", "--redis-url", "unix:///b"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_the_usage_code(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments, environ={})
+    assert caught.value.code == ExitCode.USAGE
+    assert "usage: qserver" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "demo",
+        "serve",
+        "doctor",
+        "dataset",
+        "dataset list",
+        "dataset show",
+        "budget",
+        "query",
+        "explain",
+        "workload",
+        "account",
+        "account create",
+        "account list",
+        "account renew",
+        "account revoke",
+        "account allow",
+        "audit",
+        "audit export",
+        "audit verify",
+    ],
+)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    environ: Mapping[str, str] = {"XDG_STATE_HOME": "/a%b"}
+    with pytest.raises(SystemExit) as caught:
+        main([*command.split(), "--help"], environ=environ)
+    assert caught.value.code == 0
+    assert f"usage: qserver {command}".strip() in capsys.readouterr().out
+
+
+def test_the_help_explains_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"], environ={})
+    output = capsys.readouterr().out
+    explained = {line.split()[0] for line in EXIT_CODES_HELP.splitlines()[1:]}
+    assert explained == {str(int(code)) for code in ExitCode}
+    assert EXIT_CODES_HELP.strip() in output
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"], environ={})
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"qserver {__version__}\n"
+
+
+def test_facts_of_a_problem_are_kept_apart_from_its_text(server: FakeServer) -> None:
+    server.refuse(409, "budget_exhausted", "It costs 3.", price=3, remaining=1, free=None)
+    with pytest.raises(ServerProblemError, match=r"It costs 3\.") as caught:
+        HttpClient(server.url).post("v1", "datasets", "adult", "query", document={})
+    assert caught.value.facts == {"price": 3, "remaining": 1, "free": None}

@@ -1,0 +1,1 @@
+"""Stores that are cut, processes that are killed, races."""

@@ -1,0 +1,1 @@
+"""Joint laws and quotients."""

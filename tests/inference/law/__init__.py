@@ -1,0 +1,1 @@
+"""Laws of sums of Laplace variables."""

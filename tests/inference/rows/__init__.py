@@ -1,0 +1,1 @@
+"""Measured rows: estimates, classes and tails."""

@@ -1,0 +1,1 @@
+"""Noisy blocks of a measured table."""

@@ -1,0 +1,136 @@
+"""Which components of a query vanish, exactly; and queries that are boxes in disguise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.support import ExactSupport
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import indicator, interval
+from tests.inference.tables.blocks.test_blocks import random_query
+from tests.query.dense_weights import scaled_weights
+
+SIZES = (11, 6)
+LATTICE = Lattice(
+    {
+        0: regular_chain(single_values(0, 11), (1, 4, 16)),
+        1: regular_chain(single_values(1, 6), (1, 3, 6)),
+    }
+)
+
+
+def level_means(values: Sequence[Fraction], axis: int, level: int) -> list[Fraction]:
+    """The mean of means of real parts, written out on the values of the axis."""
+    chain = LATTICE.chains[axis]
+    slots = [values[s] if s >= 0 else None for s in chain.slots]
+    for k in reversed(chain.n_parts[level:-1]):
+        n = len(slots) // k
+        groups = [[v for v in slots[i * n : (i + 1) * n] if v is not None] for i in range(k)]
+        slots = [sum(g, Fraction(0)) / len(g) if g else None for g in groups]
+    width = len(chain.slots) // len(slots)
+    return [slots[chain.slots.index(c) // width] for c in range(len(values))]
+
+
+def brute_support(query: LinearQuery) -> set[BlockKey]:
+    """Components by projecting the dense vector axis by axis, in fractions."""
+    array = np.array(
+        [query.value_at(c) for c in product(*map(range, SIZES))], dtype=object
+    ).reshape(SIZES)
+
+    def mean(a: np.ndarray, axis: int, level: int) -> np.ndarray:
+        found = np.apply_along_axis(lambda v: np.array(level_means(list(v), axis, level)), axis, a)
+        return found if level >= 0 else 0 * a
+
+    support = set()
+    for levels in product(range(3), range(3)):
+        part = array
+        for axis, level in enumerate(levels):
+            coarser = mean(part, axis, level - 1) if level else 0 * part
+            part = mean(part, axis, level) - coarser
+        if (part != 0).any():
+            support.add(tuple((a, i) for a, i in enumerate(levels) if i))
+    return support
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_support_is_that_of_exact_projections(seed):
+    generator = random.Random(seed)
+    query = random_query(generator, SIZES, 1 + seed % 3)
+    assert ExactSupport(LATTICE, generator).of(query) == brute_support(query)
+
+
+def test_parts_of_several_terms_that_cancel_leave_nothing():
+    """[0, 3) and the two parts it shares with [1, 6): the middle cancels to a union of parts."""
+    one = linear_query(SIZES, [(1, {1: interval(6, 0, 3)})])
+    other = linear_query(SIZES, [(1, {1: interval(6, 3, 4)})])
+    support = ExactSupport(LATTICE, random.Random(1))
+    assert support.of(one + other) == {(), ((1, 1),)}
+    assert support.of(one) == {(), ((1, 1),), ((1, 2),)}
+
+
+def tiny_part() -> LinearQuery:
+    """2^40 on the first half, and 1 on a single value: primitive weights, as allowed."""
+    return linear_query(SIZES, [(1, {1: scaled_weights([2**40, 2**40, 0, 0, 0, 1])})])
+
+
+def test_a_part_of_two_to_the_minus_forty_is_seen_where_floats_see_none():
+    query = tiny_part()
+    blocks = Blocks(LATTICE, {((1, 1),): 1.0})
+    by_floats = LATTICE.pattern(query)
+    exact = LATTICE.pattern(query, exact=ExactSupport(LATTICE, random.Random(1)).of(query))
+    assert by_floats is not None
+    assert exact is not None
+    assert blocks.is_estimable(by_floats)
+    assert not blocks.is_estimable(exact)
+
+
+def test_a_tiny_part_in_one_of_several_terms_is_seen():
+    """Each term has a fine part of its own; they cancel but for 1 in 2^40."""
+    axes = {1: scaled_weights([2**40, 0, 0, 0, 0, 0])}
+    close = {1: scaled_weights([0, 2**40, 0, 0, 0, 1])}
+    query = linear_query(SIZES, [(1, axes), (1, close)])
+    blocks = Blocks(LATTICE, {((1, 1),): 1.0})
+    found = ExactSupport(LATTICE, random.Random(2)).of(query)
+    assert found == brute_support(query)
+    by_floats, exact = LATTICE.pattern(query), LATTICE.pattern(query, exact=found)
+    assert by_floats is not None
+    assert exact is not None
+    assert blocks.is_estimable(by_floats)
+    assert not blocks.is_estimable(exact)
+
+
+def test_coefficients_of_any_denominator_are_exact():
+    half = linear_query(SIZES, [(Fraction(1, 3**100), {1: interval(6, 0, 2)})])
+    assert ExactSupport(LATTICE, random.Random(3)).of(half) == {(), ((1, 1),)}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_box_in_several_terms_is_found(seed):
+    generator = random.Random(seed)
+    axes = [sorted(generator.sample(range(n), generator.randint(2, n - 1))) for n in SIZES]
+    cut = generator.randint(1, len(axes[0]) - 1)
+    parts = [axes[0][:cut], axes[0][cut:]]
+    second = indicator(6, axes[1])
+    terms = [(1, {0: indicator(11, p), 1: second}) for p in parts]
+    box = linear_query(SIZES, [(1, {0: indicator(11, axes[0]), 1: second})])
+    assert as_box(linear_query(SIZES, terms)) == box
+    assert primitive(linear_query(SIZES, terms)).key == primitive(box).key
+
+
+def test_what_is_no_box_stays_as_it_is():
+    corner = [(1, {0: interval(11, 0, 2), 1: interval(6, 0, 2)}), (1, {0: interval(11, 4, 5)})]
+    twice = [(1, {0: interval(11, 0, 2)}), (2, {0: interval(11, 3, 5)})]
+    for terms in (corner, twice):
+        query = linear_query(SIZES, terms)
+        assert as_box(query) == query

@@ -1,0 +1,1 @@
+"""What each cell has lost, held to the loss by definition."""

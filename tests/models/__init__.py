@@ -1,0 +1,1 @@
+"""Models that are fitted to released answers."""

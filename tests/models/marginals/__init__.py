@@ -1,0 +1,1 @@
+"""Marginal models: fit, selection, records."""

@@ -1,0 +1,185 @@
+"""What to measure for a workload of marginals, and what comes of measuring round by round."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from qserver.errors import InputError
+from qserver.models.marginals.estimate import estimate
+from qserver.models.marginals.fit.consensus import agree
+from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.proximal import LossAt, proximal_descent
+from qserver.models.marginals.graph.belief import BeliefPropagation
+from qserver.models.marginals.graph.layout import layout_of
+from qserver.models.marginals.graph.regions import saturated
+from qserver.models.marginals.selection import best_choice
+from qserver.models.marginals.tractable import record_source, tractable
+from tests.benchmarks.adaptive_rounds import adaptive_rounds
+from tests.benchmarks.local_consistency import locally_consistent
+
+SIZES = (2, 3, 4)
+PAIRS = list(combinations(range(3), 2))
+FULL = np.random.default_rng(6).multinomial(4_000, np.random.default_rng(7).dirichlet(np.ones(24)))
+FULL = FULL.reshape(SIZES).astype(float)
+
+
+def truth(scope):
+    return FULL.sum(axis=tuple(a for a in range(3) if a not in scope)).ravel()
+
+
+def dense_error(scopes, alphas, workload):
+    """Expected squared error by least squares on all cells: trace of W (M' V^-1 M)^+ W'."""
+    codes = np.indices(SIZES).reshape(3, -1)
+
+    def matrix(scope):
+        cell = np.zeros(codes.shape[1], dtype=int)
+        for a in scope:
+            cell = cell * SIZES[a] + codes[a]
+        rows = np.zeros((int(np.prod([SIZES[a] for a in scope], initial=1)), codes.shape[1]))
+        rows[cell, np.arange(codes.shape[1])] = 1
+        return rows
+
+    information = sum(
+        a**2 / 2 * matrix(s).T @ matrix(s) for s, a in zip(scopes, alphas, strict=True)
+    )
+    covariance = np.linalg.pinv(information, rcond=1e-10)
+    return sum(np.trace(matrix(w) @ covariance @ matrix(w).T) for w in workload)
+
+
+def test_the_closed_form_is_the_error_of_dense_least_squares():
+    choice = best_choice(SIZES, [*PAIRS, (1,)], candidates=[*PAIRS, (0, 1, 2), (1,), ()])
+    expected = dense_error(choice.scopes, choice.shares, [*PAIRS, (1,)])
+    assert_allclose(choice.error, expected, rtol=1e-8)
+    assert_allclose(choice.shares.sum(), 1.0)
+
+
+def test_no_small_change_of_the_shares_lowers_the_error():
+    """Every exchange of one part in a hundred between two marginals on offer."""
+    candidates = [*PAIRS, (0, 1, 2), (0,), (1,), (2,), ()]
+    choice = best_choice(SIZES, PAIRS, candidates=candidates)
+    shares = dict.fromkeys(candidates, 0.0) | dict(zip(choice.scopes, choice.shares, strict=True))
+    best = dense_error(list(shares), list(shares.values()), PAIRS)
+    for a, b in combinations(candidates, 2):
+        for sign in (0.01, -0.01):
+            moved = dict(shares)
+            moved[a], moved[b] = moved[a] + sign, moved[b] - sign
+            if min(moved.values()) >= 0:
+                assert dense_error(list(moved), list(moved.values()), PAIRS) >= best * (1 - 1e-6)
+
+
+def test_the_choice_beats_measuring_the_workload_evenly():
+    workload = list(combinations(range(6), 2))
+    sizes = (4,) * 6
+    triples = list(combinations(range(6), 3))
+    alone = best_choice(sizes, workload)
+    with_triples = best_choice(sizes, workload, candidates=[*workload, *triples])
+    evenly = len(workload) * 16 * 2 * len(workload) ** 2
+    assert with_triples.error < 0.8 * alone.error < 0.8 * evenly
+
+
+def test_what_is_known_already_counts_and_is_not_bought_again():
+    known = {(0, 1): 50.0}
+    choice = best_choice(SIZES, [(0, 1), (2,)], known=known)
+    assert (0, 1) not in choice.scopes
+    expected = dense_error([(0, 1), *choice.scopes], [50.0, *choice.shares], [(0, 1), (2,)])
+    assert_allclose(choice.error, expected, rtol=1e-8)
+
+
+def test_candidates_that_miss_the_workload_are_refused():
+    with pytest.raises(InputError, match="`candidates` must hold every marginal"):
+        best_choice(SIZES, PAIRS, candidates=[(0, 1)])
+
+
+class ExactSource:
+    """No noise: the worst marginal is chosen and measured as it is."""
+
+    def __init__(self):
+        self.alphas = []
+
+    def choose(self, estimates, *, alpha):
+        self.alphas.append(alpha)
+        return max(estimates, key=lambda s: np.abs(estimates[s] - truth(s)).sum())
+
+    def measure(self, scope, *, alpha):
+        self.alphas.append(alpha)
+        return NoisyMarginal(scope, truth(scope), np.array(1 / alpha))
+
+
+def test_adaptive_rounds_measure_each_marginal_once_until_none_is_left():
+    source = ExactSource()
+    rounds = list(adaptive_rounds(SIZES, PAIRS, source, n=9, alpha=100.0, total=4_000.0))
+    assert sorted(r.scope for r in rounds) == PAIRS
+    # The first is measured unseen, for a whole round's loss; the others share theirs with a choice.
+    assert source.alphas == [100.0, 50.0, 50.0, 50.0, 50.0]
+    for pair in PAIRS:
+        found = rounds[-1].estimate.distribution.marginal(pair).ravel()
+        assert_allclose(4_000 * found, truth(pair), atol=2.0)
+
+
+def test_local_consistency_gives_non_negative_tables_that_nearly_agree():
+    rng = np.random.default_rng(3)
+    noisy = [
+        NoisyMarginal(s, truth(s) + rng.laplace(scale=40, size=len(truth(s))), np.array(40.0))
+        for s in PAIRS
+    ]
+    found = locally_consistent(SIZES, noisy, total=4_000.0)
+    for scope, table in found.items():
+        assert (table >= 0).all()
+        assert_allclose(table.sum(), 4_000, rtol=1e-9)
+        raw = next(m.answers for m in noisy if m.scope == scope)
+        assert np.abs(table - truth(scope)).sum() < np.abs(raw - truth(scope)).sum()
+
+
+def test_mirror_descent_finds_the_projection_that_consensus_finds():
+    """A loss given as a function: least squares, as an example of any smooth convex one."""
+    rng = np.random.default_rng(5)
+    noisy = [
+        NoisyMarginal(s, truth(s) + rng.laplace(scale=60, size=len(truth(s))), np.array(60.0))
+        for s in PAIRS
+    ]
+    layout = layout_of(SIZES, PAIRS)
+    expected = agree(Observations(layout, noisy, total=4_000.0), gap=1e-10)
+    oracle = BeliefPropagation(saturated(SIZES, PAIRS))
+    seen = Observations(oracle.layout, noisy, total=4_000.0)
+
+    def squares(tables):
+        rest = seen.predicted(tables) - seen.targets
+        return LossAt(0.5 * float(rest @ rest), seen.spread(rest))
+
+    start = np.zeros(oracle.layout.n_cells)
+    found = proximal_descent(oracle, squares, start, max_steps=200)
+    assert_allclose(seen.value(found.tables), expected.value, rtol=2e-2)
+    for i, scope in enumerate(layout.scopes):
+        theirs = layout.table(expected.tables, i)
+        ours = oracle.layout.table(found.tables, oracle.layout.index[scope])
+        assert_allclose(ours, theirs, atol=4e-3)
+
+
+def test_records_are_drawn_from_the_most_telling_tables_that_fit():
+    """A cycle of pairs that no small tree holds: the weakest pair is given up."""
+    rng = np.random.default_rng(2)
+    codes = np.zeros((4_000, 3), dtype=int)
+    codes[:, 0] = rng.integers(3, size=4_000)
+    codes[:, 1] = np.where(rng.random(4_000) < 0.9, codes[:, 0], rng.integers(3, size=4_000))
+    codes[:, 2] = np.where(rng.random(4_000) < 0.8, codes[:, 1], rng.integers(3, size=4_000))
+    sizes = (3, 3, 3)
+    said = []
+    for a, b in PAIRS:
+        counts = np.bincount(3 * codes[:, a] + codes[:, b], minlength=9).astype(float)
+        said.append(NoisyMarginal((a, b), counts, np.array(0.5)))
+    relaxed = estimate(sizes, said, oracle="saturated")
+    drawn_from = tractable(relaxed, max_cells=18)
+    assert drawn_from.holds((0, 1))
+    assert drawn_from.holds((1, 2))
+    assert not drawn_from.holds((0, 2))
+    for pair in ((0, 1), (1, 2)):
+        ours, theirs = drawn_from.marginal(pair), relaxed.distribution.marginal(pair)
+        assert_allclose(ours, theirs, atol=5e-3)
+    exact = estimate(sizes, said, oracle="exact")
+    assert record_source(exact).drawn_from is exact.distribution
+    assert record_source(exact).moved_to is None

@@ -1,0 +1,1 @@
+"""Bayesian networks: structure, learning, elimination."""

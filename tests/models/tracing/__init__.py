@@ -1,0 +1,1 @@
+"""Tracing attacks, their bound and the cap that follows."""

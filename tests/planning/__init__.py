@@ -1,0 +1,1 @@
+"""Plans: what to measure, and for how much."""

@@ -1,0 +1,1 @@
+"""The pages, by a browser without JavaScript."""

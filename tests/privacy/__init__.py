@@ -1,0 +1,1 @@
+"""Audits of the noise, of timing, and of what may leak."""

@@ -1,0 +1,1 @@
+"""Domains, questions and their normal form."""

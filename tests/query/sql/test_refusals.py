@@ -1,0 +1,145 @@
+"""What cannot be answered is refused with the reason, the place, and the nearest that can."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from qserver.errors import CapacityError, SqlError
+from tests.query.sql.people import read
+
+REFUSED = {
+    "SELECT MAX(age) FROM people": ("MAX(age", "single records"),
+    "SELECT MIN(age) FROM people": ("MIN(age", "single records"),
+    "SELECT MEDIAN(age) FROM people": ("MEDIAN(age", "no sum over records"),
+    "SELECT STDDEV(age) FROM people": ("STDDEV(age", "SUM(x * x)"),
+    "SELECT COUNT(DISTINCT region) FROM people": ("DISTINCT", "GROUP BY"),
+    "SELECT ROUND(COUNT(*)) FROM people": ("ROUND(COUNT(*", "COUNT, SUM and AVG"),
+    "SELECT * FROM people": ("*", "COUNT(*)"),
+    "SELECT age FROM people": ("age", "GROUP BY age"),
+    "SELECT 3 FROM people": ("3", "COUNT(*)"),
+    "SELECT COUNT(*) + 1 FROM people": ("1", "yourself"),
+    "SELECT COUNT(*) * COUNT(*) FROM people": ("COUNT(*) * COUNT(*", "not linear"),
+    "SELECT AVG(age) + AVG(age) FROM people": ("AVG(age", "one by one"),
+    "SELECT 1 / COUNT(*) FROM people": ("1 / COUNT(*", "one by one"),
+    "SELECT COUNT(*) / SUM(income) FROM people": ("SUM(income", "without wide bins"),
+    "SELECT 1e12 * (1e12 * SUM(age)) + COUNT(*) / 1e9 FROM people": ("SELECT", "factor of 10^30"),
+    "SELECT 1e12 * (1e12 * (1e12 * COUNT(*))) FROM people": ("SELECT", "at most 10^30"),
+    "SELECT COUNT(*) / 0 FROM people": ("COUNT(*) / 0", "divide by zero"),
+    "SELECT SUM(region) FROM people": ("region", "CASE WHEN region ="),
+    "SELECT SUM(age < 22) FROM people": ("age < 22", "CASE WHEN"),
+    "SELECT SUM(COUNT(*)) FROM people": ("COUNT(*", "inside another"),
+    "SELECT SUM(1 / age) FROM people": ("1 / age", "by numbers only"),
+    "SELECT COUNT(*) FROM humans": ("humans", "`people`"),
+    "SELECT COUNT(*) FROM people JOIN other": ("JOIN", "one dataset"),
+    "SELECT COUNT(*) FROM people, people": ("people", "one dataset"),
+    "SELECT COUNT(*) FROM (SELECT 1)": ("SELECT", "one SELECT"),
+    "SELECT COUNT(*) FROM people HAVING COUNT(*) > 1": ("HAVING", "private counts"),
+    "SELECT COUNT(*) FROM people ORDER BY 1": ("ORDER BY", "domain"),
+    "SELECT COUNT(*) FROM people LIMIT 1": ("LIMIT", "domain"),
+    "SELECT COUNT(*) FROM people UNION SELECT 1": ("UNION", "FILTER"),
+    "SELECT COUNT(*), FROM people": ("SELECT", "between commas"),
+    "DROP TABLE people": ("DROP", "no part of a question"),
+    "SELECT COUNT(*) FROM people; SELECT 1": (";", "one statement"),
+    "SELECT COUNT(*) FROM people WHERE height = 1.6": ("1.6", "cut through a bin"),
+    "SELECT COUNT(*) FROM people WHERE weight > 3": ("weight", "Attributes: age, income"),
+    "SELECT COUNT(*) FROM people WHERE regoin = 'North'": ("regoin", "Did you mean `region`?"),
+    "SELECT COUNT(*) FROM people WHERE region = 'north'": ("'north'", "Did you mean 'North'?"),
+    "SELECT COUNT(*) FROM people WHERE region = North": ("North", "single quotes: 'North'"),
+    'SELECT COUNT(*) FROM people WHERE region = "North"': ('"North"', "single quotes: 'North'"),
+    "SELECT COUNT(*) FROM people WHERE region < 'North'": ("region < 'North'", "=, <> or IN"),
+    "SELECT COUNT(*) FROM people WHERE region = 3": ("3", "has labels"),
+    "SELECT COUNT(*) FROM people WHERE region LIKE 'N%'": ("LIKE", "IN ("),
+    "SELECT COUNT(*) FROM people WHERE age = 'young'": ("'young'", "a number or a value"),
+    "SELECT COUNT(*) FROM people WHERE age = income": ("income", "name the values"),
+    "SELECT COUNT(*) FROM people WHERE age + 1 < 22": ("age + 1 < 22", "one attribute"),
+    "SELECT COUNT(*) FROM people WHERE age IS NULL": ("age", "NULL"),
+    "SELECT COUNT(*) FROM people WHERE age = NULL": ("", "NULL"),
+    "SELECT COUNT(*) FROM people WHERE age IN ()": ("age", "list of its values"),
+    "SELECT COUNT(*) FROM people WHERE age": ("age", "one attribute"),
+    "SELECT COUNT(*) FROM people WHERE COUNT(*) > 1": ("COUNT(*) > 1", "one attribute"),
+    "SELECT COUNT(*) FROM people WHERE o.age > 1": ("o", "before a dot"),
+    "SELECT COUNT(*) FROM people WHERE age > 1e99": ("1e99", "at most"),
+    "SELECT COUNT(*) FROM people GROUP BY 1": ("1", "by their names"),
+    "SELECT COUNT(*) FROM people GROUP BY age, age": ("age, age", "one to 3"),
+    "SELECT region FROM people GROUP BY region": ("SELECT", "COUNT(*)"),
+    "SELECT COUNT(*) WHERE age > 22": ("", "FROM people"),
+    "SELECT COUNT(*) FROM people WHERE region = 'North": ("'", "end each quoted text"),
+    "SELECT COUNT(* FROM people": ("FROM", "cannot be read"),
+    "": ("", "SELECT COUNT(*)"),
+    "SELECT COUNT(*) FROM people WITHIN": ("", "number > 0 after WITHIN"),
+    "SELECT COUNT(*) FROM people WITHIN 0": ("0", "number > 0"),
+    "SELECT COUNT(*) FROM people WITHIN 5 PERCENT": ("PERCENT", "OF 10000"),
+    "SELECT COUNT(*) FROM people WITHIN 5 CONFIDENCE 95": ("95", "CONFIDENCE 0.95"),
+    "SELECT COUNT(*) FROM people WITHIN 5 WITHIN 6": ("6", "WITHIN once"),
+    "SELECT COUNT(*) FROM people WITHIN 5 RECORDS": ("RECORDS", "end with WITHIN"),
+}
+CUTS = {
+    "income < 20": ["income BETWEEN 0 AND 24", "income BETWEEN 0 AND 9"],
+    "income BETWEEN 5 AND 30": ["income BETWEEN 0 AND 59", "income BETWEEN 10 AND 24"],
+    "income BETWEEN 11 AND 12": ["income BETWEEN 10 AND 24"],
+    "height > 1.5": ["height >= 1.5 AND height < 2", "height >= 1.75 AND height < 2"],
+    "height <= 1.5": ["height >= 1.2 AND height < 1.75", "height >= 1.2 AND height < 1.5"],
+    "height BETWEEN 1.5 AND 1.75": [
+        "height >= 1.5 AND height < 2",
+        "height >= 1.5 AND height < 1.75",
+    ],
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_refusal_says_why_and_points_at_the_place(text: str) -> None:
+    place, reason = REFUSED[text]
+    with pytest.raises(SqlError) as caught:
+        read(text)
+    error = caught.value
+    assert reason in str(error)
+    line, carets = error.excerpt.split("\n")
+    start = carets.index("^")
+    assert line[start : start + len(carets.strip())] == place
+    assert text[error.column - 1 :].startswith(place)
+
+
+@pytest.mark.parametrize("condition", CUTS)
+def test_a_cut_bin_is_refused_with_the_nearest_that_can_be_asked(condition: str) -> None:
+    with pytest.raises(SqlError, match="cut through a bin") as caught:
+        read(f"SELECT COUNT(*) FROM people WHERE {condition}")
+    nearest = re.findall(r"`([^`]+)`", caught.value.hint)
+    assert nearest == CUTS[condition]
+    for text in nearest:
+        assert len(read(f"SELECT COUNT(*) FROM people WHERE {text}").rows) == 1
+
+
+def test_the_place_is_counted_in_lines_and_columns() -> None:
+    with pytest.raises(SqlError) as caught:
+        read("EXPLAIN SELECT COUNT(*) -- all of them\nFROM people\n WHERE region\n   = 'Nord'")
+    assert (caught.value.line, caught.value.column) == (4, 6)
+    assert caught.value.excerpt == "   = 'Nord'\n     ^^^^^^"
+
+
+def test_an_error_placed_below_a_field_still_points_at_the_place() -> None:
+    with pytest.raises(SqlError) as caught:
+        read("SELECT MAX(age) FROM people")
+    moved = caught.value.under("questions[2]")
+    assert isinstance(moved, SqlError)
+    assert moved.name == "questions[2].sql"
+    assert (moved.line, moved.column, moved.excerpt) == (1, 8, caught.value.excerpt)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM people WHERE " + "(" * 40 + "TRUE" + ")" * 40,
+        "SELECT COUNT(*) FROM people WHERE " + "NOT " * 40 + "TRUE",
+        "SELECT " + "- " * 40 + "COUNT(*) FROM people",
+        "SELECT " + "CASE WHEN TRUE THEN " * 40 + "1" + " END" * 40 + " FROM people",
+        "SELECT " + " * ".join(["2"] * 3000) + " * COUNT(*) FROM people",
+        "SELECT COUNT(*) FROM people WHERE age IN (" + ",".join(["21"] * 9000) + ")",
+        "SELECT COUNT(*) FROM people -- " + "x" * (1 << 16),
+        "SELECT region, " + ", ".join(["COUNT(*)"] * 300) + " FROM people GROUP BY region",
+    ],
+)
+def test_texts_beyond_a_bound_are_refused(text: str) -> None:
+    with pytest.raises(CapacityError):
+        read(text)

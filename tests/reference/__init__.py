@@ -1,0 +1,1 @@
+"""Answers by independent means, and the programs that made them."""

@@ -1,0 +1,1 @@
+"""The use cases on a real deployment."""

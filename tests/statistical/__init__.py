@@ -1,0 +1,1 @@
+"""Coverage of intervals and laws of noise."""

@@ -1,0 +1,1 @@
+"""Jobs that spend budget."""
