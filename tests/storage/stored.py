@@ -1,0 +1,230 @@
+"""One example of everything that the store, the journal and the state folder hold as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from qserver.errors import (
+    AllowanceExhaustedError,
+    BudgetExhaustedError,
+    CapacityError,
+    ConfigError,
+    DisclosureGuardError,
+    RequirementError,
+)
+from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import total_query
+from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
+from qserver.query.question import ModelAsked, Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.records.account import Account, Allowance, TokenRecord
+from qserver.records.answer import Answer, ModelAnswer, Offer, Simultaneous, WorkloadAnswer
+from qserver.records.audit_chain import linked
+from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
+from qserver.records.charge_json import charge_from_json, charge_json
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import Estimator
+from qserver.records.paid_question import FittedBase, PaidQuestion
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable, Sampled, TableCell
+from qserver.records.problem import problem_from_error
+from qserver.records.standing import Standing
+from qserver.storage.encoding.jobs import answer_from_json, answer_json
+from qserver.storage.encoding.records import (
+    estimator_from_json,
+    estimator_json,
+    measurement_json,
+    public_row_json,
+)
+from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.endings import Outcome
+from qserver.storage.model_records import model_json
+from worker.journal.records import (
+    GENESIS,
+    Adopted,
+    Attached,
+    Burnt,
+    ChargeLine,
+    LimitRaised,
+    Opened,
+    Record,
+    Released,
+    ReleasedRow,
+    Reserved,
+    write_line,
+)
+from worker.journal.replay import replay_text
+
+SIZES = (2, 3)
+DOMAIN = Domain(
+    (Attribute("sex", "labels", ("F", "M")), Attribute("town", "labels", ("A", "B", "C")))
+)
+META = DatasetMeta(
+    "people",
+    "town",
+    "s1",
+    DOMAIN,
+    "replace-one",
+    2,
+    True,
+    0.25,
+    0.5,
+    "c1",
+    "l1",
+)
+PLAIN_META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)
+TOTAL = total_query(SIZES)
+KEY = primitive(TOTAL).key
+TABLE = product_partition(SIZES, {0: [0, 1]})
+REQUIREMENT = Requirement(12.5, 0.95)
+STEP = Fraction(1, 4)
+NEW = PlannedRow(TOTAL, KEY, 300, STEP)
+REFINED = PlannedRow(TOTAL, KEY, 500, STEP, refines=1, old_alpha_nano=300)
+FROM_CELL = PlannedRow(TOTAL, KEY, 500, STEP, 1, 400, TableCell(2, 1))
+NEW_TABLE = PlannedTable(TABLE, 300, STEP)
+RAISED_TABLE = PlannedTable(TABLE, 500, STEP, 1, 300, (CellSource(1, 0, 400),))
+BEFORE, AFTER = Standing(10**9, 90, 80, 70, 5), Standing(10**9, 580, 570, 570, 505)
+QUESTION = Request("people", "s1", Question(TOTAL, REQUIREMENT), by="ann")
+WORKLOAD = Request("people", "s1", Workload((Question(TOTAL, REQUIREMENT),) * 2, simultaneous=True))
+MODEL = Request("people", "s1", ModelAsked("network", SIZES, '{"edges": []}', 7))
+ESTIMATOR = Estimator(KEY, ((0, 0.1), (3, -2.0)), 1e-12, 4)
+ANSWER = Answer(0.1, -1.5, 1.7, 0.95, 0.96, "refined", 5, 9, (0, 3), "blue", 4)
+MODEL_ANSWER = ModelAnswer("town~1", "network", 5, 9, (1, 2), 4)
+SIMULTANEOUS = Simultaneous(0.9, "union")
+RESERVATION = Reservation(
+    "town~1",
+    QUESTION,
+    (NEW, REFINED, FROM_CELL),
+    BEFORE,
+    AFTER,
+    3,
+    ((0, 0.1),),
+    (NEW_TABLE, RAISED_TABLE),
+    ("paid",),
+    tables_give_rest=True,
+)
+WORKLOAD_RESERVATION = Reservation(
+    "town~1",
+    WORKLOAD,
+    (NEW,),
+    BEFORE,
+    AFTER,
+    3,
+    estimators=(ESTIMATOR, None),
+    simultaneous=SIMULTANEOUS,
+    n_measurements=2,
+)
+MODEL_RESERVATION = Reservation(
+    "town~1", MODEL, (), BEFORE, AFTER, 3, tables=(NEW_TABLE,), sampled=Sampled(1, 2, 3, 4)
+)
+PAID = PaidQuestion(TOTAL, 6.25, 0.95, "fresh", 490, (FittedBase(1, 2, ((((0, 2),), 0.5),)),))
+OUTCOME = Outcome("done", "text", "s1", 4, 0, (ESTIMATOR,))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A fact, its text, and how the text is read back; None where only other code reads it."""
+
+    fact: Any
+    write: Callable[[Any], str]
+    read: Callable[[str], Any] | None = None
+
+
+def _charge(charge: AnyCharge) -> Stored:
+    return Stored(
+        charge,
+        lambda c: charge_json(c, snapshot="s1", at=8),
+        lambda text: charge_from_json(text, snapshot="s1", sizes=SIZES),
+    )
+
+
+def _json(fact: Any, *args: Any) -> Stored:
+    return Stored(fact, lambda f: f.to_json(), lambda text: type(fact).from_json(text, *args))
+
+
+def _problem(error: Any) -> Stored:
+    return Stored(error, lambda e: problem_from_error(e).to_json())
+
+
+def _line(record: Record) -> Stored:
+    return Stored(
+        record, lambda r: write_line(r, sequence=3, previous=GENESIS).text.decode("ascii")
+    )
+
+
+def _text(text: str) -> Stored:
+    return Stored(text, str)
+
+
+def _refused() -> BudgetExhaustedError:
+    error = BudgetExhaustedError(price_nano=8, remaining_nano=7)
+    error.free = Offer(1.0, 2.0, 0.9)
+    return error
+
+
+def _guarded() -> DisclosureGuardError:
+    error = DisclosureGuardError(price_nano=8, loss_nano=1, allowed_nano=2, cap=0.5)
+    error.free = (Offer(1.0, 2.0, 0.9), None)
+    return error
+
+
+STORED: Mapping[str, Stored] = {
+    "account": _json(Account("ann", "analyst", 8, "0" * 16)),
+    "token": _json(TokenRecord("ann", "owner", "ab", "cd")),
+    "allowance": _json(Allowance(8, None)),
+    "meta": _json(META),
+    "plain meta": _json(PLAIN_META),
+    "paid question": _json(PAID, SIZES),
+    "question": _json(QUESTION),
+    "workload": _json(WORKLOAD),
+    "model request": _json(MODEL),
+    "reservation": _json(RESERVATION),
+    "reserved workload": _json(WORKLOAD_RESERVATION),
+    "reserved model": _json(MODEL_RESERVATION),
+    "outcome": _json(OUTCOME),
+    "estimator": Stored(ESTIMATOR, estimator_json, estimator_from_json),
+    "answer": Stored(ANSWER, answer_json, answer_from_json),
+    "workload answer": Stored(
+        WorkloadAnswer((ANSWER,), 5, 9, SIMULTANEOUS, 4), answer_json, answer_from_json
+    ),
+    "model answer": Stored(MODEL_ANSWER, answer_json, answer_from_json),
+    "model": _text(model_json(MODEL, MODEL_ANSWER)),
+    "row charge": _charge(Charge(TOTAL, 300, "town~1")),
+    "table charge": _charge(TableCharge(TABLE, 300, ((1, 100),), "town~1")),
+    "opaque charge": _charge(OpaqueCharge(300, "town~1")),
+    "new row": _text(measurement_json(NEW, [-7], "town~1")),
+    "refined row": _text(measurement_json(REFINED, [1 << 60], "town~1")),
+    "row from a cell": _text(measurement_json(FROM_CELL, [3], "town~1")),
+    "new table": _text(measurement_json(NEW_TABLE, [1, -2], "town~1")),
+    "raised table": _text(measurement_json(RAISED_TABLE, [1, -2], "town~1")),
+    "public row": _text(public_row_json(TOTAL, KEY, Fraction(7))),
+    "audit entry": _text(linked({"kind": "limit raised", "at": 8}, prev="")),
+    "over the limit": _problem(_refused()),
+    "over the guard": _problem(_guarded()),
+    "over the allowance": _problem(
+        AllowanceExhaustedError(price_nano=8, remaining_nano=7, more_at=None)
+    ),
+    "wrong input": _problem(RequirementError("length", "be > 0")),
+    "too large": _problem(CapacityError("Too large.")),
+    "unforeseen": _problem(ConfigError("name", "stay secret")),
+    "opened": _line(Opened("town", 1)),
+    "attached": _line(Attached("people", "s1", 8, "add-remove", "ab", {"meta": "{}", "k": 2})),
+    "reserved": _line(Reserved("town~1", 3, 8, (ChargeLine(KEY, 300),))),
+    "reserved with replay": _line(
+        Reserved(
+            "town~1",
+            3,
+            8,
+            (ChargeLine("sample", 2), ChargeLine("tables", 4)),
+            "0" * 64,
+            replay_text(MODEL_RESERVATION, ["charge"], changes=["change"]),
+        )
+    ),
+    "released": _line(Released("town~1", (ReleasedRow(KEY, (1, -2)), ReleasedRow(KEY, (3,), 9)))),
+    "burnt": _line(Burnt("town~1")),
+    "limit raised": _line(LimitRaised(8, 9)),
+    "adopted": _line(Adopted(3, 8)),
+}
