@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from worker.constants import WORKER
+
 T = TypeVar("T")
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Waiting:
             passing: the errors that may pass; any other is raised.
             found: what to say when the wait is over. Nothing is said where the first try succeeds.
         """
-        pause_s, waits = _FIRST_PAUSE_S, False
+        pause_s, waits = WORKER.first_pause_s, False
         while not self.stopping.is_set():
             try:
                 opened = open_store()
@@ -48,7 +48,7 @@ class Waiting:
                     self.say(f"waiting for {self.where}: {exc}")
                 waits = True
                 self.pause(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, WORKER.longest_pause_s)
             else:
                 if waits:
                     self.say(found)

@@ -56,7 +56,7 @@ from worker.journal.records import (
     Reserved,
     write_line,
 )
-from worker.journal.replay import replay_text
+from worker.journal.sections import Replay
 
 SIZES = (2, 3)
 DOMAIN = Domain(
@@ -220,7 +220,7 @@ STORED: Mapping[str, Stored] = {
             8,
             (ChargeLine("sample", 2), ChargeLine("tables", 4)),
             "0" * 64,
-            replay_text(MODEL_RESERVATION, ["charge"], changes=["change"]),
+            Replay(MODEL_RESERVATION, ("charge",), ("change",)).to_json(),
         )
     ),
     "released": _line(Released("town~1", (ReleasedRow(KEY, (1, -2)), ReleasedRow(KEY, (3,), 9)))),

@@ -1,5 +1,5 @@
-"""The worker's own memory of a population: append-only, fsynced, chained by digests.
+"""The worker's memory of a population: append-only, fsynced, chained by digests.
 
-Begin with `journal`. `records` says what a line holds, `state` what the lines add up to, and
-`sections` how the journal decides between two workers.
+Begin with `journal`, the file. `records` defines its lines, and `state` their sum with the rules
+for the next one. A spend goes through `sections`, which decides between two workers.
 """

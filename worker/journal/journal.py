@@ -1,8 +1,8 @@
-"""The worker's own memory of one population: append-only, fsynced, chained by digests.
+"""The journal of one population: a file that is append-only, fsynced and chained by digests.
 
-It outlives the store: what it says was charged was charged, and what it says was released is
-published again and never drawn again. One file serves every worker process of a host; each takes
-an exclusive lock for a section, reads what the others appended since, and may then append.
+It outlives the store. A charge in it was made. An answer in it is published again, and never drawn
+again. One file serves every worker process of a host: each takes an exclusive lock for a section,
+reads the lines that the others appended, and may then append.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qserver.errors import JournalError
+from worker.constants import WORKER
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
@@ -30,15 +31,14 @@ from worker.journal.records import (
 )
 from worker.journal.state import JournalState
 
-_CHUNK = 1 << 20
 _UNWRITTEN = b"\0"
 
 
 class Journal:
     """One population's journal; make it with `Journal.open`.
 
-    Queries tell what was known at the end of the last section, or within the current one. An
-    object may be used by several threads and after a fork: no descriptor outlives a section.
+    Its properties show the state at the end of the last section, or within the current one.
+    Several threads may use one object, also after a fork: no descriptor outlives a section.
     """
 
     def __init__(self, path: Path, *, fsync: Callable[[int], None]) -> None:
@@ -66,10 +66,10 @@ class Journal:
 
         Args:
             path: the file; its folder must exist.
-            population: whose journal it must be.
+            population: the population that it must belong to.
             create: begin one (mode 0600) if there is none. False refuses a missing or empty file,
-                so a lost journal is noticed.
-            fsync: makes a descriptor's writes durable before it returns.
+                so that a lost journal is noticed.
+            fsync: makes the writes of a descriptor durable before it returns.
 
         Raises:
             JournalError: the file is missing, damaged, another population's, of a newer version,
@@ -82,7 +82,7 @@ class Journal:
             if journal._state.population is None:
                 if not create:
                     raise JournalError("The journal is empty. Restore it, or attach anew.")
-                # The folder first: a file that has its first line is then sure to be found again.
+                # The folder first: then a file with a first line is sure to be found again.
                 journal._sync_folder()
                 journal.append(Opened(population=population, schema_version=SCHEMA_VERSION))
             if journal._state.population != population:
@@ -93,14 +93,14 @@ class Journal:
     def exclusive(self, *, wait: bool = True) -> Iterator[Journal]:
         """A section in which no other process or thread holds this journal.
 
-        On entry it reads what others appended, makes that durable, and cuts off a torn tail.
+        On entry it reads the lines of others, makes them durable, and cuts off a torn tail.
 
         Args:
             wait: wait for another holder; if False, refuse at once.
 
         Raises:
-            JournalError: held elsewhere (without `wait`), nested in itself, damaged, replaced,
-                shortened, or an earlier append of this object failed.
+            JournalError: it is held elsewhere (without `wait`), nested in itself, damaged,
+                replaced or shortened, or an earlier append of this object failed.
         """
         if not self._section.acquire(blocking=wait):
             raise _locked()
@@ -122,9 +122,9 @@ class Journal:
         """Write `record`; it is durable when this returns.
 
         Raises:
-            JournalError: outside a section, against the rules of `JournalState` (nothing is
-                written), or the write failed: then this object refuses everything further, since
-                a failed fsync does not tell what reached the disk.
+            JournalError: there is no section, or a rule of `JournalState` forbids the record;
+                nothing is written then. Or the write failed. Then this object refuses all further
+                work, since nobody knows how much of a failed fsync reached the disk.
         """
         descriptor = self._held_descriptor()
         self._state.check(record)
@@ -135,7 +135,7 @@ class Journal:
         self._take(line)
 
     def records(self) -> Iterator[Record]:
-        """Every record, oldest first, read from the file anew; within a section."""
+        """Every record, oldest first, read again from the file; within a section."""
         descriptor = self._held_descriptor()
         digest = GENESIS
         texts = _lines(descriptor, start=0, end=self._n_bytes)
@@ -146,22 +146,22 @@ class Journal:
 
     @property
     def n_records(self) -> int:
-        """How many records were taken in."""
+        """Number of records."""
         return self._n_records
 
     @property
     def last_ledger_version(self) -> int:
-        """The newest ledger version it knows, 0 before any charge; a store with less was lost."""
+        """The newest ledger version, 0 before any charge. A store with less has lost charges."""
         return self._state.ledger_version
 
     @property
     def last_reserved_job(self) -> str | None:
-        """The job of the newest reservation; a store that lacks it was lost or restored."""
+        """The job of the newest reservation. A store without it was lost or restored."""
         return next(reversed(self._state.reserved), None)
 
     @property
     def spent_nano(self) -> int:
-        """What the population had spent at that version, in 1e-9 epsilon."""
+        """The population's spending at that version, in 1e-9 epsilon."""
         return self._state.spent_nano
 
     @property
@@ -171,7 +171,7 @@ class Journal:
 
     @property
     def charges_digest(self) -> str:
-        """What stands for the store's charges up to the last reservation, or ''."""
+        """Digest of the store's charges up to the last reservation, or ''."""
         return self._state.charges_digest
 
     def attached(self, dataset: str) -> Attached | None:
@@ -179,20 +179,16 @@ class Journal:
         return self._state.attached.get(dataset)
 
     def reserved(self, job: str) -> Reserved | None:
-        """The reservation of `job`, if it was journalled; it stays after release or burning."""
+        """The reservation of `job`, or None; it stays after release or burning."""
         return self._state.reserved.get(job)
 
     def released(self, job: str) -> Released | None:
-        """The answers of `job`, if they were drawn."""
+        """The released answers of `job`, or None."""
         return self._state.released.get(job)
 
     def is_burnt(self, job: str) -> bool:
         """Whether `job` was burnt."""
         return job in self._state.burnt
-
-    def reserved_jobs(self) -> tuple[str, ...]:
-        """Every job that was reserved, oldest first."""
-        return tuple(self._state.reserved)
 
     def open_jobs(self) -> tuple[str, ...]:
         """Jobs reserved and neither released nor burnt, oldest first."""
@@ -225,7 +221,7 @@ class Journal:
             raise JournalError("An earlier append failed; open the journal anew.")
 
     def _held_descriptor(self) -> int:
-        with self._section:  # another thread's section is not ours
+        with self._section:  # so that this is not another thread's section
             if self._descriptor is None:
                 raise JournalError("A record must be appended within an exclusive section.")
             if self._failed:
@@ -246,14 +242,14 @@ class Journal:
         with self._writing():
             if status.st_size > self._n_bytes:
                 os.ftruncate(descriptor, self._n_bytes)
-            # A holder that died before its fsync left lines that only the page cache knows.
+            # A holder that died before its fsync left lines in the page cache alone.
             self._fsync(descriptor)
 
     def _read_new(self, descriptor: int, *, n_bytes: int) -> None:
-        """Take whole lines up to `n_bytes`; what a crash left of the last one is not taken.
+        """Take the whole lines up to `n_bytes`, and leave the torn rest that a crash left.
 
         A torn append ends without a newline, or holds blocks that were never written (zeros).
-        Any other fault is damage, in the last line as well: it may have been acknowledged.
+        Any other fault is damage, in the last line too: that line may have been acknowledged.
         """
         for text in _lines(descriptor, start=self._n_bytes, end=n_bytes):
             if not text.endswith(b"\n"):
@@ -279,7 +275,7 @@ class Journal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Make this object unusable if what is inside fails or is interrupted."""
+        """Make this object unusable if the block fails or is interrupted."""
         self._failed = True
         try:
             yield
@@ -292,11 +288,11 @@ def _lines(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
     """Lines with their newlines from `start` to `end`; the last may lack its newline."""
     pending = b""
     while start < end:
-        chunk = os.pread(descriptor, min(_CHUNK, end - start), start)
+        chunk = os.pread(descriptor, min(WORKER.journal_chunk_bytes, end - start), start)
         if not chunk:
             break
         start += len(chunk)
-        # Not splitlines: a damaged byte that happens to be a carriage return ends no line.
+        # Not splitlines: a carriage return, which damage can make, ends no line.
         *whole, pending = (pending + chunk).split(b"\n")
         yield from (text + b"\n" for text in whole)
     if pending:

@@ -1,8 +1,8 @@
-"""What a journal's lines say, and how a line is written.
+"""The records of a journal, and the line that each is written as.
 
-A line is the canonical JSON (sorted keys, no spaces, ASCII, integers only) of its body and of
-SHA-256 over the digest of the line before and the body, so a line cannot be altered, moved,
-repeated or removed from the middle unseen. Records hold charges, limits and released answers:
+A line is the canonical JSON (sorted keys, no spaces, ASCII, integers only) of a body and a digest.
+The digest is SHA-256 over the digest of the line before and the body. So nobody can alter, move,
+repeat or remove a line from the middle unseen. Records hold charges, limits and released answers:
 no truth, no noise, no row of the data.
 """
 
@@ -29,7 +29,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 @dataclass(frozen=True)
 class Opened:
-    """The first line: whose journal this is. Its form is the same in every schema version."""
+    """The first line: the population. Its form is the same in every schema version."""
 
     population: str
     schema_version: int
@@ -47,7 +47,7 @@ class Attached:
         limit_nano: the population's limit, in 1e-9 epsilon.
         neighbours: `add-remove` or `replace-one`.
         fingerprint_hex: keyed hash of the content; it stays on the worker's machine.
-        details: further facts, text or whole numbers by name.
+        details: further facts by name, each a text or a whole number.
     """
 
     dataset: str
@@ -93,11 +93,11 @@ class Reserved:
 
     Args:
         ledger_version: the store's ledger version after this charge.
-        spent_nano_after: what the population has spent after it, in 1e-9 epsilon.
+        spent_nano_after: the population's spending after it, in 1e-9 epsilon.
         charges: every charge of the job.
-        charges_digest: stands for all of the store's charges so far, or '' where it was not kept.
-        replay: what the store was given, so that a store restored from a backup can be given it
-            again (`worker.journal.replay`); '' in lines from before this was kept.
+        charges_digest: digest of the store's charges so far; '' in older lines.
+        replay: all that the store was given, as JSON of `worker.journal.sections.Replay`, for a
+            store that is restored from a backup; '' in older lines.
     """
 
     job: str
@@ -125,7 +125,7 @@ class ReleasedRow:
     Args:
         row: the row's or the table's key.
         indices: answers in lattice steps.
-        alpha_nano: of a table whose alpha was decided while it was drawn; 0 where the plan has it.
+        alpha_nano: of a table whose alpha a sample decided; 0 where the plan has it.
     """
 
     row: str
@@ -140,7 +140,7 @@ class ReleasedRow:
 
 @dataclass(frozen=True)
 class Released:
-    """All answers of a job, drawn once; on resume these are published, none is drawn again."""
+    """All answers of a job, drawn once. A resumed job publishes these and draws nothing."""
 
     job: str
     rows: tuple[ReleasedRow, ...]
@@ -152,7 +152,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Burnt:
-    """A job whose charge is kept and whose answer will never be drawn."""
+    """A job that keeps its charge, and whose answer will never be drawn."""
 
     job: str
 
@@ -174,11 +174,11 @@ class LimitRaised:
 
 @dataclass(frozen=True)
 class Adopted:
-    """The journal before this one is lost, and the owner took the store's word for what was spent.
+    """The journal before this one is lost, and the owner trusts the store's spending.
 
     Args:
         ledger_version: the store's ledger version then.
-        spent_nano: what the store said was spent, in 1e-9 epsilon.
+        spent_nano: the spending in the store then, in 1e-9 epsilon.
     """
 
     ledger_version: int
@@ -206,7 +206,7 @@ _NAMES = MappingProxyType({kind: name for name, kind in _KINDS.items()})
 
 @dataclass(frozen=True)
 class JournalLine:
-    """One line with its newline, and its digest, on which the next line builds."""
+    """One line with its newline, and its digest, which the next line builds on."""
 
     record: Record
     digest: bytes
@@ -214,7 +214,7 @@ class JournalLine:
 
 
 def write_line(record: Record, *, sequence: int, previous: bytes) -> JournalLine:
-    """The line of `record` at place `sequence`, after a line of digest `previous`."""
+    """The line of `record` at place `sequence`, after the line with the digest `previous`."""
     body = {
         "fields": _plain(record),
         "kind": _NAMES[type(record)],
@@ -226,7 +226,7 @@ def write_line(record: Record, *, sequence: int, previous: bytes) -> JournalLine
 
 
 def read_line(text: bytes, *, sequence: int, previous: bytes) -> JournalLine:
-    """The line read back, if it is byte for byte what `write_line` makes at this place.
+    """Read a line that is byte for byte as `write_line` makes it at this place.
 
     Args:
         text: one line with its newline.
@@ -283,7 +283,7 @@ def _objects(value: object) -> list[dict[str, object]]:
 def _plain(record: Record) -> dict[str, object]:
     names = [item.name for item in dataclasses.fields(record)]
     plain = {name: _plain_value(getattr(record, name)) for name in names}
-    # Lines from before there were such fields stay what they are.
+    # Older lines lack these fields and must be written as they were.
     return {k: v for k, v in plain.items() if k not in _LATER or v != ""}
 
 
@@ -293,7 +293,7 @@ def _plain_value(value: object) -> object:
     if isinstance(value, ChargeLine | ReleasedRow):
         names = [item.name for item in dataclasses.fields(value)]
         plain = {name: _plain_value(getattr(value, name)) for name in names}
-        # Most rows have none, and lines from before it could be stay what they are.
+        # Most rows have none, and older lines must be written as they were.
         return {k: v for k, v in plain.items() if k != "alpha_nano" or v != 0}
     return dict(value) if isinstance(value, Mapping) else value
 

@@ -1,37 +1,104 @@
-"""A spend's sections of the journal, which decides between two workers of one population.
+"""The sections of a spend in the journal, and the answers that they write and read.
 
-Under the journal's lock either the released answers are written first, and are then published by
-whoever holds the lease, or the reservation is burnt first, and nothing is ever drawn for it.
+They decide between two workers of one population. Under the journal's lock, one of two things
+happens first. Either the released answers are written, and the holder of the lease publishes them.
+Or the reservation is burnt, and nothing is ever drawn for it.
 """
 
 from __future__ import annotations
 
-from qserver.errors import FencedError
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from qserver.errors import FencedError, JournalError
 from qserver.storage.encoding.requests import Reservation
-from worker.journal.draws import Drawn
 from worker.journal.journal import Journal
-from worker.journal.records import Burnt, ChargeLine, Released, Reserved
+from worker.journal.records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
+
+
+@dataclass(frozen=True, repr=False)
+class Drawn:
+    """The released answers of a job.
+
+    Args:
+        reservation: with the alphas of the draw, where a sample decided them.
+        indices: lattice indices per planned row and table.
+    """
+
+    reservation: Reservation
+    indices: Sequence[Sequence[int]]
+
+    @classmethod
+    def of_journal(cls, reservation: Reservation, released: Released) -> Drawn:
+        """The answers that the journal has of a job.
+
+        Raises:
+            JournalError: it lacks an alpha that a sample decided.
+        """
+        indices = [row.indices for row in released.rows]
+        if reservation.sampled is None:
+            return cls(reservation, indices)
+        if any(row.alpha_nano == 0 for row in released.rows):
+            raise JournalError("The journal lacks the alphas of tables that it has answers of.")
+        tables = tuple(
+            replace(table, alpha_nano=row.alpha_nano)
+            for table, row in zip(reservation.tables, released.rows, strict=True)
+        )
+        return cls(replace(reservation, tables=tables), indices)
+
+    def to_journal(self) -> Released:
+        """The answers as a record of the journal, with alphas only where a sample decided them."""
+        decided = self.reservation.sampled is not None
+        rows = tuple(
+            ReleasedRow(planned.key, tuple(found), planned.alpha_nano if decided else 0)
+            for planned, found in zip(self.reservation.planned, self.indices, strict=True)
+        )
+        return Released(self.reservation.job, rows)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """All that the store got when a job was charged; a restored store gets it again.
+
+    Args:
+        charges: the ledger's lines, byte for byte: each names the digest of the one before.
+        changes: the audit log's entries since the charge before, likewise.
+    """
+
+    reservation: Reservation
+    charges: tuple[str, ...]
+    changes: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """The replay as JSON text."""
+        plan = self.reservation.to_json()
+        return json.dumps(
+            {"plan": plan, "charges": list(self.charges), "changes": list(self.changes)}
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Replay:
+        """The replay that `to_json` wrote."""
+        plain = json.loads(text)
+        reservation = Reservation.from_json(plain["plan"])
+        return cls(reservation, tuple(plain["charges"]), tuple(plain["changes"]))
 
 
 def write_reserved(
-    journal: Journal,
-    reservation: Reservation,
-    *,
-    ledger_version: int,
-    charges_digest: str,
-    replay: str,
+    journal: Journal, replay: Replay, *, ledger_version: int, charges_digest: str
 ) -> None:
-    """Write down what a job is charged.
+    """Write down the charge of a job.
 
     Args:
-        ledger_version: the store's, after the charge.
+        replay: what the store was given.
+        ledger_version: the store's version after the charge.
         charges_digest: of the job's last entry in the trail of charges.
-        replay: what the store was given, by `worker.journal.replay`.
 
     Raises:
         FencedError: another worker took over meanwhile, and burnt the reservation.
     """
-    lines = tuple(charge_lines(reservation))
+    reservation = replay.reservation
     with journal.exclusive():
         if journal.is_burnt(reservation.job):
             raise FencedError("The lease passed to another worker.")
@@ -40,14 +107,14 @@ def write_reserved(
                 job=reservation.job,
                 ledger_version=ledger_version,
                 spent_nano_after=reservation.after.spent_nano,
-                charges=lines,
+                charges=tuple(_charge_lines(reservation)),
                 charges_digest=charges_digest,
-                replay=replay,
+                replay=replay.to_json(),
             )
         )
 
 
-def charge_lines(reservation: Reservation) -> list[ChargeLine]:
+def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
     """A line for each row and table, by its rise of alpha; of two stages one for each."""
     sampled = reservation.sampled
     if sampled is None:
@@ -56,7 +123,7 @@ def charge_lines(reservation: Reservation) -> list[ChargeLine]:
 
 
 def write_released(journal: Journal, drawn: Drawn) -> bool:
-    """Write the released answers down; False when the reservation was burnt meanwhile."""
+    """Write the released answers down; False if the reservation was burnt meanwhile."""
     with journal.exclusive():
         if journal.is_burnt(drawn.reservation.job):
             return False
@@ -65,16 +132,20 @@ def write_released(journal: Journal, drawn: Drawn) -> bool:
 
 
 def released_or_burnt(journal: Journal, job: str) -> Released | None:
-    """The answers of a job that was begun before, or None: it is burnt then, now at the latest."""
+    """The answers of a job that was begun before; None if it is burnt, which this call may do."""
     with journal.exclusive():
         released = journal.released(job)
-        if released is None and not journal.is_burnt(job):
-            journal.append(Burnt(job))
+        if released is None:
+            _burn(journal, job)
     return released
 
 
 def write_burnt(journal: Journal, job: str) -> None:
-    """Write down that a job's answer will never be drawn; nothing where that is written."""
+    """Write down that the answer of a job will never be drawn, unless that is written already."""
     with journal.exclusive():
-        if not journal.is_burnt(job):
-            journal.append(Burnt(job))
+        _burn(journal, job)
+
+
+def _burn(journal: Journal, job: str) -> None:
+    if not journal.is_burnt(job):
+        journal.append(Burnt(job))

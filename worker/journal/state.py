@@ -1,4 +1,4 @@
-"""What the records of a journal add up to, and which record may come next."""
+"""The sum of a journal's records, and the rules for the record that comes next."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from worker.journal.records import (
 
 
 class JournalState:
-    """The sum of the records taken so far; grows one record at a time.
+    """The sum of the records so far; it grows by one record at a time.
 
-    The rules: `Opened` first and once; one limit, which only `LimitRaised` moves; ledger versions
-    rise and spending neither falls nor passes the limit; a job is reserved at most once, and then
-    released or burnt, never both. `Adopted` comes before any reservation.
+    The rules: `Opened` comes first, and once. There is one limit, which only `LimitRaised` moves.
+    Ledger versions rise; spending neither falls nor passes the limit. A job is reserved at most
+    once, and then released or burnt, never both. `Adopted` comes before any reservation.
     """
 
     def __init__(self) -> None:
@@ -63,10 +63,10 @@ class JournalState:
             _refuse("`old_limit_nano` must equal the limit before")
 
     def apply(self, record: Record) -> None:
-        """Take `record` in.
+        """Add `record`.
 
         Raises:
-            JournalError: as `check`; the state is then as before.
+            JournalError: as `check`; the state stays as it was.
         """
         self.check(record)
         match record:
@@ -80,7 +80,7 @@ class JournalState:
                 self.spent_nano = record.spent_nano_after
                 self.ledger_version = record.ledger_version
                 self.charges_digest = record.charges_digest or self.charges_digest
-                # Whole plans would fill the memory; they are read from the file when needed.
+                # Whole plans would fill the memory; a recovery reads them from the file.
                 self.reserved[record.job] = replace(record, replay="")
                 self.open_jobs[record.job] = None
             case Released():

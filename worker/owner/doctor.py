@@ -11,11 +11,10 @@ from qserver.errors import QServerError
 from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
+from worker.constants import WORKER
 from worker.owner.attach import read_entry
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
-
-_LEAST_MEGABYTES = 100
 
 
 @dataclass(frozen=True)
@@ -108,4 +107,4 @@ def _space(registry: Registry) -> WorkerFinding:
     found = os.statvfs(registry.folder)
     megabytes = found.f_bavail * found.f_frsize >> 20
     text = f"{megabytes:,} MB are free; without room nothing can be journalled, so nothing is drawn"
-    return WorkerFinding("disk", ok=megabytes >= _LEAST_MEGABYTES, text=text)
+    return WorkerFinding("disk", ok=megabytes >= WORKER.free_megabytes, text=text)

@@ -15,14 +15,12 @@ from qserver.errors import JournalError, StoreBehindError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
+from worker.constants import WORKER
 from worker.journal.journal import Journal
 from worker.journal.records import Adopted, Attached, LimitRaised, Record, Reserved
-from worker.journal.replay import replay_from_text
+from worker.journal.sections import Replay
 from worker.private.registry import Registry
 from worker.spending.spend import Spender
-
-_PAUSE_S = 0.05
-_N_TRIES = 600
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class Recovery:
                 text
                 for record in journal.records()
                 if isinstance(record, Reserved) and record.replay
-                for text in replay_from_text(record.replay).changes
+                for text in Replay.from_json(record.replay).changes
             ]
         self._writer.audit.put_back(changes)
 
@@ -224,7 +222,7 @@ class Recovery:
                 f"charge {record.ledger_version}: the store cannot be brought up to the journal. "
                 "Restore another backup."
             )
-        replay = replay_from_text(record.replay)
+        replay = Replay.from_json(record.replay)
         self._writer.memory.readmit(replay.reservation, population=lease.population)
         self._writer.reserve(
             lease,
@@ -242,11 +240,11 @@ class Recovery:
             self._spender.settle_job(lease, job)
 
     def _acquire(self, population: str) -> Lease:
-        for _ in range(_N_TRIES):
+        for _ in range(WORKER.recovery_tries):
             lease = self._writer.acquire(population)
             if lease is not None:
                 return lease
-            self._pause(_PAUSE_S)
+            self._pause(WORKER.recovery_pause_s)
         raise StoreBehindError(f"Population {population} is held by a worker. Stop it first.")
 
 
@@ -265,7 +263,7 @@ def _without_the_undone(steps: list[Record | str], settled: set[str]) -> list[Re
     needed = set(settled)
     for step in steps:
         if isinstance(step, Reserved) and step.replay:
-            needed.add(replay_from_text(step.replay).reservation.request.snapshot)
+            needed.add(Replay.from_json(step.replay).reservation.request.snapshot)
     for step in reversed(steps):
         if isinstance(step, Attached) and step.snapshot in needed:
             needed.add(str(step.details.get("replaces", "")))

@@ -19,14 +19,12 @@ from qserver.errors import BusyError, JournalError, StaleVersionError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
+from worker.constants import WORKER
 from worker.noise.randomness import SystemEntropy
 from worker.owner.attach import attached_record, check_store_remembers, public_row, read_entry
 from worker.private.registry import Registry
 from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender, Trusted
-
-_LEASE_PAUSE_S = 0.01
-_LEASE_WAIT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -105,11 +103,11 @@ class _Rotation:
 
     def acquire(self, pause: Callable[[float], None]) -> Lease:
         """The population's lease; BusyError when a worker holds it for too long."""
-        for _ in range(int(_LEASE_WAIT_S / _LEASE_PAUSE_S)):
+        for _ in range(int(WORKER.owner_lease_wait_s / WORKER.owner_lease_pause_s)):
             lease = self.writer.acquire(self.old.population)
             if lease is not None:
                 return lease
-            pause(_LEASE_PAUSE_S)
+            pause(WORKER.owner_lease_pause_s)
         raise BusyError("A worker holds the population. Rotate the dataset again later.")
 
     def settle(self, lease: Lease) -> None:

@@ -20,13 +20,11 @@ from qserver.errors import MeasurementError
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.partition import ProductPartition
+from worker.constants import WORKER
 from worker.noise.randomness import Entropy
 
-MAX_COUNT_GRID = 1 << 20
-_CHUNK = 1 << 16
+_CHUNK = WORKER.scan_chunk
 _N_BYTE = 256
-# Up to so many cells, comparing with each is faster than a histogram.
-_N_COMPARED = 16
 # Up to 2^40 records, sums of values this small fit 63 bits.
 _SMALL_VALUE = 1 << 22
 
@@ -70,7 +68,7 @@ class RecordTable:
     def answer(self, query: LinearQuery) -> Fraction:
         """The exact true answer of `query` on these records."""
         grid = class_grid(query)
-        if grid.n_cells <= MAX_COUNT_GRID:
+        if grid.n_cells <= WORKER.count_grid_cells:
             return self._by_classes(query, grid)
         return sum((self._by_records(t) for t in query.terms), Fraction(0))
 
@@ -156,7 +154,7 @@ class _Lookup:
 
 def _histogram(cell: NDArray[Any], n_cells: int) -> NDArray[np.int64]:
     """How many records each cell has. The route depends on the number of cells alone."""
-    if n_cells > _N_COMPARED:
+    if n_cells > WORKER.compared_cells:
         return np.bincount(cell, minlength=n_cells)
     return np.array([np.count_nonzero(cell == c) for c in range(n_cells)], dtype=np.int64)
 

@@ -23,15 +23,9 @@ from qserver.storage.queue import Taken
 from qserver.storage.server.connection import public_address
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
+from worker.constants import WORKER
 from worker.spending.spend import Spender, Trusted
 from worker.wait import Waiting
-
-_BLOCK_MS = 500
-_HELD_BLOCK_MS = 2
-_LEASE_PAUSE_S = 0.002
-_CHECK_S = 5.0
-# The largest table takes some seconds. A loop that has not turned for so long hangs.
-_HANGS_S = 300.0
 
 
 class Heartbeat:
@@ -76,7 +70,7 @@ class Heartbeat:
     @property
     def hangs(self) -> bool:
         """Whether the loop has not gone round for longer than any job takes."""
-        return self._clock() - self._turned_at > _HANGS_S
+        return self._clock() - self._turned_at > WORKER.hangs_s
 
     def beat(self, store: SpendingStore) -> None:
         """Say once that the worker lives, and hold its lease; nothing while the loop hangs."""
@@ -96,7 +90,7 @@ class Heartbeat:
             except QServerError:
                 # The loop itself meets the same failure and reports it; here only try again.
                 store = None
-            self._stop.wait(self._settings.lease_ms / 4000)
+            self._stop.wait(self._settings.lease_ms / 1000 / WORKER.beats_per_lease)
 
 
 class Loop:
@@ -178,7 +172,7 @@ class Loop:
         # Settings can change while the store runs: eviction, for one, leaves no other trace.
         if self._clock() >= self._next_check:
             self._writer.check_durable()
-            self._next_check = self._clock() + _CHECK_S
+            self._next_check = self._clock() + WORKER.check_s
         if self._try_held(heartbeat):
             return
         taken = self._next()
@@ -231,7 +225,8 @@ class Loop:
         """
         free = [p for p in self._in_turn() if p not in self._held]
         if self._clock() >= self._next_claim:
-            self._next_claim = self._clock() + self._settings.lease_ms / 2000
+            lease_s = self._settings.lease_ms / 1000
+            self._next_claim = self._clock() + lease_s / WORKER.claims_per_lease
             idle_ms = self._settings.lease_ms
             for population in free:
                 found = self._writer.queue.take_over(
@@ -240,9 +235,9 @@ class Loop:
                 if found is not None:
                     return found
         if not free:
-            self._pause(_LEASE_PAUSE_S)
+            self._pause(WORKER.lease_pause_s)
             return None
-        block_ms = _HELD_BLOCK_MS if self._held else _BLOCK_MS
+        block_ms = WORKER.take_block_held_ms if self._held else WORKER.take_block_ms
         return self._writer.queue.take(free, consumer=self._consumer, block_ms=block_ms)
 
     def _hand_back(self) -> None:
@@ -264,7 +259,7 @@ class Loop:
             lease = self._writer.acquire(population)
             if lease is not None:
                 return lease
-            self._pause(_LEASE_PAUSE_S)
+            self._pause(WORKER.lease_pause_s)
         return None
 
     def _connect(self) -> None:

@@ -10,15 +10,11 @@ from typing import Protocol
 
 from qserver.errors import MeasurementError
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
+from worker.constants import WORKER
 from worker.noise.mechanism import release, release_refined
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables
 from worker.spending.live import Live, Origin
-
-_NEW_PER_SLOT = 64
-"""New answers that one slot has room for; a refinement takes three times as long to draw."""
-_REFINED_AS_NEW = 3
-_SAMPLE_SLOTS = 4
 
 
 class IndexSource(Protocol):
@@ -157,8 +153,8 @@ def slot_of(planned: Sequence[Planned], *, slot_s: float, sampled: bool = False)
         slot_s: the slot of a few answers, in seconds.
         sampled: whether a sample of the records is taken first, and looked at.
     """
-    n_slots = math.ceil(sum(map(_as_new, planned)) / _NEW_PER_SLOT)
-    return slot_s * (n_slots + (_SAMPLE_SLOTS if sampled else 0))
+    n_slots = math.ceil(sum(map(_as_new, planned)) / WORKER.new_per_slot)
+    return slot_s * (n_slots + (WORKER.sample_slots if sampled else 0))
 
 
 def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
@@ -177,6 +173,6 @@ def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
 def _as_new(planned: Planned) -> int:
     """New answers that take as long to draw as these."""
     if isinstance(planned, PlannedRow):
-        return _REFINED_AS_NEW if planned.old_alpha_nano else 1
+        return WORKER.refined_as_new if planned.old_alpha_nano else 1
     refined = planned.old_alpha_nano > 0 or bool(planned.sources)
-    return planned.partition.n_cells * (_REFINED_AS_NEW if refined else 1)
+    return planned.partition.n_cells * (WORKER.refined_as_new if refined else 1)

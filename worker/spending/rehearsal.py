@@ -25,7 +25,7 @@ from qserver.storage.encoding.jobs import answer_from_json, answer_json
 from qserver.storage.encoding.records import measurement_json
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Outcome
-from worker.journal.draws import Drawn
+from worker.journal.sections import Drawn
 from worker.spending.answers import answer_spent
 from worker.spending.charges import charges_of
 from worker.spending.live import Live, Origin

@@ -35,10 +35,16 @@ from qserver.storage.endings import Outcome
 from qserver.storage.queue import Taken
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
-from worker.journal.draws import Drawn
+from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.journal.replay import replay_text
-from worker.journal.sections import released_or_burnt, write_burnt, write_released, write_reserved
+from worker.journal.sections import (
+    Drawn,
+    Replay,
+    released_or_burnt,
+    write_burnt,
+    write_released,
+    write_reserved,
+)
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables
 from worker.spending.answers import answer_spent
@@ -48,10 +54,6 @@ from worker.spending.measure import draw_all, slot_of, slot_wait_s
 from worker.spending.rehearsal import rehearse
 from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
-
-FREE_JOB_KEEP_S = 7 * 86_400
-FAILED_JOB_KEEP_S = 7 * 86_400
-_MOST_TAKEN = 10
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class Spender:
         if reservation is not None:
             self._resume(lease, taken, reservation)
             return
-        if taken.n_taken > _MOST_TAKEN:
+        if taken.n_taken > WORKER.most_taken:
             # Worker after worker died over it, and would go on to.
             raise MeasurementError
         request = Request.from_json(record.request)
@@ -177,7 +179,7 @@ class Spender:
             replica.refresh(self._reader)
         found = decide(replica, request.asked)
         if isinstance(found, Free):
-            self._succeed(taken, request, found, keep_s=FREE_JOB_KEEP_S)
+            self._succeed(taken, request, found, keep_s=WORKER.job_keep_s)
         else:
             self._spend(lease, taken, request, replica, found)
 
@@ -236,10 +238,9 @@ class Spender:
         journal = self._trusted.journals[lease.population]
         write_reserved(
             journal,
-            reservation,
+            Replay(reservation, entries.texts, entries.changes),
             ledger_version=version,
             charges_digest=entries.digest,
-            replay=replay_text(reservation, entries.texts, changes=entries.changes),
         )
 
     def _measure(self, table: Tables, reservation: Reservation, live: Live) -> Drawn:
@@ -353,7 +354,7 @@ class Spender:
 
     def _fail(self, taken: Taken, error: QServerError, *, snapshot: str, n_show: int) -> None:
         text = problem_from_error(error).to_json()
-        self._end(taken, Outcome("failed", text, snapshot, n_show, FAILED_JOB_KEEP_S))
+        self._end(taken, Outcome("failed", text, snapshot, n_show, WORKER.job_keep_s))
 
     def _end(self, taken: Taken, outcome: Outcome) -> None:
         self._writer.acknowledge(taken, outcome)

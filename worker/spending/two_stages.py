@@ -22,7 +22,7 @@ from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
 from qserver.storage.encoding.requests import Reservation
-from worker.journal.draws import Drawn
+from worker.journal.sections import Drawn
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables
 from worker.spending.live import Live

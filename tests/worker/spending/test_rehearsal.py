@@ -91,7 +91,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "worker.spending.answers", "answer_from"),
     (question, "worker.spending.rehearsal", "measurement_json"),
     (question, "worker.spending.rehearsal", "answer_json"),
-    (question, "worker.journal.draws.Drawn", "to_journal"),
+    (question, "worker.journal.sections.Drawn", "to_journal"),
     (question, "worker.spending.live.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),
     (workload, "qserver.inference.tables.answer.Choice", "answer"),
@@ -123,7 +123,7 @@ def test_a_fault_wherever_the_answer_is_formed_is_found_before_anything_is_charg
     assert status.problem["code"] == "unanswerable"
     assert "fault" not in str(status.problem)
     assert spent_nano(town) == 0
-    assert town.registry.journal("town", create=False).reserved_jobs() == ()
+    assert town.registry.journal("town", create=False).last_reserved_job is None
     # The queue goes on, and the very same is answered once the fault is gone.
     again = submit(town)
     town.work_off()

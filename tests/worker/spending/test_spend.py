@@ -18,8 +18,8 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import LOG, ROWS, Deployment, write_people
 from tests.worker.crashes import STEPS, Crash, crashing
-from worker.journal.draws import Drawn
 from worker.journal.journal import Journal
+from worker.journal.sections import Drawn
 from worker.noise.randomness import SystemEntropy
 from worker.private.tables import Tables
 from worker.spending.spend import Spender

@@ -1,0 +1,102 @@
+"""The worker's tuned numbers, each with its unit, its reason and its evidence.
+
+The limits of what an owner types (`--limit`, `--phi`) stand in `worker.owner.attach`, which checks
+them. The settings of a server stand in `qserver.config`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class WorkerConstants:
+    """Slots, leases, intervals and sizes. No value depends on private data."""
+
+    new_per_slot: int = 64
+    """Answers with new noise that one slot holds. One core draws 64 in 2 ms, so the default slot of
+    5 ms has room for twice that. Measured: docs/protocol.md, "How long a table takes"."""
+
+    refined_as_new: int = 3
+    """New answers that take as long to draw as one refined answer: 90 against 30 microseconds.
+    Measured: docs/protocol.md, "How long a table takes"."""
+
+    sample_slots: int = 4
+    """Slots added for drawing a secret sample and looking at it. A sample reads every record, as a
+    count does, and copies a tenth of them. Not measured."""
+
+    take_block_ms: int = 500
+    """Milliseconds that an idle worker waits for a job in one call; a stop request waits that long.
+    Not measured: well under the 5 s after which the store's connection gives up."""
+
+    take_block_held_ms: int = 2
+    """The same while a taken job waits for its population's lease, which may come free at any time.
+    Checked, with `lease_pause_s`, by `python -m tests.faults fairness`: docs/promises.md."""
+
+    lease_pause_s: float = 0.002
+    """Seconds between two tries for a lease that another worker holds; a spend takes some 30 ms
+    (docs/benchmarks.md). Checked by `python -m tests.faults fairness`: docs/promises.md."""
+
+    owner_lease_pause_s: float = 0.01
+    """The same for a rotation, where nobody waits for an answer. Not measured."""
+
+    owner_lease_wait_s: float = 120.0
+    """Seconds after which a rotation gives the lease up. Not measured: twelve times the default
+    lease, and longer than the largest table takes to draw."""
+
+    recovery_pause_s: float = 0.05
+    """Seconds between two tries of a recovery for the lease. Not measured."""
+
+    recovery_tries: int = 600
+    """Tries before a recovery asks its owner to stop the worker: 30 s, three times the default
+    lease, so that the lease of a dead worker has ended. Not measured."""
+
+    beats_per_lease: int = 4
+    """Heartbeats in the time of one lease: three may fail before it ends. Not measured."""
+
+    claims_per_lease: int = 2
+    """Looks for jobs of silent workers in the time of one lease. Not measured."""
+
+    check_s: float = 5.0
+    """Seconds between two checks of the store's settings, which can change while it runs. One check
+    is two reads. Not measured."""
+
+    hangs_s: float = 300.0
+    """Seconds without a turn after which the loop counts as hanging. The largest table takes 2 s to
+    draw and 6 s to refine (docs/protocol.md), the rest of a turn less."""
+
+    most_taken: int = 10
+    """Times that a job is taken before it fails: it may be what ends each worker. Not measured."""
+
+    job_keep_s: int = 7 * 86_400
+    """Seconds that a free or a failed job can be read. A job that was paid for stays for ever. Not
+    measured: a week for a client to come back."""
+
+    first_pause_s: float = 0.1
+    """Seconds before a worker looks again for a store that is away; doubled each time. Not
+    measured."""
+
+    longest_pause_s: float = 1.0
+    """Most seconds between two looks for a store that is away. Not measured."""
+
+    journal_chunk_bytes: int = 1 << 20
+    """Bytes of a journal that are read at once. Not measured."""
+
+    scan_chunk: int = 1 << 16
+    """Records that a scan counts at once: their codes stay in the processor's cache. Not
+    measured."""
+
+    count_grid_cells: int = 1 << 20
+    """Most class cells that are counted in a table; a query with more is summed record by record.
+    Not measured: 8 MB of counts."""
+
+    compared_cells: int = 16
+    """Most cells that are counted by a comparison each; for more, a histogram is faster. It came
+    with the change that made counting three times faster; its figures were not kept."""
+
+    free_megabytes: int = 100
+    """Free megabytes below which `doctor` reports a fault: without room nothing can be journalled.
+    Not measured."""
+
+
+WORKER = WorkerConstants()
