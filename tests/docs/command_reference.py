@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _HEAD = """\
 # Command line
 
-Made from the programs' own parsers by `python -m tests.docs`; a test compares them.
-`NAME --help` says the same in a terminal.
+Every command of both programs: `qserver` for those who ask and serve, `qserver-worker` for the
+owner of the data. The commonest is `qserver query DATASET --where CONDITION --length L`.
+`COMMAND --help` says the same in a terminal.
+
+Made from the programs' own parsers by `python -m tests.docs`.
 """
+# An argument that so many commands of a program take alike is described once.
+_COMMON = 4
 
 
 def command_reference(programs: list[argparse.ArgumentParser]) -> str:
@@ -45,12 +51,29 @@ def _program(parser: argparse.ArgumentParser) -> Iterator[str]:
     yield _prose(parser.description)
     if parser.epilog:
         yield "```text\n" + parser.epilog.strip() + "\n```\n"
-    for leaf in leaves(parser):
-        yield f"### `{leaf.parser.prog}`\n"
-        yield _prose(leaf.parser.description or _sentence(leaf.summary))
-        rows = [_row(action) for action in _shown(leaf.parser)]
-        if rows:
-            yield "\n".join(["| argument | is |", "|---|---|", *rows]) + "\n"
+    commands = list(leaves(parser))
+    taken = Counter(_row(action) for leaf in commands for action in _shown(leaf.parser))
+    common = {row for row, times in taken.items() if times >= _COMMON}
+    yield "Arguments that several commands take:\n"
+    yield _table(row for row in taken if row in common and not row.endswith("|  |"))
+    for leaf in commands:
+        yield from _command(leaf, common)
+
+
+def _command(leaf: Leaf, common: set[str]) -> Iterator[str]:
+    yield f"### `{leaf.parser.prog}`\n"
+    yield _prose(leaf.parser.description or _sentence(leaf.summary))
+    rows = [_row(action) for action in _shown(leaf.parser)]
+    apart = [row for row in rows if row not in common]
+    if apart:
+        yield _table(apart)
+    also = [row.split(" | ")[0].removeprefix("| ") for row in rows if row in common]
+    if also:
+        yield f"{'Also' if apart else 'Takes'} {', '.join(also)}.\n"
+
+
+def _table(rows: Iterable[str]) -> str:
+    return "\n".join(["| argument | is |", "|---|---|", *rows]) + "\n"
 
 
 def _commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction | None:  # type: ignore[type-arg]
