@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qserver.cli.conditions import WHERE_HELP, where_document
+from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.console import Console, epsilon_text
-from qserver.cli.questions import add_server_options
 from qserver.cli.runtime import ExitCode, Runtime
-from qserver.client.http import HttpClient
+from qserver.cli.server import (
+    add_ledger_options,
+    add_server_options,
+    ledger_of,
+    reply_to,
+    show_reply,
+)
+from qserver.client import requests
 
 _MOST_LABELS = 6
 
@@ -32,64 +37,34 @@ def register(
         epilog=WHERE_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    budget.add_argument("dataset", metavar="DATASET")
-    budget.add_argument("--attribute", metavar="NAME", help="the loss by value of an attribute")
-    budget.add_argument(
-        "--where", action="append", default=[], metavar="CONDITION", help="see below"
-    )
+    add_ledger_options(budget)
     for parser, run in ((listing, run_list), (show, run_show), (budget, run_budget)):
-        add_server_options(parser, runtime)
-        parser.set_defaults(run=run)
+        add_server_options(parser, runtime, run)
 
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show all datasets."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    found = list(_all_datasets(client))
+    found = reply_to(requests.datasets(), args, runtime).document
     if args.json:
-        runtime.console.json({"datasets": found})
-    else:
-        rows = [
-            (d["name"], *map(epsilon_text, (d["limit"], d["spent"], d["remaining"]))) for d in found
-        ]
-        runtime.console.table(("dataset", "limit", "spent", "remaining"), rows)
+        runtime.console.json(found)
+        return ExitCode.OK
+    rows = [
+        (d["name"], *map(epsilon_text, (d["limit"], d["spent"], d["remaining"])))
+        for d in found["datasets"]
+    ]
+    runtime.console.table(("dataset", "limit", "spent", "remaining"), rows)
     return ExitCode.OK
 
 
 def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show one dataset."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    reply = client.get("v1", "datasets", args.dataset)
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-    else:
-        _show_dataset(runtime.console, reply.document)
-    return ExitCode.OK
+    reply = reply_to(requests.dataset(args.dataset), args, runtime)
+    return show_reply(reply, _show_dataset, args, runtime)
 
 
 def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the ledger of a dataset's population."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    query = {"attribute": args.attribute} if args.attribute else {}
-    if args.where:
-        query["where"] = json.dumps(where_document(args.where))
-    reply = client.get("v1", "datasets", args.dataset, "ledger", query=query)
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-    else:
-        _show_ledger(runtime.console, reply.document)
-    return ExitCode.OK
-
-
-def _all_datasets(client: HttpClient) -> Iterator[Mapping[str, Any]]:
-    """Every dataset, page by page."""
-    after: str | None = None
-    while True:
-        page = client.get("v1", "datasets", query={"after": after} if after else None).document
-        yield from page["datasets"]
-        after = page.get("next_after")
-        if after is None:
-            return
+    return show_reply(reply_to(ledger_of(args), args, runtime), _show_ledger, args, runtime)
 
 
 def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:

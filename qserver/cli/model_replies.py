@@ -1,32 +1,30 @@
-"""What a server says of models, shown on a terminal."""
+"""How replies about models are shown on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 from qserver.cli.console import Console, epsilon_text
-from qserver.cli.questions import own_text, show_answer
-from qserver.cli.runtime import ExitCode
-from qserver.client.http import Reply
+from qserver.cli.questions import price_text, show_answer, show_cost, show_price, show_remaining
 
 _MOST_LINES = 200
 
 
-def show_reply(
-    console: Console,
-    reply: Reply,
-    show: Callable[[Console, Mapping[str, Any]], None],
-    *,
-    as_json: bool,
-) -> ExitCode:
-    """Show a reply by `show`, or as the server's JSON."""
-    if as_json:
-        console.line(reply.text.rstrip("\n"))
-    else:
-        show(console, reply.document)
-    return ExitCode.OK
+def show_learnt(console: Console, learnt: Mapping[str, Any]) -> None:
+    """The id of a learnt model, and its cost."""
+    console.line(f"model: {learnt['id']}")
+    show_cost(console, learnt)
+
+
+def show_models(console: Console, found: Mapping[str, Any]) -> None:
+    """A table of models."""
+    rows = [
+        (m["id"], m["kind"], str(len(m["tables"])), epsilon_text(m["epsilon_charged"]))
+        for m in found["models"]
+    ]
+    console.table(("model", "kind", "tables", "cost"), rows)
 
 
 def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
@@ -43,14 +41,9 @@ def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
 
 def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> None:
     """What learning a model would cost."""
-    fits = "" if explanation["affordable"] else ", more than remains"
-    console.line(f"price: {epsilon_text(explanation['price'])} epsilon{fits}")
     sample = explanation["sample"]
-    if sample is not None:
-        console.line(f"of that for a sample: {epsilon_text(sample)} epsilon")
-    console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
-    if explanation["own"] is not None:
-        console.line(own_text(explanation["own"]))
+    of_it = () if sample is None else (f"of that for a sample: {epsilon_text(sample)} epsilon",)
+    show_price(console, explanation, *of_it)
     work = explanation["work"]
     if work is not None:
         mib = work["memory_bytes"] / (1 << 20)
@@ -108,20 +101,13 @@ def show_question_price(console: Console, price: Mapping[str, Any]) -> None:
     told = {
         "confirm": "history confirms it for nothing",
         "contradict": "history contradicts it for nothing",
-        "check": f"check: {_price(check)}",
+        "check": f"check: {price_text(check)}",
     }
     console.line(told[price["would"]])
     if fallback is not None and price["would"] != "confirm":
         when = "" if price["would"] == "contradict" else ", where the check contradicts"
-        console.line(f"measuring instead{when}: {_price(fallback)}")
-    console.line(f"remaining: {epsilon_text(check['remaining'])} epsilon")
-    if check["own"] is not None:
-        console.line(own_text(check["own"]))
-
-
-def _price(explanation: Mapping[str, Any]) -> str:
-    fits = "" if explanation["affordable"] else ", more than remains"
-    return f"{epsilon_text(explanation['price'])} epsilon{fits}"
+        console.line(f"measuring instead{when}: {price_text(fallback)}")
+    show_remaining(console, check)
 
 
 def _show_count(console: Console, reply: Mapping[str, Any]) -> None:

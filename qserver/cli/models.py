@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from qserver.cli.conditions import WHERE_HELP, question_document
-from qserver.cli.console import epsilon_text
-from qserver.cli.model_proposal import add_propose
+from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.model_replies import (
     show_learning_price,
+    show_learnt,
     show_model_answer,
+    show_models,
+    show_proposal,
     show_question_price,
-    show_reply,
 )
-from qserver.cli.questions import add_server_options, ask, number
+from qserver.cli.questions import question_of
 from qserver.cli.runtime import ExitCode, Runtime
-from qserver.client.http import Reply
+from qserver.cli.server import add_server_options, add_where, number, reply_to, show_reply
+from qserver.client import LearntModel, model_requests
+from qserver.client.flows import Exchange
 from qserver.errors import ConfigError
 
 _MAX_BYTES = 1 << 20
@@ -33,6 +34,12 @@ Ask a model, for nothing: the distribution of some variables (--marginal), their
 labels (--most-probable), or how many records it expects (--where, --json-query). A model's answer
 has no guarantee; with --length a count is checked: history or a measurement gives an interval,
 which confirms the model's answer or contradicts it.
+"""
+_PROPOSE = """\
+Propose the edges of a network over the attributes of a model, as many as a cap on what it could
+leak allows: at --fpr false positives no test may find more than --max-power of the members. It is
+made from the model's own answers, so that nothing is spent and no record is read. The exit code is
+3 where not even attributes without edges keep to the cap.
 """
 
 _Run = Callable[[argparse.Namespace, Runtime], ExitCode]
@@ -48,7 +55,7 @@ def register(
     _add(below, runtime, "list", "list the models of a dataset", run_list)
     _add(below, runtime, "show", "show a model", run_show, has_model=True)
     _add_ask(below, runtime)
-    add_propose(below, runtime)
+    _add_propose(below, runtime)
     sample = _add(below, runtime, "sample", "draw synthetic records", run_sample, has_model=True)
     sample.add_argument("-n", type=int, default=1000, help="records (default: %(default)s)")
     sample.add_argument("--seed", type=int, metavar="S", help="the same seed, the same records")
@@ -77,8 +84,7 @@ def _add(
     parser.add_argument("dataset", metavar="DATASET")
     if has_model:
         parser.add_argument("model", metavar="MODEL", help="its id")
-    add_server_options(parser, runtime)
-    parser.set_defaults(run=run)
+    add_server_options(parser, runtime, run)
     return parser
 
 
@@ -140,9 +146,7 @@ def _add_ask(
     parser.add_argument(
         "--given", action="append", default=[], metavar="NAME=LABEL", help="an observed label"
     )
-    parser.add_argument(
-        "--where", action="append", default=[], metavar="CONDITION", help="see below"
-    )
+    add_where(parser)
     parser.add_argument("--json-query", metavar="FILE|JSON", help="the structured form of a count")
     parser.add_argument(
         "--length", type=number, metavar="L", help="check a count by an interval of this length"
@@ -159,79 +163,101 @@ def _add_ask(
     )
 
 
+def _add_propose(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
+) -> None:
+    parser = commands.add_parser(
+        "propose", help="propose a structure under a cap on leaks", description=_PROPOSE
+    )
+    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument("model", metavar="MODEL", help="its id")
+    parser.add_argument(
+        "--records", type=number, required=True, metavar="N", help="records it is learnt from"
+    )
+    parser.add_argument(
+        "--max-power", type=number, required=True, metavar="P", help="most members found"
+    )
+    parser.add_argument("--fpr", type=number, default=0.05, help="default: %(default)s")
+    parser.add_argument("--epsilon", type=number, metavar="E", help="what learning it would cost")
+    parser.add_argument("--basis", default="least", help="decide by bound and cap (least), or cap")
+    parser.add_argument("--game", default="replaced", help="replaced or added: see audit-structure")
+    parser.add_argument("--release", default="tables", help="tables or model: see audit-structure")
+    parser.add_argument(
+        "--max-parents", type=int, default=2, metavar="K", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--min-gain",
+        type=number,
+        default=0.01,
+        metavar="G",
+        help="an edge must raise the sum of scores by more (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--variable", action="append", metavar="NAME", help="default: all attributes of the model"
+    )
+    add_server_options(parser, runtime, run_propose)
+
+
 def run_learn(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Learn a model, wait for it, and tell its id and its price."""
+    """Learn a model, wait for it, and show its id and its price."""
+    asked = _model_wanted(args)
     if args.explain:
-        reply = _told(args, runtime, "models", "explain", document=_specification(args))
-        return show_reply(runtime.console, reply, show_learning_price, as_json=args.json)
-    reply = ask(args, runtime, "models", document=_specification(args))
-    found = reply.document
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-        return ExitCode.OK
-    runtime.console.line(f"model: {found['id']}")
-    runtime.console.line(f"cost: {epsilon_text(found['epsilon_charged'])} epsilon")
-    runtime.console.line(f"remaining: {epsilon_text(found['epsilon_remaining'])} epsilon")
-    return ExitCode.OK
-
-
-def _told(
-    args: argparse.Namespace, runtime: Runtime, *route: str, document: Mapping[str, Any]
-) -> Reply:
-    """What the server says to a request that spends nothing."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    return client.post("v1", "datasets", args.dataset, *route, document=document)
+        reply = reply_to(asked.explained(dict), args, runtime)
+        return show_reply(reply, show_learning_price, args, runtime)
+    return show_reply(reply_to(asked, args, runtime), show_learnt, args, runtime)
 
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """List the models of a dataset."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    reply = client.get("v1", "datasets", args.dataset, "models")
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-        return ExitCode.OK
-    rows = [
-        (m["id"], m["kind"], str(len(m["tables"])), epsilon_text(m["epsilon_charged"]))
-        for m in reply.document["models"]
-    ]
-    runtime.console.table(("model", "kind", "tables", "cost"), rows)
-    return ExitCode.OK
+    reply = reply_to(model_requests.all_models(args.dataset), args, runtime)
+    return show_reply(reply, show_models, args, runtime)
 
 
 def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show a model's facts, as JSON."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    reply = client.get("v1", "datasets", args.dataset, "models", args.model)
+    reply = reply_to(model_requests.get(args.dataset, args.model), args, runtime)
     runtime.console.line(reply.text.rstrip("\n"))
     return ExitCode.OK
 
 
 def run_ask(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Ask a model and show what it says."""
-    route, document = ("models", args.model), _question(args)
+    """Ask a model, and show its answer."""
+    asked = _question(args)
     if args.explain:
-        reply = _told(args, runtime, *route, "explain", document=document)
-        return show_reply(runtime.console, reply, show_question_price, as_json=args.json)
-    # A job answers the check alone: what follows from it comes with the next reply.
-    reply = ask(args, runtime, *route, "query", document=document, again="check" in document)
-    return show_reply(runtime.console, reply, show_model_answer, as_json=args.json)
+        reply = reply_to(asked.explained(dict), args, runtime)
+        return show_reply(reply, show_question_price, args, runtime)
+    return show_reply(reply_to(asked, args, runtime), show_model_answer, args, runtime)
+
+
+def run_propose(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Print the edges of a structure; the exit code says if the gate refuses."""
+    asked = model_requests.propose(
+        args.dataset,
+        args.model,
+        records=args.records,
+        gate=model_requests.Gate(args.fpr, args.max_power, args.basis),
+        epsilon=args.epsilon,
+        variables=args.variable,
+        max_parents=args.max_parents,
+        min_gain=args.min_gain,
+        game=args.game,
+        release=args.release,
+    )
+    reply = reply_to(asked, args, runtime)
+    show_reply(reply, show_proposal, args, runtime)
+    return ExitCode.OK if reply.document["decision"]["passes"] else ExitCode.REFUSED
 
 
 def run_sample(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Draw synthetic records, as CSV."""
-    query = {"n": str(args.n)} | ({} if args.seed is None else {"seed": str(args.seed)})
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    text = client.get_text(
-        "v1", "datasets", args.dataset, "models", args.model, "sample", query=query
-    )
-    return _write(text, args.output, runtime)
+    asked = model_requests.sample(args.dataset, args.model, args.n, seed=args.seed)
+    return _write(reply_to(asked, args, runtime).text, args.output, runtime)
 
 
 def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Print a model in the format of its field."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    text = client.get_text("v1", "datasets", args.dataset, "models", args.model, "export")
-    return _write(text, args.output, runtime)
+    asked = model_requests.export(args.dataset, args.model)
+    return _write(reply_to(asked, args, runtime).text, args.output, runtime)
 
 
 def _write(text: str, path: str | None, runtime: Runtime) -> ExitCode:
@@ -245,13 +271,15 @@ def _write(text: str, path: str | None, runtime: Runtime) -> ExitCode:
     return ExitCode.OK
 
 
-def _specification(args: argparse.Namespace) -> dict[str, Any]:
+def _model_wanted(args: argparse.Namespace) -> Exchange[LearntModel]:
     if args.marginals is not None:
-        wanted = [text.split(",") for text in args.marginals]
-        own = {"kind": "marginals", "marginals": wanted, "oracle": args.oracle}
-    else:
-        own = {"kind": "network", "network": _structure(args), "allocation": args.allocation}
-    return own | {"epsilon": args.epsilon}
+        marginals = [text.split(",") for text in args.marginals]
+        return model_requests.learn_marginals(
+            args.dataset, marginals, epsilon=args.epsilon, oracle=args.oracle
+        )
+    return model_requests.learn_network(
+        args.dataset, _structure(args), epsilon=args.epsilon, allocation=args.allocation
+    )
 
 
 def _structure(args: argparse.Namespace) -> Any:
@@ -267,22 +295,27 @@ def _structure(args: argparse.Namespace) -> Any:
     return {"edges": edges} | ({"variables": args.variable} if args.variable else {})
 
 
-def _question(args: argparse.Namespace) -> dict[str, Any]:
+def _question(args: argparse.Namespace) -> Exchange[Any]:
     forms = [bool(args.marginal), bool(args.most_probable), bool(args.where or args.json_query)]
     if sum(forms) != 1:
         raise ConfigError("--marginal", "be given, or --most-probable, or a count: just one")
-    if args.marginal or args.most_probable:
-        name = "marginal" if args.marginal else "most_probable"
-        return {name: args.marginal or args.most_probable, "given": _given(args.given)}
-    count = question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
+    model = (args.dataset, args.model)
+    if args.marginal:
+        return model_requests.marginal(*model, args.marginal, given=_given(args.given))
+    if args.most_probable:
+        return model_requests.most_probable(*model, args.most_probable, given=_given(args.given))
+    query = question_of(args)
     if args.length is None:
         if args.fallback_length is not None:
             raise ConfigError("--fallback-length", "come with --length")
-        return {"count": count}
-    check = {"length": args.length, "confidence": args.confidence}
-    if args.fallback_length is not None:
-        check["fallback_length"] = args.fallback_length
-    return {"count": count, "check": check}
+        return model_requests.count(*model, query)
+    return model_requests.check(
+        *model,
+        query,
+        length=args.length,
+        confidence=args.confidence,
+        fallback_length=args.fallback_length,
+    )
 
 
 def _given(texts: Sequence[str]) -> dict[str, str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from qserver.cli.conditions import WHERE_HELP, question_document, where_document
+from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.drawings import check_svg_path, write_svg
-from qserver.cli.questions import add_question_options, add_server_options
+from qserver.cli.questions import add_question_options, question_of
 from qserver.cli.runtime import ExitCode, Runtime
-from qserver.client.http import HttpClient
+from qserver.cli.server import add_ledger_options, add_server_options, driver_of, ledger_of
+from qserver.client import requests
 from qserver.errors import NotEstimableError
 
 _POINTS = 65
@@ -46,15 +44,10 @@ def register(
         epilog=WHERE_HELP,
         formatter_class=shape,
     )
-    budget.add_argument("dataset", metavar="DATASET")
-    budget.add_argument("--attribute", metavar="NAME", help="the loss by value of an attribute")
-    budget.add_argument(
-        "--where", action="append", default=[], metavar="CONDITION", help="see below"
-    )
+    add_ledger_options(budget)
     for parser, run in ((posterior, run_posterior), (budget, run_budget)):
         parser.add_argument("--out", type=Path, required=True, metavar="FILE.svg")
-        add_server_options(parser, runtime)
-        parser.set_defaults(run=run)
+        add_server_options(parser, runtime, run)
 
 
 def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -64,17 +57,18 @@ def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     from qserver.answering.plots.render import svg_of
 
     check_svg_path(args.out)
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    query = question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
-    asked = {"query": query, "length": args.length, "confidence": args.confidence}
+    driver, query = driver_of(args, runtime), question_of(args)
+    asked = requests.explain(args.dataset, query, length=args.length, confidence=args.confidence)
     with runtime.console.progress("Asking for the posterior"):
-        explained = client.post("v1", "datasets", args.dataset, "explain", document=asked).document
-        free = explained["free"]
+        free = driver.reply(asked).document["free"]
         if free is None or not free["interval"][0] < free["interval"][1]:
             raise NotEstimableError
         low, high = free["interval"]
         thresholds = thresholds_about(low, high, n=_POINTS)
-        tails = _tails(client, args.dataset, query, thresholds)
+        tails = [
+            driver.result(requests.probability(args.dataset, query, at_least=threshold))
+            for threshold in thresholds
+        ]
     curve = PosteriorCurve(thresholds, tails, low, high, free["confidence"])
     title = _title(args.dataset, args.where)
     write_svg(args.out, svg_of(posterior_chart(curve, title=title)))
@@ -88,29 +82,13 @@ def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     from qserver.answering.plots.budget import BudgetFacts, budget_chart
 
     check_svg_path(args.out)
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    query = {"attribute": args.attribute} if args.attribute else {}
-    if args.where:
-        query["where"] = json.dumps(where_document(args.where))
-    ledger = client.get("v1", "datasets", args.dataset, "ledger", query=query).document
+    ledger = driver_of(args, runtime).result(ledger_of(args))
     facts = BudgetFacts(args.dataset, ledger["limit"], ledger["spent"], ledger["remaining"])
     losses = ledger["by_value"] or {}
     chart = budget_chart(facts, losses, attribute=args.attribute or "")
     write_svg(args.out, svg_of_bars(chart))
     _tell(args, runtime)
     return ExitCode.OK
-
-
-def _tails(
-    client: HttpClient, dataset: str, query: Mapping[str, Any], thresholds: Sequence[float]
-) -> list[float]:
-    """P(q >= t) at each threshold, from history."""
-    found = []
-    for threshold in thresholds:
-        document = {"query": query, "at_least": threshold}
-        reply = client.post("v1", "datasets", dataset, "probability", document=document)
-        found.append(float(reply.document["probability"]))
-    return found
 
 
 def _title(dataset: str, conditions: Sequence[str]) -> str:

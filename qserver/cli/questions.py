@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import sys
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
 from qserver.cli.runtime import ExitCode, Runtime
-from qserver.client.errors import NotDoneError, ServerProblemError
-from qserver.client.http import HttpClient, Reply, problem_of
+from qserver.cli.server import add_server_options, add_where, number, reply_to, show_reply
+from qserver.client import requests
+from qserver.client.errors import ServerProblemError
 
-_FIRST_POLL_S = 0.1
-_LONGEST_POLL_S = 2.0
 _QUERY = """\
 Ask how many records meet the conditions, as an interval of at most --length at --confidence. The
 answer costs budget only where the answers released before cannot give it.
@@ -44,16 +40,13 @@ def register(
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_question_options(parser)
-        add_server_options(parser, runtime)
-        parser.set_defaults(run=run)
+        add_server_options(parser, runtime, run)
 
 
 def add_question_options(parser: argparse.ArgumentParser) -> None:
     """The dataset, the conditions, `--length` and `--confidence`."""
     parser.add_argument("dataset", metavar="DATASET")
-    parser.add_argument(
-        "--where", action="append", default=[], metavar="CONDITION", help="see below"
-    )
+    add_where(parser)
     parser.add_argument(
         "--json-query", metavar="FILE|JSON", help="the structured form of the question; - reads it"
     )
@@ -65,103 +58,23 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_server_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None:
-    """`--url`, `--timeout` and `--json`, for the commands that talk to a server."""
-    parser.add_argument(
-        "--url",
-        default=runtime.default_url,
-        help="address of the server (default: QSERVER_URL, or http://127.0.0.1:8000)",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=number,
-        default=60.0,
-        metavar="S",
-        help="how long to wait, in seconds (default: %(default)g)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the server's JSON")
-
-
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, wait for the job if there is one, and show the answer."""
-    reply = ask(args, runtime, "query", document=_request(args))
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-    else:
-        show_answer(runtime.console, reply.document)
-    return ExitCode.OK
-
-
-def ask(
-    args: argparse.Namespace,
-    runtime: Runtime,
-    *route: str,
-    document: Mapping[str, Any],
-    again: bool = False,
-) -> Reply:
-    """The answer of a route that asks, waited for where it is a job.
-
-    Args:
-        again: whether a job's result is but a part of the answer, so that the same is sent again,
-            under one key, once the job is done.
-
-    Raises:
-        NotDoneError: the time is over.
-        ServerProblemError: the server refused, or the job failed.
-    """
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    deadline = runtime.clock() + args.timeout
-    with runtime.console.progress("Waiting for the answer"):
-        path = ("v1", "datasets", args.dataset, *route)
-        headers = {"Idempotency-Key": uuid.uuid4().hex} if again else {}
-        reply = client.post(*path, document=document, headers=headers)
-        while "state" in reply.document:
-            result = _await_job(client, reply.document, runtime, deadline)
-            if not again:
-                return result
-            reply = client.post(*path, document=document, headers=headers)
-    return reply
+    document = question_of(args)
+    asked = requests.query(args.dataset, document, length=args.length, confidence=args.confidence)
+    return show_reply(reply_to(asked, args, runtime), show_answer, args, runtime)
 
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the price of a question."""
-    client = runtime.http_client(args.url, timeout_s=args.timeout)
-    reply = client.post("v1", "datasets", args.dataset, "explain", document=_request(args))
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-    else:
-        _show_explanation(runtime.console, reply.document)
-    return ExitCode.OK
+    document = question_of(args)
+    asked = requests.explain(args.dataset, document, length=args.length, confidence=args.confidence)
+    return show_reply(reply_to(asked, args, runtime), _show_explanation, args, runtime)
 
 
-def _request(args: argparse.Namespace) -> dict[str, Any]:
-    question = question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
-    return {"query": question, "length": args.length, "confidence": args.confidence}
-
-
-def _await_job(
-    client: HttpClient, job: Mapping[str, Any], runtime: Runtime, deadline: float
-) -> Reply:
-    """The answer of a job, asked for with growing pauses.
-
-    Raises:
-        NotDoneError: the deadline passed.
-        ServerProblemError: the job failed.
-    """
-    pause_s = _FIRST_POLL_S
-    while job.get("state") in ("queued", "running"):
-        if runtime.clock() + pause_s > deadline:
-            raise NotDoneError(
-                f"The answer is not there yet (job {job.get('id')}). Ask again: whatever is "
-                "measured meanwhile is answered for nothing."
-            )
-        runtime.sleep(pause_s)
-        pause_s = min(_LONGEST_POLL_S, pause_s * 1.5)
-        job = client.get("v1", "jobs", str(job["id"])).document
-    result = job.get("result")
-    if not isinstance(result, dict):
-        raise problem_of(job.get("problem") or {})
-    return Reply(text=json.dumps(result), document=result)
+def question_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The question that `--where` or `--json-query` gives."""
+    return question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
 
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
@@ -171,26 +84,51 @@ def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
     percent = percent_text(answer["confidence"])
     console.line(f"between {text.low} and {text.high} with {percent} percent confidence")
     console.line(f"estimate: {text.estimate} ({SOURCES.get(answer['source'], answer['source'])})")
+    show_cost(console, answer)
+
+
+def show_cost(console: Console, answer: Mapping[str, Any]) -> None:
+    """The cost of an answer, and the budget that remains."""
     console.line(f"cost: {epsilon_text(answer['epsilon_charged'])} epsilon")
     console.line(f"remaining: {epsilon_text(answer['epsilon_remaining'])} epsilon")
 
 
 def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
-    price, remaining = explanation["price"], explanation["remaining"]
-    fits = "" if explanation["affordable"] else ", more than remains"
-    console.line(f"price: {epsilon_text(price)} epsilon{fits}")
-    console.line(f"remaining: {epsilon_text(remaining)} epsilon")
-    own = explanation.get("own")
-    if own is not None:
-        console.line(own_text(own))
+    show_price(console, explanation)
     console.line(offer_text(explanation.get("free")))
-    points = [p for p in explanation["curve"] if p[1] is not None]
-    if points:
+    show_curve(console, explanation["curve"], "length")
+
+
+def show_price(console: Console, explanation: Mapping[str, Any], *more: str) -> None:
+    """The price, more lines about it, what remains, and the asker's own allowance."""
+    console.line(f"price: {price_text(explanation)}")
+    for line in more:
+        console.line(line)
+    show_remaining(console, explanation)
+
+
+def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:
+    """The budget that remains, and the asker's own allowance."""
+    console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
+    if explanation.get("own") is not None:
+        console.line(_own_text(explanation["own"]))
+
+
+def price_text(explanation: Mapping[str, Any]) -> str:
+    """A price, and whether it can be paid."""
+    fits = "" if explanation["affordable"] else ", more than remains"
+    return f"{epsilon_text(explanation['price'])} epsilon{fits}"
+
+
+def show_curve(console: Console, curve: Sequence[tuple[float, float | None]], heading: str) -> None:
+    """The prices at other lengths, those that can be reached."""
+    rows = [(f"{length:g}", epsilon_text(price)) for length, price in curve if price is not None]
+    if rows:
         console.line()
-        console.table(("length", "price"), [(f"{p[0]:g}", epsilon_text(p[1])) for p in points])
+        console.table((heading, "price"), rows)
 
 
-def own_text(own: Mapping[str, Any]) -> str:
+def _own_text(own: Mapping[str, Any]) -> str:
     """What the asker's own allowance says, in one line."""
     parts = [f"your allowance: it costs {epsilon_text(own['price'])} epsilon of it"]
     for spent, bound, when in (("spent", "limit", "in all"), ("spent_today", "per_day", "today")):
@@ -225,11 +163,3 @@ def show_problem(console: Console, problem: ServerProblemError) -> None:
         return
     for i, offer in enumerate(free):
         console.note(f"question {i + 1}, {offer_text(offer)}")
-
-
-def number(text: str) -> float:
-    """A finite number; ValueError otherwise."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value

@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 from qserver.cli.console import Console, epsilon_text
-from qserver.cli.questions import add_server_options
 from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.server import add_server_options
 from qserver.client import Client, Price, Table
 from qserver.errors import ConfigError
 from qserver.query.sql.tokens import MAX_CHARACTERS, explains
@@ -36,8 +36,7 @@ def register(
     )
     parser.add_argument("text", metavar="TEXT", help="the statement; - reads it")
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
-    add_server_options(parser, runtime)
-    parser.set_defaults(run=run_sql)
+    add_server_options(parser, runtime, run_sql)
 
 
 def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:

@@ -11,9 +11,12 @@ from typing import Any
 
 from qserver.cli.conditions import read_json
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
-from qserver.cli.questions import SOURCES, add_server_options, ask, number, own_text
+from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price
 from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.server import add_server_options, number, reply_to, show_reply
+from qserver.client.flows import Call, Exchange, answered
 from qserver.client.http import Reply
+from qserver.client.requests import path_of
 from qserver.errors import ConfigError
 
 _NAME = "FILE|JSON"
@@ -49,31 +52,23 @@ def register(
         help="show beside the answers those of one non-negative table; costs nothing",
     )
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
-    add_server_options(parser, runtime)
-    parser.set_defaults(run=run_workload)
+    add_server_options(parser, runtime, run_workload)
 
 
 def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, or show the price."""
     document = _document(args)
+    asked = Exchange(Call(path_of(args.dataset, "workload"), document), dict, answered)
     if args.explain:
-        client = runtime.http_client(args.url, timeout_s=args.timeout)
-        route = ("v1", "datasets", args.dataset, "workload", "explain")
-        reply = client.post(*route, document=document)
-    else:
-        reply = ask(args, runtime, "workload", document=document)
-        if document.get("consistent") and reply.document.get("consistent") is None:
-            # The result of a job has none; history now answers the same for nothing.
-            again = ask(args, runtime, "workload", document=document)
-            merged = {**reply.document, "consistent": again.document.get("consistent")}
-            reply = Reply(text=json.dumps(merged), document=merged)
-    if args.json:
-        runtime.console.line(reply.text.rstrip("\n"))
-    elif args.explain:
-        _show_price(runtime.console, reply.document)
-    else:
-        _show_answers(runtime.console, reply.document)
-    return ExitCode.OK
+        reply = reply_to(asked.explained(dict), args, runtime)
+        return show_reply(reply, _show_price, args, runtime)
+    reply = reply_to(asked, args, runtime)
+    if document.get("consistent") and reply.document.get("consistent") is None:
+        # The result of a job has none; history now answers the same without charge.
+        again = reply_to(asked, args, runtime)
+        merged = {**reply.document, "consistent": again.document.get("consistent")}
+        reply = Reply(text=json.dumps(merged), document=merged)
+    return show_reply(reply, _show_answers, args, runtime)
 
 
 def _document(args: argparse.Namespace) -> dict[str, Any]:
@@ -128,8 +123,7 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
     if together is not None:
         percent = percent_text(_rounded_down(together["confidence"]))
         console.line(f"all at once with {percent} percent confidence ({together['method']})")
-    console.line(f"cost: {epsilon_text(answer['epsilon_charged'])} epsilon")
-    console.line(f"remaining: {epsilon_text(answer['epsilon_remaining'])} epsilon")
+    show_cost(console, answer)
 
 
 def _rounded_down(probability: float) -> float:
@@ -139,15 +133,7 @@ def _rounded_down(probability: float) -> float:
 
 
 def _show_price(console: Console, explanation: Mapping[str, Any]) -> None:
-    fits = "" if explanation["affordable"] else ", more than remains"
-    console.line(f"price: {epsilon_text(explanation['price'])} epsilon{fits}")
-    if explanation["price_apart"] is not None:
-        console.line(f"one by one: {epsilon_text(explanation['price_apart'])} epsilon")
-    console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
-    own = explanation.get("own")
-    if own is not None:
-        console.line(own_text(own))
-    points = [p for p in explanation["curve"] if p[1] is not None]
-    if points:
-        console.line()
-        console.table(("lengths times", "price"), [(f"{f:g}", epsilon_text(p)) for f, p in points])
+    apart = explanation["price_apart"]
+    more = () if apart is None else (f"one by one: {epsilon_text(apart)} epsilon",)
+    show_price(console, explanation, *more)
+    show_curve(console, explanation["curve"], "lengths times")

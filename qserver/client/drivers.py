@@ -30,6 +30,10 @@ class SyncDriver:
     patience: Patience
     sleep: Callable[[float], None]
 
+    def result(self, exchange: Exchange[T]) -> T:
+        """The result of an exchange, as its `read` makes it."""
+        return exchange.read(self.reply(exchange).document)
+
     def reply(self, exchange: Exchange[Any]) -> Reply:
         """The last reply of an exchange."""
         flow = exchange.steps(self.patience, exchange.call)
@@ -60,6 +64,10 @@ class AsyncDriver:
     patience: Patience
     sleep: Callable[[float], Awaitable[None]]
 
+    async def result(self, exchange: Exchange[T]) -> T:
+        """The result of an exchange, as its `read` makes it."""
+        return exchange.read((await self.reply(exchange)).document)
+
     async def reply(self, exchange: Exchange[Any]) -> Reply:
         """The last reply of an exchange."""
         flow = exchange.steps(self.patience, exchange.call)
@@ -81,8 +89,7 @@ def waits(make: Callable[P, Exchange[T]]) -> Callable[Concatenate[Any, P], T]:
 
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         driver: SyncDriver = self._driver
-        exchange = make(*args, **kwargs)
-        return exchange.read(driver.reply(exchange).document)
+        return driver.result(make(*args, **kwargs))
 
     _describe(method, make)
     return method
@@ -93,8 +100,7 @@ def awaits(make: Callable[P, Exchange[T]]) -> Callable[Concatenate[Any, P], Coro
 
     async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         driver: AsyncDriver = self._driver
-        exchange = make(*args, **kwargs)
-        return exchange.read((await driver.reply(exchange)).document)
+        return await driver.result(make(*args, **kwargs))
 
     _describe(method, make)
     return method

@@ -20,6 +20,7 @@ from qserver.client.http import HttpClient, Reply, problem_of
 from qserver.errors import ConfigError
 
 T = TypeVar("T")
+U = TypeVar("U")
 _FIRST_POLL_S = 0.1
 _LONGEST_POLL_S = 2.0
 _GROWTH = 1.5
@@ -202,6 +203,12 @@ class Exchange(Generic[T]):
     call: AnyCall
     read: Callable[[Mapping[str, Any]], T]
     steps: Callable[[Patience, Any], Flow[Reply]] = sent
+
+    def explained(self, read: Callable[[Mapping[str, Any]], U]) -> Exchange[U]:
+        """The same request, to the route that tells its price; spends nothing."""
+        *head, last = self.call.segments
+        path = (*head, "explain") if last == "query" else (*head, last, "explain")
+        return Exchange(replace(self.call, segments=path), read)
 
     @property
     def may_spend(self) -> bool:

@@ -54,7 +54,12 @@ def learn_network(
     Args:
         network: BIF text, edges (parent, child), or the object that HTTP takes.
     """
-    document = _network_document(network, epsilon, allocation)
+    document = {
+        "kind": "network",
+        "network": _network(network),
+        "epsilon": epsilon,
+        "allocation": allocation,
+    }
     return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
 
 
@@ -66,8 +71,8 @@ def price_of_network(
     Args:
         network: BIF text, edges (parent, child), or the object that HTTP takes.
     """
-    document = _network_document(network, epsilon, allocation)
-    return Exchange(Call((*_path(dataset), "explain"), document), LearningPrice.of)
+    asked = learn_network(dataset, network, epsilon=epsilon, allocation=allocation)
+    return asked.explained(LearningPrice.of)
 
 
 def learn_marginals(
@@ -80,7 +85,14 @@ def learn_marginals(
     likelihood: str = "squares",
 ) -> Exchange[LearntModel]:
     """Learn a model from all tables together; `epsilon` is spent for these marginals."""
-    document = _marginals_document(marginals, epsilon, selection, oracle, likelihood)
+    document = {
+        "kind": "marginals",
+        "marginals": [list(names) for names in marginals],
+        "epsilon": epsilon,
+        "selection": selection,
+        "oracle": oracle,
+        "likelihood": likelihood,
+    }
     return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
 
 
@@ -94,8 +106,15 @@ def price_of_marginals(
     likelihood: str = "squares",
 ) -> Exchange[LearningPrice]:
     """The price of `learn_marginals`, and the tables that it would buy."""
-    document = _marginals_document(marginals, epsilon, selection, oracle, likelihood)
-    return Exchange(Call((*_path(dataset), "explain"), document), LearningPrice.of)
+    asked = learn_marginals(
+        dataset,
+        marginals,
+        epsilon=epsilon,
+        selection=selection,
+        oracle=oracle,
+        likelihood=likelihood,
+    )
+    return asked.explained(LearningPrice.of)
 
 
 def all_models(dataset: str) -> Exchange[list[ModelInfo]]:
@@ -153,7 +172,8 @@ def check(
     Args:
         fallback_length: measure to this length if the interval contradicts the model.
     """
-    document = _check_document(query, length, confidence, fallback_length)
+    wanted = {"length": length, "confidence": confidence, **_given(fallback_length=fallback_length)}
+    document = {"count": query, "check": wanted}
     # The result of a job is the interval alone; the verdict comes with the next reply.
     return Exchange(Call(_path(dataset, model, "query"), document), ModelCount.of, answered_again)
 
@@ -168,8 +188,15 @@ def price_of_check(
     fallback_length: float | None = None,
 ) -> Exchange[CheckPrice]:
     """The price of `check`, and its likely outcome."""
-    document = _check_document(query, length, confidence, fallback_length)
-    return Exchange(Call(_path(dataset, model, "explain"), document), CheckPrice.of)
+    asked = check(
+        dataset,
+        model,
+        query,
+        length=length,
+        confidence=confidence,
+        fallback_length=fallback_length,
+    )
+    return asked.explained(CheckPrice.of)
 
 
 def sample(
@@ -256,39 +283,10 @@ def _path(dataset: str, model: Model | None = None, *more: str) -> tuple[str, ..
     return path_of(dataset, "models", model if isinstance(model, str) else model.id, *more)
 
 
-def _network_document(network: Network, epsilon: float, allocation: str) -> dict[str, Any]:
-    found = {"kind": "network", "network": _network(network)}
-    return {**found, "epsilon": epsilon, "allocation": allocation}
-
-
 def _network(network: Network) -> Any:
     if isinstance(network, str | Mapping):
         return network
     return {"edges": [list(edge) for edge in network]}
-
-
-def _marginals_document(
-    marginals: Sequence[Sequence[str]],
-    epsilon: float,
-    selection: str,
-    oracle: str,
-    likelihood: str,
-) -> dict[str, Any]:
-    return {
-        "kind": "marginals",
-        "marginals": [list(names) for names in marginals],
-        "epsilon": epsilon,
-        "selection": selection,
-        "oracle": oracle,
-        "likelihood": likelihood,
-    }
-
-
-def _check_document(
-    query: Query, length: float, confidence: float, fallback_length: float | None
-) -> dict[str, Any]:
-    check = {"length": length, "confidence": confidence, **_given(fallback_length=fallback_length)}
-    return {"count": query, "check": check}
 
 
 def _drawn(n: int, seed: int | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -97,6 +98,16 @@ def workload(
         # The result of a job has no consistent values.
         answered_again if consistent else answered,
     )
+
+
+def ledger(
+    dataset: str, *, attribute: str | None, where: Mapping[str, Any] | None
+) -> Exchange[Mapping[str, Any]]:
+    """The ledger of a dataset; with the loss of the records of `where`, by value of `attribute`."""
+    query = {"attribute": attribute} if attribute else {}
+    if where:
+        query["where"] = json.dumps(where)
+    return Exchange(Call(path_of(dataset, "ledger"), query=query or None), lambda found: found)
 
 
 def sql(text: str) -> Exchange[Table]:

@@ -110,6 +110,38 @@ def test_json_prints_what_the_server_sent_to_the_letter(
     assert capsys.readouterr().out == text + "\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("explain adult --length 100", EXPLANATION),
+        ("dataset show adult", DATASET),
+        ("budget adult --attribute sex", LEDGER),
+        ("model list adult", {"models": []}),
+        ("model show adult m", {"facts": None}),
+        ("model ask adult m --marginal sex", {"answer": None}),
+        ("model ask adult m --marginal sex --explain", {"would": "tell"}),
+        ("model learn adult --edge a>b --epsilon 1 --explain", {"plan": []}),
+        ("workload adult [] --explain", {"curve": []}),
+    ],
+)
+def test_json_is_the_servers_own_text_for_every_command_that_shows_a_reply(
+    server: FakeServer, capsys: pytest.CaptureFixture[str], command: str, reply: object
+) -> None:
+    text = json.dumps(reply, indent=3) + "  "
+    server.reply(text.encode())
+    assert call(server, *command.split(), "--json") == ExitCode.OK
+    assert capsys.readouterr().out == text + "\n"
+
+
+def test_the_datasets_of_all_pages_are_one_json_document(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({"datasets": [DATASET], "next_after": "adult"})
+    server.reply({"datasets": [{"name": "census"}], "next_after": None})
+    assert call(server, "dataset", "list", "--json") == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == {"datasets": [DATASET, {"name": "census"}]}
+
+
 def test_query_waits_for_a_job_and_shows_its_result(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,7 +73,9 @@ def test_marginals_are_sent_as_lists_of_attributes(server: FakeServer) -> None:
     sent = {
         "kind": "marginals",
         "marginals": [["sex", "income"], ["age"]],
+        "selection": "best",
         "oracle": "saturated",
+        "likelihood": "squares",
         "epsilon": 0.5,
     }
     assert server.requests == [Request("POST /v1/datasets/adult/models", sent)]

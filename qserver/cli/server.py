@@ -1,0 +1,102 @@
+"""The commands that talk to a server: their common options, and how they send and show."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from qserver.cli.conditions import where_document
+from qserver.cli.console import Console
+from qserver.cli.runtime import ExitCode, Runtime
+from qserver.client import requests
+from qserver.client.drivers import SyncDriver
+from qserver.client.flows import Exchange, Patience
+from qserver.client.http import Reply
+
+
+def number(text: str) -> float:
+    """A finite number; ValueError otherwise."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def add_server_options(
+    parser: argparse.ArgumentParser,
+    runtime: Runtime,
+    run: Callable[[argparse.Namespace, Runtime], ExitCode],
+) -> None:
+    """`--url`, `--timeout` and `--json`, for a command that asks a server; `run` carries it out."""
+    parser.add_argument(
+        "--url",
+        default=runtime.default_url,
+        help="address of the server (default: QSERVER_URL, or http://127.0.0.1:8000)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=number,
+        default=60.0,
+        metavar="S",
+        help="how long to wait, in seconds (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the server's JSON")
+    parser.set_defaults(run=run)
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """`--where`, which may come several times."""
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="CONDITION", help="see below"
+    )
+
+
+def add_ledger_options(parser: argparse.ArgumentParser) -> None:
+    """The dataset, `--attribute` and `--where`."""
+    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument("--attribute", metavar="NAME", help="the loss by value of an attribute")
+    add_where(parser)
+
+
+def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
+    """The request that `add_ledger_options` describes."""
+    where = where_document(args.where) if args.where else None
+    return requests.ledger(args.dataset, attribute=args.attribute, where=where)
+
+
+def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
+    """Sends requests to the server of the command line; each is sent once."""
+    patience = Patience(0, args.timeout, runtime.clock)
+    return SyncDriver(
+        runtime.http_client(args.url, timeout_s=args.timeout), patience, runtime.sleep
+    )
+
+
+def reply_to(exchange: Exchange[Any], args: argparse.Namespace, runtime: Runtime) -> Reply:
+    """The server's reply; a question that may take long shows that it is waited for.
+
+    Raises:
+        NotDoneError: the time is over.
+        ServerProblemError: the server refused, or the job failed.
+    """
+    driver = driver_of(args, runtime)
+    if not exchange.may_spend:
+        return driver.reply(exchange)
+    with runtime.console.progress("Waiting for the answer"):
+        return driver.reply(exchange)
+
+
+def show_reply(
+    reply: Reply,
+    show: Callable[[Console, Mapping[str, Any]], None],
+    args: argparse.Namespace,
+    runtime: Runtime,
+) -> ExitCode:
+    """Show a reply by `show`; with `--json` as the server's JSON."""
+    if args.json:
+        runtime.console.line(reply.text.rstrip("\n"))
+    else:
+        show(runtime.console, reply.document)
+    return ExitCode.OK
