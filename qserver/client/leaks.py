@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
+
+from qserver.client.reading import FromJson, at
 
 
 @dataclass(frozen=True, repr=False)
-class LeakAudit:
+class LeakAudit(FromJson):
     """How well anyone could tell whose records a network was learnt from; `document` is all of it.
 
     Args:
@@ -24,28 +26,12 @@ class LeakAudit:
     complexity: int
     table_complexity: int
     table_complexity_is_exact: bool
-    bound: float
-    limit: float
-    cap: float | None
-    passes: bool | None
-    reason: str
-    document: Mapping[str, Any] = field(compare=False)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The audit that the server's JSON holds."""
-        areas, decision = document["auc"], document["decision"]
-        return cls(
-            complexity=document["complexity"],
-            table_complexity=document["table_complexity"],
-            table_complexity_is_exact=document["table_complexity_is_exact"],
-            bound=areas["bound"],
-            limit=areas["limit"],
-            cap=areas["cap"],
-            passes=None if decision is None else decision["passes"],
-            reason="" if decision is None else decision["reason"],
-            document=document,
-        )
+    bound: float = field(metadata=at("auc", "bound"))
+    limit: float = field(metadata=at("auc", "limit"))
+    cap: float | None = field(metadata=at("auc", "cap"))
+    passes: bool | None = field(metadata=at("decision", "passes"))
+    reason: str = field(metadata=at("decision", "reason", by=lambda text: text or ""))
+    document: Mapping[str, Any] = field(compare=False, metadata=at())
 
     def __repr__(self) -> str:
         verdict = {None: "", True: "; passes", False: "; refused"}[self.passes]
@@ -53,7 +39,7 @@ class LeakAudit:
 
 
 @dataclass(frozen=True, repr=False)
-class StructureProposal:
+class StructureProposal(FromJson):
     """A structure proposed under a cap on what it could leak; `document` is all of it.
 
     Args:
@@ -70,23 +56,9 @@ class StructureProposal:
     complexity: int
     table_complexity: int
     table_complexity_is_exact: bool
-    passes: bool
-    reason: str
-    document: Mapping[str, Any] = field(compare=False)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The proposal that the server's JSON holds."""
-        return cls(
-            network=document["network"],
-            score=document["score"],
-            complexity=document["complexity"],
-            table_complexity=document["table_complexity"],
-            table_complexity_is_exact=document["table_complexity_is_exact"],
-            passes=document["decision"]["passes"],
-            reason=document["decision"]["reason"],
-            document=document,
-        )
+    passes: bool = field(metadata=at("decision", "passes"))
+    reason: str = field(metadata=at("decision", "reason"))
+    document: Mapping[str, Any] = field(compare=False, metadata=at())
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

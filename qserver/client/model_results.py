@@ -10,16 +10,25 @@ from functools import cached_property
 from html import escape
 from itertools import product
 from math import inf
-from typing import Any, Self
+from typing import Any
 
+from qserver.client.reading import FromJson, at
 from qserver.client.results import Answer, Cost, Price, library
 from qserver.text import epsilon_text
 
 _MOST_SHOWN = 20
 
 
+def _flat(nested: Any) -> Iterator[float]:
+    if isinstance(nested, Sequence):
+        for one in nested:
+            yield from _flat(one)
+    else:
+        yield float(nested)
+
+
 @dataclass(frozen=True, repr=False)
-class LearntModel:
+class LearntModel(FromJson):
     """A model that was learnt.
 
     Args:
@@ -29,27 +38,16 @@ class LearntModel:
 
     id: str
     kind: str
-    cost: Cost
+    cost: Cost = field(metadata=at())
     tables: tuple[int, ...]
     version: int
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The model that the server's JSON holds."""
-        return cls(
-            id=document["id"],
-            kind=document["kind"],
-            cost=Cost(document["epsilon_charged"], document["epsilon_remaining"]),
-            tables=tuple(document["tables"]),
-            version=document["version"],
-        )
 
     def __repr__(self) -> str:
         return f"<LearntModel {self.id}: {self.kind} from {len(self.tables)} tables; {self.cost}>"
 
 
 @dataclass(frozen=True, repr=False)
-class ModelInfo:
+class ModelInfo(FromJson):
     """A model of a dataset.
 
     Args:
@@ -60,24 +58,11 @@ class ModelInfo:
 
     id: str
     kind: str
-    charged: float
+    charged: float = field(metadata=at("epsilon_charged"))
     tables: tuple[int, ...]
     version: int
     specification: Mapping[str, Any]
     facts: Mapping[str, Any] | None
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The model that the server's JSON holds."""
-        return cls(
-            id=document["id"],
-            kind=document["kind"],
-            charged=document["epsilon_charged"],
-            tables=tuple(document["tables"]),
-            version=document["version"],
-            specification=document["specification"],
-            facts=document["facts"],
-        )
 
     def __repr__(self) -> str:
         cost = epsilon_text(self.charged)
@@ -85,7 +70,7 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, repr=False)
-class Distribution:
+class Distribution(FromJson):
     """A joint distribution that a model gives, without a guarantee.
 
     Args:
@@ -95,25 +80,12 @@ class Distribution:
         is_held: whether one table of the model holds all these variables; None likewise.
     """
 
-    variables: tuple[str, ...]
-    labels: tuple[tuple[str, ...], ...]
-    probabilities: tuple[float, ...]
-    n_records: float | None
-    is_held: bool | None
+    variables: tuple[str, ...] = field(metadata=at("answer", "variables"))
+    labels: tuple[tuple[str, ...], ...] = field(metadata=at("answer", "labels"))
+    probabilities: tuple[float, ...] = field(metadata=at("answer", "probabilities", by=_flat))
+    n_records: float | None = field(metadata=at("answer", "n_records"))
+    is_held: bool | None = field(metadata=at("answer", "is_held"))
     version: int
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The distribution in the server's reply."""
-        answer = document["answer"]
-        return cls(
-            variables=tuple(answer["variables"]),
-            labels=tuple(map(tuple, answer["labels"])),
-            probabilities=tuple(_flat(answer["probabilities"])),
-            n_records=answer.get("n_records"),
-            is_held=answer.get("is_held"),
-            version=document["version"],
-        )
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -169,22 +141,16 @@ class Distribution:
 
 
 @dataclass(frozen=True)
-class MostProbable:
+class MostProbable(FromJson):
     """The most probable labels that a network gives, and their probability given the others."""
 
-    labels: Mapping[str, str]
-    probability: float
+    labels: Mapping[str, str] = field(metadata=at("answer", "labels"))
+    probability: float = field(metadata=at("answer", "probability"))
     version: int
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The labels in the server's reply."""
-        answer = document["answer"]
-        return cls(answer["labels"], answer["probability"], document["version"])
 
 
 @dataclass(frozen=True, repr=False)
-class ModelCount:
+class ModelCount(FromJson):
     """What a model expects a count to be.
 
     Args:
@@ -199,18 +165,6 @@ class ModelCount:
     fallback: Answer | None
     version: int
 
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The count in the server's reply."""
-        bought, measured = document["guarantee"], document["fallback"]
-        return cls(
-            estimate=document["estimate"],
-            guarantee=None if bought is None else Answer.of(bought),
-            verdict=document["verdict"],
-            fallback=None if measured is None else Answer.of(measured),
-            version=document["version"],
-        )
-
     def __float__(self) -> float:
         return self.estimate
 
@@ -224,7 +178,7 @@ class ModelCount:
 
 
 @dataclass(frozen=True, repr=False)
-class CheckPrice:
+class CheckPrice(FromJson):
     """What checking a model's answer would cost; nothing was spent.
 
     Args:
@@ -239,17 +193,6 @@ class CheckPrice:
     check: Price
     fallback: Price | None
 
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The price that the server's JSON holds."""
-        fallback = document["fallback"]
-        return cls(
-            estimate=document["estimate"],
-            would=document["would"],
-            check=Price.of(document["check"]),
-            fallback=None if fallback is None else Price.of(fallback),
-        )
-
     def __repr__(self) -> str:
         told = {
             "confirm": "history confirms it for nothing",
@@ -262,7 +205,7 @@ class CheckPrice:
 
 
 @dataclass(frozen=True)
-class ErrorBounds:
+class ErrorBounds(FromJson):
     """How errors of a network's parameters reach its answers, by the noise of its tables alone.
 
     For a network whose values are all equally likely; probabilities once divided by the number of
@@ -277,22 +220,13 @@ class ErrorBounds:
     parameter_least: float
     parameter_greatest: float
     term_lower: float
-    term_upper: float
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The bounds that the server's JSON holds."""
-        upper = document["term_upper"]
-        return cls(
-            parameter_least=document["parameter_least"],
-            parameter_greatest=document["parameter_greatest"],
-            term_lower=document["term_lower"],
-            term_upper=inf if upper is None else upper,
-        )
+    term_upper: float = field(
+        metadata=at("term_upper", by=lambda term: inf if term is None else term)
+    )
 
 
 @dataclass(frozen=True, repr=False)
-class LearningPrice:
+class LearningPrice(FromJson):
     """What learning a model would cost; nothing was spent. `document` is all that was told.
 
     Args:
@@ -308,30 +242,12 @@ class LearningPrice:
     sample: float | None
     remaining: float
     affordable: bool
-    n_tables: int
+    n_tables: int = field(metadata=at("plan", by=len))
     version: int
-    seconds: float | None
-    memory_bytes: int | None
+    seconds: float | None = field(metadata=at("work", "seconds"))
+    memory_bytes: int | None = field(metadata=at("work", "memory_bytes"))
     error: ErrorBounds | None
-    document: Mapping[str, Any] = field(compare=False)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The price that the server's JSON holds."""
-        work = document["work"] or {}
-        return cls(
-            seconds=work.get("seconds"),
-            memory_bytes=work.get("memory_bytes"),
-            kind=document["kind"],
-            price=document["price"],
-            sample=document["sample"],
-            remaining=document["remaining"],
-            affordable=document["affordable"],
-            n_tables=len(document["plan"]),
-            version=document["version"],
-            error=None if document["error"] is None else ErrorBounds.of(document["error"]),
-            document=document,
-        )
+    document: Mapping[str, Any] = field(compare=False, metadata=at())
 
     def __repr__(self) -> str:
         fits = "" if self.affordable else ", which is too much"
@@ -382,11 +298,3 @@ class SyntheticRecords:
 
     def __repr__(self) -> str:
         return f"<SyntheticRecords {len(self):,} records of {', '.join(self.columns)}>"
-
-
-def _flat(nested: Any) -> Iterator[float]:
-    if isinstance(nested, Sequence):
-        for one in nested:
-            yield from _flat(one)
-    else:
-        yield float(nested)

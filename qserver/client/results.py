@@ -9,6 +9,7 @@ from html import escape
 from importlib import import_module
 from typing import Any, Self
 
+from qserver.client.reading import FromJson, at
 from qserver.errors import ConfigError
 from qserver.text import epsilon_text, interval_text, percent_text
 
@@ -48,18 +49,18 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(FromJson):
     """What an answer cost and what is left, in epsilon."""
 
-    charged: float
-    remaining: float
+    charged: float = field(metadata=at("epsilon_charged"))
+    remaining: float = field(metadata=at("epsilon_remaining"))
 
     def __str__(self) -> str:
         return f"cost {epsilon_text(self.charged)}, {epsilon_text(self.remaining)} left"
 
 
 @dataclass(frozen=True, repr=False)
-class Answer:
+class Answer(FromJson):
     """One number with its interval.
 
     Args:
@@ -74,25 +75,10 @@ class Answer:
     confidence: float
     confidence_attained: float
     source: str
-    cost: Cost
+    cost: Cost = field(metadata=at())
     evidence: tuple[int, ...]
     method: str
     version: int
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The answer that the server's JSON holds."""
-        return cls(
-            estimate=document["estimate"],
-            interval=Interval.of(document["interval"]),
-            confidence=document["confidence"],
-            confidence_attained=document["confidence_attained"],
-            source=document["source"],
-            cost=Cost(document["epsilon_charged"], document["epsilon_remaining"]),
-            evidence=tuple(document["evidence"]),
-            method=document["method"],
-            version=document["version"],
-        )
 
     def __float__(self) -> float:
         return self.estimate
@@ -113,8 +99,17 @@ class Answer:
         )
 
 
+def _free(free: Any) -> Iterator[Sequence[float | None] | None]:
+    """The ends of the interval of a question's offer, of a workload's, or of a statement's rows."""
+    for offer in free if isinstance(free, list) else [free]:
+        if offer is not None and "intervals" in offer:
+            yield from offer["intervals"]
+        else:
+            yield None if offer is None else offer["interval"]
+
+
 @dataclass(frozen=True, repr=False)
-class Price:
+class Price(FromJson):
     """What an answer would cost; nothing was spent.
 
     Args:
@@ -129,24 +124,12 @@ class Price:
     price: float
     remaining: float
     affordable: bool
-    free: tuple[Interval | None, ...]
-    curve: tuple[tuple[float, float | None], ...]
+    free: tuple[Interval | None, ...] = field(metadata=at("free", by=_free))
+    curve: tuple[tuple[float, float | None], ...] = field(
+        metadata=at("curve", by=lambda points: points or ())
+    )
     version: int
     at_most: bool = False
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The price that the server's JSON holds, of a question, a workload or a statement."""
-        return cls(
-            kind=document["kind"],
-            price=document["price"],
-            remaining=document["remaining"],
-            affordable=document["affordable"],
-            free=tuple(_free(document["free"])),
-            curve=tuple((point[0], point[1]) for point in document.get("curve", ())),
-            version=document["version"],
-            at_most=document.get("at_most", False),
-        )
 
     def __repr__(self) -> str:
         return f"<Price {self._sentence()}>"
@@ -165,7 +148,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class DatasetInfo:
+class DatasetInfo(FromJson):
     """The public face of a dataset; `document` is all that the server says of it.
 
     Args:
@@ -179,22 +162,10 @@ class DatasetInfo:
     spent: float
     remaining: float
     worker_alive: bool
-    attributes: tuple[str, ...]
-    document: Mapping[str, Any] = field(repr=False, compare=False)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The dataset that the server's JSON holds."""
-        attributes = document.get("domain", {}).get("attributes", ())
-        return cls(
-            name=document["name"],
-            limit=document["limit"],
-            spent=document["spent"],
-            remaining=document["remaining"],
-            worker_alive=document["worker_alive"],
-            attributes=tuple(a["name"] for a in attributes),
-            document=document,
-        )
+    attributes: tuple[str, ...] = field(
+        metadata=at("domain", "attributes", by=lambda all_: [a["name"] for a in all_ or ()])
+    )
+    document: Mapping[str, Any] = field(repr=False, compare=False, metadata=at())
 
 
 def library(name: str) -> Any:
@@ -203,12 +174,3 @@ def library(name: str) -> Any:
         return import_module(name)
     except ImportError as exc:
         raise ConfigError(name, "be installed for this", hint=f"`pip install {name}`.") from exc
-
-
-def _free(free: Any) -> Iterator[Interval | None]:
-    """The intervals of a question's offer, of a workload's, or of a statement's rows."""
-    for offer in free if isinstance(free, list) else [free]:
-        if offer is not None and "intervals" in offer:
-            yield from (None if ends is None else Interval.of(ends) for ends in offer["intervals"])
-        else:
-            yield None if offer is None else Interval.of(offer["interval"])

@@ -8,14 +8,19 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Self
 
+from qserver.client.reading import FromJson, at
 from qserver.client.results import Cost, Interval, library
 from qserver.text import interval_text, percent_text
 
 _MOST_SHOWN = 20
 
 
+def _or_nan(estimate: float | None) -> float:
+    return math.nan if estimate is None else estimate
+
+
 @dataclass(frozen=True)
-class Cell:
+class Cell(FromJson):
     """One number of a table.
 
     Args:
@@ -26,23 +31,11 @@ class Cell:
             or None.
     """
 
-    estimate: float
+    estimate: float = field(metadata=at("estimate", by=_or_nan))
     interval: Interval
     source: str
     binning: Mapping[str, Any] | None = None
     consistent: float | None = None
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The cell that the server's JSON holds."""
-        estimate = document["estimate"]
-        return cls(
-            math.nan if estimate is None else estimate,
-            Interval.of(document["interval"]),
-            document["source"],
-            document.get("binning"),
-            document.get("consistent"),
-        )
 
     def texts(self) -> tuple[str, str, str]:
         """Estimate, low and high, to a precision that fits the interval."""
@@ -53,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Table(FromJson):
     """Numbers by group and column, all paid together.
 
     Args:
@@ -68,46 +61,35 @@ class Table:
 
     groups: tuple[str, ...]
     columns: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...]
-    cells: tuple[tuple[Cell, ...], ...]
+    keys: tuple[tuple[str, ...], ...] = field(
+        metadata=at("rows", by=lambda rows: [row["group"] for row in rows])
+    )
+    cells: tuple[tuple[Cell, ...], ...] = field(
+        metadata=at("rows", by=lambda rows: [row["cells"] for row in rows])
+    )
     confidence: float
-    simultaneous: float | None
-    cost: Cost
+    simultaneous: float | None = field(metadata=at("simultaneous", "confidence"))
+    cost: Cost = field(metadata=at())
     version: int = field(compare=False)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """The table that the server's JSON holds."""
-        together = document["simultaneous"]
-        return cls(
-            groups=tuple(document["groups"]),
-            columns=tuple(document["columns"]),
-            keys=tuple(tuple(row["group"]) for row in document["rows"]),
-            cells=tuple(tuple(map(Cell.of, row["cells"])) for row in document["rows"]),
-            confidence=document["confidence"],
-            simultaneous=None if together is None else together["confidence"],
-            cost=Cost(document["epsilon_charged"], document["epsilon_remaining"]),
-            version=document["version"],
-        )
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
         """The table of a workload's answers, one row per question, by the questions' names."""
         answers = document["answers"]
-        together = document["simultaneous"]
         nearest = (document.get("consistent") or {}).get("estimates", [None] * len(answers))
-        return cls(
-            groups=("question",),
-            columns=("answer",),
-            keys=tuple((name,) for name in names),
-            cells=tuple(
-                (Cell.of({**answer, "consistent": value}),)
-                for answer, value in zip(answers, nearest, strict=True)
-            ),
-            confidence=min(answer["confidence"] for answer in answers),
-            simultaneous=None if together is None else together["confidence"],
-            cost=Cost(document["epsilon_charged"], document["epsilon_remaining"]),
-            version=document["version"],
+        rows = [
+            {"group": [name], "cells": [{**answer, "consistent": value}]}
+            for name, answer, value in zip(names, answers, nearest, strict=True)
+        ]
+        confidence = min(answer["confidence"] for answer in answers)
+        return cls.of(
+            {
+                **document,
+                "groups": ["question"],
+                "columns": ["answer"],
+                "rows": rows,
+                "confidence": confidence,
+            }
         )
 
     def __len__(self) -> int:
