@@ -7,8 +7,9 @@ import math
 from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import RowEstimate
-from qserver.planning.planner import Plan, row_half_width
+from qserver.planning.planner import Plan
 from qserver.query.primitive import Primitive
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Offer, Source
 
@@ -31,8 +32,7 @@ def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int)
 
 
 def answer_from(
-    query: Primitive,
-    requirement: Requirement,
+    question: Question,
     estimate: RowEstimate,
     *,
     source: Source,
@@ -41,14 +41,14 @@ def answer_from(
     version: int,
 ) -> Answer:
     """The query's answer from its row's estimate; the interval's ends are rounded outward."""
-    posterior = estimate.posterior.scaled(query.multiplier)
-    interval = posterior.interval(requirement.confidence)
-    attained = estimate.posterior.confidence_of(row_half_width(query, requirement))
+    posterior = estimate.posterior.scaled(question.row.multiplier)
+    interval = posterior.interval(question.confidence)
+    attained = estimate.posterior.confidence_of(question.row_half_width)
     return Answer(
         estimate=posterior.estimate,
         low=interval.low,
         high=interval.high,
-        confidence=requirement.confidence,
+        confidence=question.confidence,
         confidence_attained=attained,
         source=source,
         charged_nano=charged_nano,
@@ -90,10 +90,10 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
     return None
 
 
-def offer(row: Primitive, plan: Plan, requirement: Requirement) -> Offer | None:
-    """The best interval that history gives for nothing, if it gives one."""
-    if row.is_zero:
-        return Offer(0.0, 0.0, requirement.confidence)
-    if plan.estimate is None:
+def offer(question: Question, estimate: RowEstimate | None) -> Offer | None:
+    """The best interval that history gives without a charge, if it gives one."""
+    if question.row.is_zero:
+        return Offer(0.0, 0.0, question.confidence)
+    if estimate is None:
         return None
-    return offer_from(row, plan.estimate, confidence=requirement.confidence)
+    return offer_from(question.row, estimate, confidence=question.confidence)

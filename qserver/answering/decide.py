@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from qserver.answering.answer import answer_from, exact_answer, offer, refusal
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
-from qserver.answering.workload import Cost, answer_workload, offers, planned_questions
+from qserver.answering.workload import Cost, answer_workload, offers
 from qserver.errors import MeasurementError
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
-from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.records.answer import AnyAnswer
 from qserver.records.history import Estimator
@@ -47,8 +46,7 @@ def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
 
 def free_answer(replica: Replica, workload: Workload) -> Free | None:
     """The answer of a workload that history gives, else None: without a plan to spend."""
-    questions = planned_questions(workload)
-    plan = replica.free_workload(questions, simultaneous=workload.simultaneous)
+    plan = replica.free_workload(workload)
     return None if plan is None else _free_workload(replica, workload, plan)
 
 
@@ -64,36 +62,34 @@ def _decide_model(replica: Replica, asked: ModelAsked) -> Free | Plan:
 
 
 def _decide_question(replica: Replica, question: Question) -> Free | Plan:
-    row, requirement = primitive(question.query), question.requirement
     remaining, version = replica.present.remaining_nano, replica.n_events
-    if row.is_zero:
-        return Free(exact_answer(requirement, remaining_nano=remaining, version=version))
-    plan = replica.plan(row, requirement)
+    if question.row.is_zero:
+        exact = exact_answer(question.requirement, remaining_nano=remaining, version=version)
+        return Free(exact)
+    plan = replica.plan(question)
     if plan.kind != "free":
         refused = refusal(plan, replica=replica)
         if refused is None:
             return plan
-        refused.free = offer(row, plan, requirement)
+        refused.free = offer(question, plan.estimate)
         raise refused
     estimate = plan.estimate
     if estimate is None:
         raise MeasurementError
     answer = answer_from(
-        row,
-        requirement,
+        question,
         estimate,
         source="history",
         charged_nano=0,
         remaining_nano=remaining,
         version=version,
     )
-    kept = (estimate.estimator(row.key),) if estimate.needs_storing else ()
+    kept = (estimate.estimator(question.row.key),) if estimate.needs_storing else ()
     return Free(answer, kept)
 
 
 def _decide_workload(replica: Replica, workload: Workload) -> Free | Plan:
-    questions = planned_questions(workload)
-    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous)
+    plan = replica.plan_workload(workload)
     if plan.kind in ("free", "exact"):
         return _free_workload(replica, workload, plan)
     refused = refusal(plan, replica=replica)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Generic, TypeVar
 
@@ -14,12 +14,10 @@ from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
-from qserver.answering.workload import asked_of, offers, planned_questions
+from qserver.answering.workload import each_alone, offers
 from qserver.errors import CapacityError
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
-from qserver.planning.workloads.question import Question as PlannedQuestion
-from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.records.answer import (
@@ -71,8 +69,7 @@ class Explained(Generic[E]):
 
 def explain_question(replica: Replica, question: Question) -> Explained[Explanation]:
     """Plan, price, what is available for nothing, and a price curve of one question."""
-    row, requirement = primitive(question.query), question.requirement
-    plan = replica.plan(row, requirement)
+    row, plan = question.row, replica.plan(question)
     explanation = Explanation(
         kind=plan.kind,
         price_nano=replica.price_nano(plan),
@@ -80,8 +77,8 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         affordable=refusal(plan, replica=replica) is None,
         rows=tuple(map(_plan_row, plan.rows)),
         tables=tuple(map(_plan_table, plan.tables)),
-        free=offer(row, plan, requirement),
-        curve=falling([_curve_point(replica, row, requirement, factor) for factor in _CURVE]),
+        free=offer(question, plan.estimate),
+        curve=falling([_curve_point(replica, question, factor) for factor in _CURVE]),
         sensitivity=float(row.sensitivity),
         sensitivity_exact=row.exact,
         version=replica.present.n_shown,
@@ -91,13 +88,13 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
 
 def explain_workload(replica: Replica, workload: Workload) -> Explained[WorkloadExplanation]:
     """Plan, price, price apart, what is available for nothing, and a price curve of a workload."""
-    questions, effort = planned_questions(workload), Effort()
-    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous, effort=effort)
+    effort = Effort()
+    plan = replica.plan_workload(workload, effort=effort)
     price, apart = replica.price_nano(plan), _price_apart(replica, workload, effort)
     # Other lengths take about as much.
     factors = _WORKLOAD_CURVE if effort.done <= CURVE_WORK else (1.0,)
     curve = [
-        FactorPoint(f, price if f == 1.0 else _workload_price(replica, workload, questions, f))
+        FactorPoint(f, price if f == 1.0 else _workload_price(replica, workload, f))
         for f in factors
     ]
     explanation = WorkloadExplanation(
@@ -118,8 +115,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
 
 def payable_charges(replica: Replica, workload: Workload) -> list[AnyCharge] | None:
     """What a workload would be charged; None where budget or guard do not let it."""
-    questions = planned_questions(workload)
-    plan = replica.plan_workload(questions, simultaneous=workload.simultaneous)
+    plan = replica.plan_workload(workload)
     return None if refusal(plan, replica=replica) is not None else _charges(plan)
 
 
@@ -178,37 +174,33 @@ def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | 
 
     Of a simultaneous workload each as sure as the union bound asks for.
     """
-    asked = [PlannedQuestion(a.question.query, a.requirement) for a in asked_of(workload)]
-    plans = replica.plans_apart(asked, effort)
+    plans = replica.plans_apart(each_alone(workload), effort)
     return None if plans is None else sum(map(replica.price_nano, plans))
 
 
-def _workload_price(
-    replica: Replica, workload: Workload, questions: Sequence[PlannedQuestion], factor: float
-) -> int | None:
+def _workload_price(replica: Replica, workload: Workload, factor: float) -> int | None:
     """The price with all lengths times a factor; None where that is out of reach."""
-    scaled = [PlannedQuestion(q.query, _scaled(q.requirement, factor)) for q in questions]
+    scaled = replace(workload, questions=tuple(_scaled(q, factor) for q in workload.questions))
     try:
-        plan = replica.plan_workload(scaled, simultaneous=workload.simultaneous)
+        plan = replica.plan_workload(scaled)
     except CapacityError:
         return None
     return replica.price_nano(plan)
 
 
-def _scaled(requirement: Requirement, factor: float) -> Requirement:
-    length = min(max(requirement.length * factor, MIN_LENGTH), MAX_LENGTH)
-    return Requirement(length, requirement.confidence)
+def _scaled(question: Question, factor: float) -> Question:
+    length = min(max(question.requirement.length * factor, MIN_LENGTH), MAX_LENGTH)
+    return question.with_requirement(Requirement(length, question.confidence))
 
 
-def _curve_point(
-    replica: Replica, row: Primitive, requirement: Requirement, factor: float
-) -> CurvePoint:
-    scaled = _scaled(requirement, factor)
+def _curve_point(replica: Replica, question: Question, factor: float) -> CurvePoint:
+    scaled = _scaled(question, factor)
+    length = scaled.requirement.length
     try:
-        plan = replica.plan(row, scaled)
+        plan = replica.plan(scaled)
     except CapacityError:
-        return CurvePoint(scaled.length, None)
-    return CurvePoint(scaled.length, replica.price_nano(plan))
+        return CurvePoint(length, None)
+    return CurvePoint(length, replica.price_nano(plan))
 
 
 def _plan_row(row: PlannedRow) -> PlanRow:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.joint.quotient import JointParts, QuotientPart
-from qserver.planning.holdings import row_half_width
-from qserver.query.primitive import Primitive, primitive
+from qserver.planning.holdings import estimate_of
+from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.query.sql.cells import Asked, CellQuestions, CellValue, shifted_interval
 
@@ -28,14 +28,12 @@ def joint_parts(engine: InferenceEngine, over: Question, under: Question) -> Joi
 
 
 def _part(engine: InferenceEngine, question: Question) -> QuotientPart | None:
-    row, requirement = primitive(question.query), question.requirement
-    if row.is_zero:
+    if question.row.is_zero:
         return QuotientPart(0.0, {}, 0.0)
-    enough = row_half_width(row, requirement)
-    found = engine.estimate(row, confidence=requirement.confidence, enough=enough)
+    found = estimate_of(engine, question)
     if found is None or found.tables or found.beside or found.at is not None:
         return None
-    return _by_rows(engine, row, found)
+    return _by_rows(engine, question.row, found)
 
 
 def _by_rows(engine: InferenceEngine, row: Primitive, found: RowEstimate) -> QuotientPart:

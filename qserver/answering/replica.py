@@ -22,10 +22,10 @@ from qserver.planning.feasibility import proven
 from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.workloads.one_by_one import plans_apart
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
 from qserver.query.primitive import Primitive
+from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.charge_json import charge_from_json
 from qserver.records.dataset import DatasetMeta
@@ -143,22 +143,21 @@ class Replica:
         """Events of the history read so far: its version."""
         return self._cursor.n_events
 
-    def plan(self, query: Primitive, requirement: Requirement) -> Plan:
+    def plan(self, question: Question) -> Plan:
         """The cheapest plan on the state last read."""
-        plan = self._single(query, requirement, Effort())
+        plan = self._single(question, Effort())
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
-    def _single(self, query: Primitive, requirement: Requirement, effort: Effort) -> Plan:
+    def _single(self, question: Question, effort: Effort) -> Plan:
         """The plan of one question; where it was found before on this state, that one."""
-        key = query, requirement
+        key = question.row, question.requirement
         known = self._singles.get(key)
         if known is not None and effort.allows(known.work):
             effort.add(known.work)
             return known.plan
         own = Effort(self._planning_work, effort)
         plan = plan_answer(
-            query,
-            requirement,
+            question,
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.present.budget.limit_nano,
@@ -177,33 +176,24 @@ class Replica:
         After half of the work the others are planned by rows alone.
 
         Args:
-            effort: where the work is counted.
+            effort: counts the work.
         """
-        limit = self.present.budget.limit_nano
-        bought = Bought(self.engine, self.ledger, limit, self.rule.cells)
         plans = list[Plan]()
-        for plan in plans_apart(bought, questions, self._single, Effort(APART_WORK, effort)):
+        for plan in plans_apart(self._bought, questions, self._single, Effort(APART_WORK, effort)):
             if plan is None:
                 return None
             plans.append(proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano))
         return plans
 
-    def plan_workload(
-        self,
-        questions: Sequence[Question],
-        *,
-        simultaneous: bool = False,
-        effort: Effort | None = None,
-    ) -> WorkloadPlan:
+    def plan_workload(self, workload: Workload, *, effort: Effort | None = None) -> WorkloadPlan:
         """The cheapest plan found that meets many questions at once, on the state last read.
 
         Args:
-            simultaneous: whether all intervals must hold at once at the questions' confidence.
-            effort: where the work is counted.
+            effort: counts the work.
         """
-        find = plan_together if simultaneous else plan_workload
+        find = plan_together if workload.simultaneous else plan_workload
         plan = find(
-            questions,
+            workload.questions,
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.present.budget.limit_nano,
@@ -214,14 +204,15 @@ class Replica:
         )
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
-    def free_workload(
-        self, questions: Sequence[Question], *, simultaneous: bool = False
-    ) -> WorkloadPlan | None:
-        """The plan of a workload that history answers for nothing, else None; found sooner."""
-        find = free_together if simultaneous else free_workload
+    def free_workload(self, workload: Workload) -> WorkloadPlan | None:
+        """The plan of a workload that history answers already, else None; found sooner."""
+        find = free_together if workload.simultaneous else free_workload
+        return find(self._bought, workload.questions)
+
+    @property
+    def _bought(self) -> Bought:
         limit = self.present.budget.limit_nano
-        bought = Bought(self.engine, self.ledger, limit, self.rule.cells)
-        return find(bought, questions)
+        return Bought(self.engine, self.ledger, limit, self.rule.cells)
 
     @property
     def allowed_nano(self) -> int:

@@ -6,15 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from qserver.answering.answer import answer_from, exact_answer, offer_from
+from qserver.answering.answer import answer_from, exact_answer, offer
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.planning.holdings import roomy_half_width, row_half_width
-from qserver.planning.workloads.question import Question
+from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
-from qserver.query.primitive import Primitive, primitive
-from qserver.query.question import Workload
-from qserver.query.requirement import Requirement
+from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.records.history import Estimator
 
@@ -41,11 +38,6 @@ class Answered:
     estimators: tuple[Estimator, ...]
 
 
-def planned_questions(workload: Workload) -> list[Question]:
-    """The questions as the planner takes them."""
-    return [Question(primitive(q.query), q.requirement) for q in workload.questions]
-
-
 def answer_workload(
     engine: InferenceEngine,
     workload: Workload,
@@ -69,8 +61,8 @@ def answer_workload(
     for estimator in kept:
         engine.keep(estimator)
     found = [
-        _one(engine, q, e if is_joint else None, cost, version)
-        for q, e in zip(asked_of(workload), estimators, strict=True)
+        _one(engine, alone, q, e if is_joint else None, cost, version)
+        for alone, q, e in zip(each_alone(workload), workload.questions, estimators, strict=True)
     ]
     answer = WorkloadAnswer(
         _borne([a.answer for a in found], cost.charged_nano),
@@ -83,24 +75,13 @@ def answer_workload(
     return Answered(answer, (*kept, *more))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question of a workload with the confidence that its interval needs by itself."""
+def each_alone(workload: Workload) -> Sequence[Question]:
+    """The questions, each with the confidence that its interval needs by itself.
 
-    question: Question
-    confidence: float
-
-    @property
-    def requirement(self) -> Requirement:
-        """The asked length, at that confidence."""
-        return Requirement(self.question.requirement.length, self.confidence)
-
-
-def asked_of(workload: Workload) -> list[Asked]:
-    """The questions; of a simultaneous workload each as sure as the union bound asks for."""
-    questions = planned_questions(workload)
-    each = simultaneous(questions) if workload.simultaneous else questions
-    return [Asked(q, e.requirement.confidence) for q, e in zip(questions, each, strict=True)]
+    In a simultaneous workload this is the confidence that the union bound asks for.
+    """
+    questions = workload.questions
+    return simultaneous(questions) if workload.simultaneous else questions
 
 
 @dataclass(frozen=True)
@@ -110,27 +91,31 @@ class _One:
 
 
 def _one(
-    engine: InferenceEngine, asked: Asked, joint: Estimator | None, cost: Cost, version: int
+    engine: InferenceEngine,
+    alone: Question,
+    asked: Question,
+    joint: Estimator | None,
+    cost: Cost,
+    version: int,
 ) -> _One:
     """The answer of one question, by the weights of the joint bound where there is one."""
-    row, remaining = asked.question.query, cost.remaining_nano
-    if row.is_zero:
-        requirement = asked.question.requirement
-        return _One(exact_answer(requirement, remaining_nano=remaining, version=version), None)
-    estimate = _estimate(engine, asked, joint)
+    remaining = cost.remaining_nano
+    if asked.row.is_zero:
+        exact = exact_answer(asked.requirement, remaining_nano=remaining, version=version)
+        return _One(exact, None)
+    estimate = _estimate(engine, alone, joint)
     answer = answer_from(
-        row,
-        asked.requirement,
+        alone,
         estimate,
         source=_source(estimate, cost.sources),
         charged_nano=0,
         remaining_nano=remaining,
         version=version,
     )
-    answer = replace(answer, confidence=asked.question.requirement.confidence)
+    answer = replace(answer, confidence=asked.confidence)
     if joint is not None:
-        answer = _of_asked_length(answer, asked.question, estimate)
-    return _One(answer, estimate.estimator(row.key) if estimate.needs_storing else None)
+        answer = _of_asked_length(answer, asked, estimate)
+    return _One(answer, estimate.estimator(asked.row.key) if estimate.needs_storing else None)
 
 
 def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
@@ -138,26 +123,17 @@ def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, .
 
     Of a simultaneous workload each at the confidence with which all hold at once.
     """
-    return tuple(_offer(engine, asked) for asked in asked_of(workload))
+    return tuple(
+        offer(q, None if q.row.is_zero else estimate_of(engine, q)) for q in each_alone(workload)
+    )
 
 
-def _offer(engine: InferenceEngine, asked: Asked) -> Offer | None:
-    row, confidence = asked.question.query, asked.confidence
-    if row.is_zero:
-        return Offer(0.0, 0.0, confidence)
-    enough = row_half_width(row, asked.requirement)
-    found = engine.estimate(row, confidence=confidence, enough=enough)
-    return None if found is None else offer_from(row, found, confidence=confidence)
-
-
-def _estimate(engine: InferenceEngine, asked: Asked, joint: Estimator | None) -> RowEstimate:
+def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None) -> RowEstimate:
     """By the weights of the joint bound, or else by whatever meets the requirement."""
-    row, confidence = asked.question.query, asked.confidence
     if joint is None:
-        enough = row_half_width(row, asked.requirement)
-        found = engine.estimate(row, confidence=confidence, enough=enough)
+        found = estimate_of(engine, alone)
     else:
-        found = engine.estimate_after(row, joint, confidence=confidence)
+        found = engine.estimate_after(alone.row, joint, confidence=alone.confidence)
     if found is None:
         raise MeasurementError
     return found
@@ -165,10 +141,10 @@ def _estimate(engine: InferenceEngine, asked: Asked, joint: Estimator | None) ->
 
 def _of_asked_length(answer: Answer, asked: Question, estimate: RowEstimate) -> Answer:
     """The answer with the interval of the asked length that the joint bound is about."""
-    row: Primitive = asked.query
-    scaled = estimate.posterior.scaled(row.multiplier)
-    size = abs(float(row.multiplier))
-    half_width = roomy_half_width(row, asked.requirement) + estimate.unforeseen
+    multiplier = asked.row.multiplier
+    scaled = estimate.posterior.scaled(multiplier)
+    size = abs(float(multiplier))
+    half_width = asked.roomy_half_width + estimate.unforeseen
     rounding = scaled.allowance - size * estimate.posterior.allowance
     reach = size * half_width + max(0.0, rounding)
     return replace(

@@ -20,13 +20,11 @@ from qserver.inference.rows.own_measurement import Combined
 from qserver.inference.rows.refinement import Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.planning.holdings import Bought, RowStart, row_half_width
+from qserver.planning.holdings import Bought, RowStart
 from qserver.planning.purchase import Purchase
-from qserver.query.primitive import Primitive
-from qserver.query.requirement import Requirement
+from qserver.query.question import Question
 from qserver.records.answer import PlanKind
 from qserver.records.charge import Charge
-from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedRow
 
 MAX_PRICED = 24
@@ -55,16 +53,15 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Question:
-    """A row with its requirement, and the state that it is planned on.
+class Candidates:
+    """The ways to meet a question by rows alone.
 
     Args:
-        bought: engine and ledger.
-        estimate: what history gives at the asked confidence, or None.
+        bought: engine and ledger of the present state.
+        estimate: the answer that history gives at the asked confidence, or None.
     """
 
-    query: Primitive
-    requirement: Requirement
+    question: Question
     bought: Bought
     estimate: RowEstimate | None
 
@@ -80,17 +77,17 @@ class Question:
 
     @cached_property
     def target(self) -> float:
-        """The half-width that the query's row may have, in records."""
-        return row_half_width(self.query, self.requirement)
+        """The half-width that the row's interval may have, in records."""
+        return self.question.row_half_width
 
     @cached_property
     def anew(self) -> RowStart:
-        """The row with noise of its own."""
-        return self.bought.anew(self.query)
+        """The row with fresh, independent noise."""
+        return self.bought.anew(self.question.row)
 
     def own_rows(self) -> Iterator[Candidate]:
         """The ways by the query's own row, alone and beside the tables."""
-        start = self.bought.start(self.query)
+        start = self.bought.start(self.question.row)
         alone = list(self._alone(start))
         # Noise of its own beside what there is costs more, but its lattice may be finer.
         yield from alone or self._alone(self.anew)
@@ -112,20 +109,20 @@ class Question:
         """What measured rows alone give, or None."""
         if self.estimate is None or self.estimate.method != "blocks":
             return self.estimate
-        confidence = self.requirement.confidence
-        return self.engine.estimate_by_rows(self.query, confidence=confidence)
+        question = self.question
+        return self.engine.estimate_by_rows(question.row, confidence=question.confidence)
 
     def _combined(self) -> Iterator[Candidate]:
         """The row measured or raised with all rows of history helping."""
-        confidence = self.requirement.confidence
-        own = self.engine.refined_row(self.query, half_width=self.target, confidence=confidence)
+        query, confidence = self.question.row, self.question.confidence
+        own = self.engine.refined_row(query, half_width=self.target, confidence=confidence)
         if own is not None:
             # A second measurement of the row, which any weights of two are a noisier form of,
             # could only cost more.
             yield from self._checked(own)
             return
         combined = self.engine.combined(
-            self.query, half_width=self.target, confidence=confidence, step=self.anew.row.step
+            query, half_width=self.target, confidence=confidence, step=self.anew.row.step
         )
         if combined is not None:
             weights = _with_new(combined)
@@ -137,7 +134,7 @@ class Question:
         tables = self.engine.tables
         if not (tables.alpha_nano or tables.public_blocks):
             return
-        row = self.bought.own_row(self.query, self.requirement)
+        row = self.bought.own_row(self.question)
         if row is not None:
             yield Candidate(kind_of_rows((row,)), (row,))
 
@@ -145,7 +142,9 @@ class Question:
         """The row raised from where it begins until it meets the requirement by itself."""
         try:
             alpha = fresh_alpha_nano(
-                self.requirement, multiplier=self.query.multiplier, step=start.row.step
+                self.question.requirement,
+                multiplier=self.question.row.multiplier,
+                step=start.row.step,
             )
         except CapacityError:
             return
@@ -165,7 +164,7 @@ class Question:
     def _half_width(
         self, weights: Weights, alphas: dict[int, int], step: Fraction | None = None
     ) -> float:
-        confidence, step = self.requirement.confidence, step or self.anew.row.step
+        confidence, step = self.question.confidence, step or self.anew.row.step
         return self.engine.half_width_after(weights, alphas, confidence=confidence, step=step)
 
     def _refinements(self, weights: Weights) -> Iterator[Candidate]:
@@ -174,7 +173,7 @@ class Question:
         found = self.engine.refined_rows(
             weights,
             half_width=self.target,
-            confidence=self.requirement.confidence,
+            confidence=self.question.confidence,
             step=self.anew.row.step,
             price=prices.__getitem__,
         )
@@ -189,7 +188,7 @@ class Question:
         probe = max(1, spent // 16)
         prices = {}
         for i, _ in weights:
-            row = self.query.row if i == NEW else self.engine.measurement(i).row
+            row = self.question.row.row if i == NEW else self.engine.measurement(i).row
             after = self.ledger.spent_after([Charge(row, probe, "plan")])
             prices[i] = max(_LEAST_PRICE, (after - spent) / probe)
         return prices
@@ -217,12 +216,6 @@ class Question:
             else:
                 # Its cell has less noise than that, but to say so it must be charged.
                 yield PlannedRow.refining(own, alpha_nano=alpha)
-
-
-def row_step(query: Primitive, *, limit_nano: int, records_per_person: int) -> PlannedRow:
-    """The row with its lattice step and nothing charged yet."""
-    step = lattice_step(query.unit, limit_nano=limit_nano, records_per_person=records_per_person)
-    return PlannedRow(query.row, query.key, 0, step)
 
 
 def _with_new(combined: Combined) -> Weights:

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import ceil
 
 from qserver.errors import CapacityError
-from qserver.inference.engine import InferenceEngine
+from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import Beside, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
@@ -22,7 +22,7 @@ from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
-from qserver.query.requirement import Requirement
+from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.noise_step import lattice_step
@@ -34,7 +34,6 @@ PUBLIC_ALPHA = 1000.0
 """Alpha, in epsilon, that stands for no noise where a base is fitted."""
 _FREE = 1e-12
 _UNNUMBERED = -1
-_ROOM = 1e-9
 _LEAST = 1e-9
 _EVALUATION = 1.0 + 1e-8
 _ROOMY_STEPS = 2
@@ -129,11 +128,10 @@ class Bought:
             return None
         return self.engine.measurement(weights[0][0])
 
-    def is_met(self, query: Primitive, requirement: Requirement) -> bool:
+    def is_met(self, question: Question) -> bool:
         """Whether history meets the requirement."""
-        target = row_half_width(query, requirement)
-        found = self.engine.estimate(query, confidence=requirement.confidence, enough=target)
-        return found is not None and found.half_width <= target
+        found = estimate_of(self.engine, question)
+        return found is not None and found.half_width <= question.row_half_width
 
     def known(self, query: Primitive, raises: Mapping[BlockKey, int] | None = None) -> RowKnowledge:
         """What tables and the query's own row say of it, now or after these raises."""
@@ -180,34 +178,34 @@ class Bought:
         """The query's own row with noise of its own, whatever was released of it."""
         return RowStart(PlannedRow(query.row, query.key, 0, self._step(query.unit)))
 
-    def own_row(self, query: Primitive, requirement: Requirement) -> PlannedRow | None:
-        """The least raise of the query's own row that meets the requirement beside the tables.
+    def own_row(self, question: Question) -> PlannedRow | None:
+        """The least raise of the question's own row that meets it together with the tables.
 
-        None where its lattice is too coarse.
+        None where the row's lattice is too coarse.
         """
-        target, start = roomy_half_width(query, requirement), self.start(query)
+        query, target, confidence = question.row, question.roomy_half_width, question.confidence
+        start = self.start(query)
         tables, own = self.engine.tables, self.own(query)
         known = tables.known(query, own, row_alpha_nano=start.old_alpha_nano, step=start.row.step)
-        alpha = known.least_row_alpha(target, confidence=requirement.confidence)
+        alpha = known.least_row_alpha(target, confidence=confidence)
         for room in (1.0, _EVALUATION):
             if not alpha < float("inf"):
                 break
             row = start.raised(alpha_nano_up(max(alpha, _LEAST) * room))
             then = tables.known(query, own, row_alpha_nano=row.alpha_nano, step=row.step)
-            if then.half_width(requirement.confidence) <= target:
+            if then.half_width(confidence) <= target:
                 return row
         return None
 
-    def own_row_alone(self, query: Primitive, requirement: Requirement) -> PlannedRow | None:
-        """The raise of the query's own row that meets the requirement by itself, found at once.
+    def own_row_alone(self, question: Question) -> PlannedRow | None:
+        """The raise of the question's own row that meets it by itself, found without a search.
 
-        None where its lattice is too coarse.
+        None where the row's lattice is too coarse.
         """
-        start = self.start(query)
+        row, start = question.row, self.start(question.row)
+        step = _ROOMY_STEPS * start.row.step
         try:
-            alpha = fresh_alpha_nano(
-                requirement, multiplier=query.multiplier, step=_ROOMY_STEPS * start.row.step
-            )
+            alpha = fresh_alpha_nano(question.requirement, multiplier=row.multiplier, step=step)
         except CapacityError:
             return None
         return start.raised(ceil(alpha * Fraction(_EVALUATION)))
@@ -317,11 +315,10 @@ def _at_home(start: RowStart, home: Home) -> RowStart:
     )
 
 
-def row_half_width(query: Primitive, requirement: Requirement) -> float:
-    """The half-width that the query's row may have, in the row's units, rounded down."""
-    return requirement.half_width / float(query.sensitivity) * (1 - 1e-15)
+def estimate_of(engine: InferenceEngine, question: Question) -> RowEstimate | None:
+    """The estimate that history gives of the question's row, if it gives one.
 
-
-def roomy_half_width(query: Primitive, requirement: Requirement) -> float:
-    """The same with some room for rounding: what tables are bought for."""
-    return row_half_width(query, requirement) * (1.0 - _ROOM)
+    Where several ways give it, the one that meets the requirement is preferred.
+    """
+    enough = question.row_half_width
+    return engine.estimate(question.row, confidence=question.confidence, enough=enough)

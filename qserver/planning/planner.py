@@ -14,24 +14,15 @@ from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.needed_part import Offer
 from qserver.planning.blocks.rent_or_buy import Choice, RentOrBuy
-from qserver.planning.candidates import (
-    MAX_PRICED,
-    Candidate,
-    Question,
-    kind_of_rows,
-    row_step,
-)
+from qserver.planning.candidates import MAX_PRICED, Candidate, Candidates, kind_of_rows
 from qserver.planning.effort import PLANNING_WORK, Effort
-from qserver.planning.holdings import Bought, roomy_half_width, row_half_width
+from qserver.planning.holdings import Bought, estimate_of
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.query.primitive import Primitive
-from qserver.query.requirement import Requirement
+from qserver.query.question import Question
 from qserver.records.answer import PlanKind
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable, Sampled
-
-__all__ = ["Plan", "meets", "plan_answer", "row_half_width", "row_step"]
 
 
 @dataclass(frozen=True)
@@ -87,8 +78,7 @@ class _Direct:
 
 
 def plan_answer(
-    query: Primitive,
-    requirement: Requirement,
+    question: Question,
     *,
     engine: InferenceEngine,
     ledger: CellLedger,
@@ -97,7 +87,7 @@ def plan_answer(
     allowed_nano: int | None = None,
     effort: Effort | None = None,
 ) -> Plan:
-    """The plan for an answer to `query` within the requirement.
+    """The plan for an answer that meets the question.
 
     Nothing is changed but caches. What a plan costs is never more than the cheapest by rows alone,
     unless the rule says that it is time to buy blocks. Beside tables a row of what they leave of
@@ -116,91 +106,78 @@ def plan_answer(
         CapacityError: the requirement is finer than the lattice.
     """
     spent = ledger.spent_nano
-    if query.is_zero:
+    if question.row.is_zero:
         return Plan("exact", (), 0, spent, None)
-    target = row_half_width(query, requirement)
-    estimate = engine.estimate(query, confidence=requirement.confidence, enough=target)
-    if estimate is not None and meets(estimate, query, requirement):
-        return Plan("free", (), 0, spent, estimate, estimate.weights)
     bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
+    estimate = estimate_of(engine, question)
+    if estimate is not None and estimate.half_width <= question.row_half_width:
+        return Plan("free", (), 0, spent, estimate, estimate.weights)
     return _unmet(
-        Question(query, requirement, bought, estimate),
+        Candidates(question, bought, estimate),
         rule,
         allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
         effort=effort or Effort(PLANNING_WORK),
     )
 
 
-def paid_question(
-    query: Primitive,
-    requirement: Requirement,
-    *,
-    kind: PlanKind,
-    price_nano: int,
-) -> PaidQuestion:
+def paid_question(question: Question, *, kind: PlanKind, price_nano: int) -> PaidQuestion:
     """The question as it is written down when the plan is carried out."""
     return PaidQuestion(
-        row=query.row,
-        half_width=roomy_half_width(query, requirement),
-        confidence=requirement.confidence,
+        row=question.row.row,
+        half_width=question.roomy_half_width,
+        confidence=question.confidence,
         kind=kind,
         price_nano=price_nano,
     )
 
 
-def meets(estimate: RowEstimate, query: Primitive, requirement: Requirement) -> bool:
-    """Whether a row's estimate certainly meets the requirement on the query."""
-    return estimate.half_width <= row_half_width(query, requirement)
-
-
 def _unmet(
-    question: Question,
+    ways: Candidates,
     rule: RentOrBuy | None,
     *,
     allowed_nano: int,
     effort: Effort,
 ) -> Plan:
     """The plan where history does not suffice, with the question as it is paid for."""
-    query, requirement, estimate = question.query, question.requirement, question.estimate
-    way = _direct(question)
+    question, estimate = ways.question, ways.estimate
+    way = _direct(ways)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Choice()
     if rule is not None:
         choice = rule.propose(
-            question.bought,
-            query,
-            requirement,
+            ways.bought,
+            question,
             direct=way.priced,
             allowed_nano=allowed_nano,
             effort=effort,
         )
     if choice.offer is not None:
         plan = _offered(choice.offer, estimate)
-    paid = paid_question(query, requirement, kind=plan.kind, price_nano=plan.price_nano)
+    paid = paid_question(question, kind=plan.kind, price_nano=plan.price_nano)
     return replace(plan, paid=(replace(paid, bases=choice.bases),))
 
 
-def _direct(question: Question) -> _Direct:
+def _direct(ways: Candidates) -> _Direct:
     """The cheapest way by rows alone.
 
     Where the own row costs nothing, history could only save charges that cost nothing now: of many
     rows it is not sought, which takes long.
     """
-    best = _best(question, None, question.own_rows())
+    best = _best(ways.bought, None, ways.own_rows())
     is_free = best is not None and best.priced.price_nano == 0
-    best = _best(question, best, question.by_history(at_most=MAX_PRICED if is_free else None))
+    best = _best(ways.bought, best, ways.by_history(at_most=MAX_PRICED if is_free else None))
     if best is None:
         raise CapacityError("The interval is shorter than the lattice of the noise allows.")
     return best
 
 
-def _best(question: Question, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:
+def _best(bought: Bought, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:
     """The best of one way and others."""
     for candidate in others:
         # The price of many rows takes long, so what could not be the best is not priced.
         if best is not None and _preference(candidate, 0) >= best.preference:
             continue
-        found = _Direct(candidate, question.bought.priced(candidate.purchase))
+        found = _Direct(candidate, bought.priced(candidate.purchase))
         if best is None or found.preference < best.preference:
             best = found
     return best

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.linear import LinearQuery
+from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import MIN_DELTA, Requirement
 
 MAX_QUESTIONS = 1000
@@ -15,12 +17,46 @@ MAX_TERMS = 10_000
 """Most terms of all questions of a workload together: some take milliseconds each."""
 
 
+_EVALUATION = 1e-15
+_ROOM = 1e-9
+
+
 @dataclass(frozen=True)
 class Question:
-    """A linear query with what is asked of its answer."""
+    """A linear query with what is asked of its answer, and with the query's normal form."""
 
     query: LinearQuery
     requirement: Requirement
+
+    @cached_property
+    def row(self) -> Primitive:
+        """The query's normal form: a multiple of a row.
+
+        Raises:
+            QueryError, CapacityError: as `primitive` does.
+        """
+        return primitive(self.query)
+
+    @property
+    def confidence(self) -> float:
+        """The confidence that the answer's interval must have."""
+        return self.requirement.confidence
+
+    @property
+    def row_half_width(self) -> float:
+        """The half-width that the row's interval may have, in the row's units, rounded down."""
+        return self.requirement.half_width / float(self.row.sensitivity) * (1 - _EVALUATION)
+
+    @property
+    def roomy_half_width(self) -> float:
+        """A little less than `row_half_width`, with room for rounding: the target of a plan."""
+        return self.row_half_width * (1.0 - _ROOM)
+
+    def with_requirement(self, requirement: Requirement) -> Question:
+        """The same query with another requirement; its normal form is not computed again."""
+        found = Question(self.query, requirement)
+        vars(found)["row"] = self.row
+        return found
 
     @property
     def questions(self) -> tuple[Question, ...]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from qserver.query.linear import LinearQuery, query_from_document
+from qserver.query.primitive import Primitive, primitive
 
 DEFAULT_PHI = 0.4
 """Least waste by single rows, as a part of a base's price, at which its blocks are bought."""
@@ -54,6 +56,11 @@ class PaidQuestion:
     kind: str
     price_nano: int
     bases: tuple[FittedBase, ...] = ()
+
+    @cached_property
+    def form(self) -> Primitive:
+        """The normal form of the row."""
+        return primitive(self.row)
 
     def to_json(self) -> str:
         """The question as JSON text; floats survive exactly."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from qserver.answering.decide import Free, decide, free_answer
 from qserver.config import Settings
-from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, ModelAsked, Workload
 from qserver.records.answer import AnyAnswer, JobStatus
 from qserver.records.dataset import DatasetMeta
@@ -170,7 +169,7 @@ def _digest(request: Request) -> str:
     """
     parts: list[object] = [request.by, request.dataset, request.snapshot]
     for question in request.asked.questions:
-        row, requirement = primitive(question.query), question.requirement
+        row, requirement = question.row, question.requirement
         parts += [row.key, str(row.multiplier)]
         parts += [repr(requirement.length), repr(requirement.confidence)]
     if isinstance(request.asked, Workload):

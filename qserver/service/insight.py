@@ -18,8 +18,7 @@ from qserver.inference.posterior.curve import DensityPoint, posterior_curve
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
 from qserver.query.linear import LinearQuery
-from qserver.query.primitive import primitive
-from qserver.query.question import AnyAsked
+from qserver.query.question import AnyAsked, Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
@@ -84,7 +83,8 @@ class Insight:
         Raises:
             NotEstimableError: nothing.
         """
-        row = primitive(query)
+        question = Question(query, requirement)
+        row = question.row
         opened = self._datasets.refresh(name)
         with opened.lock:
             present = opened.replica.present
@@ -98,8 +98,7 @@ class Insight:
         if estimate is None:
             raise NotEstimableError
         answer = answer_from(
-            row,
-            requirement,
+            question,
             estimate,
             source="history",
             charged_nano=0,

@@ -13,11 +13,11 @@ from qserver.answering.explain import falling
 from qserver.answering.replica import Replica
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
-from qserver.planning.workloads.question import Question as PlannedQuestion
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, FactorPoint
 from qserver.storage.store import Store
+from tests.benchmarks.synthetic_noise import question_of
 from tests.deployment import Deployment
 
 PRICES = st.lists(st.none() | st.integers(0, 5), max_size=8)
@@ -84,7 +84,7 @@ def test_a_question_is_planned_once_per_length_and_as_if_it_had_not_been_planned
     """One plan for each of the seven lengths; the work counted is that of two plans."""
     replica = replica_of(town)
     query = primitive(town.service().parse("people", {"where": {"age": {"between": [24, 27]}}}))
-    asked = PlannedQuestion(query, Requirement(20, 0.95))
+    asked = question_of(query, Requirement(20, 0.95))
     alone, twice = Effort(), Effort()
     replica.plans_apart([asked], alone)
     n_plans = 0

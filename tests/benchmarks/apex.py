@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qserver.planning.effort import WORKLOAD_WORK, Effort
-from qserver.planning.holdings import roomy_half_width
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.simultaneous import plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.paid_question import DEFAULT_PHI
+from tests.benchmarks.synthetic_noise import question_of
 
 from .machine import times_of
 from .play import snapshot_for
@@ -62,7 +62,7 @@ def _row(
     asked: Sequence[Asked],
     reference: float,
 ) -> dict[str, Value]:
-    questions = [Question(a.query, a.requirement) for a in asked]
+    questions = [question_of(a.query, a.requirement) for a in asked]
     first, plans = snapshots[0], list[WorkloadPlan]()
 
     def plan_all() -> None:
@@ -121,11 +121,11 @@ def _has_miss(snapshot: Snapshot, plan: WorkloadPlan, questions: Sequence[Questi
     """Whether any answer is further off than half of the asked length."""
     each = zip(simultaneous(questions), plan.estimators, strict=True)
     for q, estimator in each:
-        confidence, enough = q.requirement.confidence, roomy_half_width(q.query, q.requirement)
+        confidence, enough = q.confidence, q.roomy_half_width
         if estimator is None:
-            found = snapshot.engine.estimate(q.query, confidence=confidence, enough=enough)
+            found = snapshot.engine.estimate(q.row, confidence=confidence, enough=enough)
         else:
-            found = snapshot.engine.estimate_after(q.query, estimator, confidence=confidence)
+            found = snapshot.engine.estimate_after(q.row, estimator, confidence=confidence)
         if found is None or abs(found.posterior.estimate) > enough:
             return True
     return False

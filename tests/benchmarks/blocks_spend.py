@@ -18,12 +18,12 @@ from statistics import median
 import numpy as np
 
 from qserver.planning.blocks.own_rows_alone import OwnRowsAlone
-from qserver.planning.holdings import row_half_width
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.paid_question import DEFAULT_PHI
+from tests.benchmarks.synthetic_noise import question_of
 
 from .play import hindsight_price, play, snapshot_for
 from .ranges import UNIT_NANO, WORKLOADS
@@ -159,7 +159,7 @@ def alone_at(
     alone, found = OwnRowsAlone(), {}
     for n, question in enumerate(asked, start=1):
         query, confidence = question.query, question.requirement.confidence
-        half_width = row_half_width(query, question.requirement)
+        half_width = question_of(query, question.requirement).row_half_width
         if n in numbers:
             found[n] = alone.with_row(bought, query, half_width, confidence) / NANO
         alone.add(bought, query, half_width, confidence)

@@ -18,14 +18,16 @@ from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.planner import plan_answer, row_step
+from qserver.planning.planner import plan_answer
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import Requirement
 from qserver.records.charge import Charge
 from qserver.records.history import Estimator, Measurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.plan import PlannedRow
+from tests.benchmarks.synthetic_noise import question_of
 from worker.noise.mechanism import release, release_refined
 
 from .synthetic_noise import Snapshot
@@ -226,8 +228,7 @@ class RowsAlone:
     def ask(self, query: Primitive, requirement: Requirement) -> Asked:
         """Answer from history, or measure what the plan says and answer then."""
         plan = plan_answer(
-            query,
-            requirement,
+            question_of(query, requirement),
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=LIMIT_NANO,
@@ -253,14 +254,14 @@ class RowsAlone:
 
 
 def _fresh_charge(query: Primitive, requirement: Requirement) -> Charge:
-    step = row_step(query, limit_nano=LIMIT_NANO, records_per_person=1).step
+    step = lattice_step(query.unit, limit_nano=LIMIT_NANO, records_per_person=1)
     alpha_nano = fresh_alpha_nano(requirement, multiplier=query.multiplier, step=step)
     return Charge(query.row, alpha_nano, "benchmark")
 
 
 def _measured(counts: Counts, query: Primitive, requirement: Requirement, charge: Charge) -> Asked:
     """The interval of exactly the asked length around a noisy answer."""
-    step = row_step(query, limit_nano=LIMIT_NANO, records_per_person=1).step
+    step = lattice_step(query.unit, limit_nano=LIMIT_NANO, records_per_person=1)
     index = counts.release(query.row, step=step, alpha_nano=charge.alpha_nano)
     centre = float(index * step * query.multiplier)
     half = requirement.half_width

@@ -18,11 +18,12 @@ from statistics import median
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import fresh_alpha_nano
-from qserver.planning.planner import meets, row_half_width, row_step
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO, Charge
 from qserver.records.history import Estimator, Measurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import DEFAULT_PHI
+from tests.benchmarks.synthetic_noise import question_of
 
 from .adult_questions import ATTRIBUTES, CONFIDENCES, SIZES, adult_cells, mixed_predicates
 from .budget_methods import Counts, SeededEntropy
@@ -127,7 +128,7 @@ class FreshRows:
     def measured(self, asked: Asked) -> Measurement | None:
         """The question's row measured for what it costs alone; None past the limit."""
         query, requirement = asked.query, asked.requirement
-        step = row_step(query, limit_nano=LIMIT_NANO, records_per_person=1).step
+        step = lattice_step(query.unit, limit_nano=LIMIT_NANO, records_per_person=1)
         alpha = fresh_alpha_nano(requirement, multiplier=query.multiplier, step=step)
         charge = Charge(query.row, alpha, "benchmark")
         if self.ledger.spent_after([charge]) > LIMIT_NANO:
@@ -139,8 +140,9 @@ class FreshRows:
 
     def is_missed(self, asked: Asked, estimate: float) -> bool:
         """Whether an interval of the asked length around an estimate of the row misses."""
-        return abs(estimate - float(self.counts.truth(asked.query.row))) > row_half_width(
-            asked.query, asked.requirement
+        return (
+            abs(estimate - float(self.counts.truth(asked.query.row)))
+            > question_of(asked.query, asked.requirement).row_half_width
         )
 
 
@@ -178,9 +180,9 @@ class PapersRule(FreshRows):
     def ask(self, asked: Asked) -> float | None:
         """The estimate, or None where it is refused."""
         query, confidence = asked.query, asked.requirement.confidence
-        enough = row_half_width(query, asked.requirement)
+        enough = question_of(query, asked.requirement).row_half_width
         known = self.engine.estimate(query, confidence=confidence, enough=enough)
-        if known is not None and meets(known, query, asked.requirement):
+        if known is not None and known.half_width <= enough:
             if known.method not in ("direct", "stored"):
                 self.engine.extend([Estimator(query.key, known.weights)])
             interval = known.posterior.interval(confidence)

@@ -13,8 +13,8 @@ from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import fit_star
 from qserver.planning.blocks.wants import Wanted
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import roomy_half_width
 from qserver.records.charge import NANO, Relation
+from tests.benchmarks.synthetic_noise import question_of
 
 from .machine import Times
 from .streams import Asked
@@ -103,9 +103,9 @@ def hindsight_price(sizes: Sequence[int], stream: Iterable[Asked], *, relation: 
     bought = snapshot_for(sizes, relation=relation, phi=1.0).bought
     wanted = Wanted()
     for asked in stream:
-        target = roomy_half_width(asked.query, asked.requirement)
+        target = question_of(asked.query, asked.requirement).roomy_half_width
         confidence = asked.requirement.confidence
-        want = want_of(bought, asked.query.row, half_width=target, confidence=confidence)
+        want = want_of(bought, asked.query, half_width=target, confidence=confidence)
         if want is None:
             raise ValueError("`stream` must be resolved by single values.")
         wanted.add(want)

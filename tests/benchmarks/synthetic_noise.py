@@ -18,11 +18,12 @@ from qserver.inference.rows.classes import FloatArray
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import PLANNING_WORK, Effort
-from qserver.planning.holdings import Bought, row_half_width
+from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import total_query
 from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO, AnyCharge, Relation
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
@@ -73,8 +74,7 @@ class Snapshot:
     ) -> Plan:
         """The plan for one question, its work counted in `effort`, too."""
         return plan_answer(
-            query,
-            requirement,
+            question_of(query, requirement),
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.limit_nano,
@@ -85,8 +85,7 @@ class Snapshot:
     def plan_by_rows(self, query: Primitive, requirement: Requirement) -> Plan:
         """The plan by rows alone, whatever the rule."""
         return plan_answer(
-            query,
-            requirement,
+            question_of(query, requirement),
             engine=self.engine,
             ledger=self.ledger,
             limit_nano=self.limit_nano,
@@ -125,7 +124,7 @@ class Snapshot:
             query,
             plan.weights,
             confidence=requirement.confidence,
-            enough=row_half_width(query, requirement),
+            enough=question_of(query, requirement).row_half_width,
             tables_give_rest=plan.tables_give_rest,
         )
         if found is None:
@@ -199,6 +198,11 @@ class Snapshot:
         if not before:
             return self.generator.laplace(0.0, 1.0 / after, noise.shape)
         return _refined(self.generator, noise, before, after)
+
+
+def question_of(query: Primitive, requirement: Requirement) -> Question:
+    """The question whose normal form this is."""
+    return Question(query.row.scaled(query.multiplier), requirement)
 
 
 def _cells(measured: AnyMeasurement) -> FloatArray:

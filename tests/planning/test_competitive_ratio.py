@@ -176,7 +176,7 @@ def test_what_a_base_costs_anew_leaves_out_what_was_bought_for_nothing() -> None
     snapshot.buy(Purchase(tables=(PlannedTable(table, NANO // 5, Fraction(1, 1 << 20)),)))
     bought = snapshot.bought
     wants = [
-        want_of(bought, a.query.row, half_width=a.requirement.half_width, confidence=0.95)
+        want_of(bought, a.query, half_width=a.requirement.half_width, confidence=0.95)
         for a in asked
     ]
     known = [w for w in wants if w is not None]

@@ -9,14 +9,14 @@ import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.candidates import MAX_PRICED, Question
+from qserver.planning.candidates import MAX_PRICED, Candidates
 from qserver.planning.holdings import Bought
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import AnyCharge
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZE = 40
 N_CELLS = 30
@@ -38,8 +38,8 @@ def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) ->
         plan = snapshot.plan_by_rows(query, requirement)
         if plan.kind != "free":
             bought = Bought(snapshot.engine, snapshot.ledger, snapshot.limit_nano)
-            question = Question(query, requirement, bought, plan.estimate)
-            ways = [*question.own_rows(), *question.by_history()]
+            found = Candidates(question_of(query, requirement), bought, plan.estimate)
+            ways = [*found.own_rows(), *found.by_history()]
             best = min(
                 ways,
                 key=lambda c: (

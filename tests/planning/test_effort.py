@@ -15,7 +15,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (30, 6)
 
@@ -28,7 +28,7 @@ def question(generator: random.Random) -> tuple[Primitive, Requirement]:
 
 def planned(snapshot: Snapshot, asked: tuple[Primitive, Requirement], effort: Effort) -> Plan:
     plan = plan_answer(
-        *asked,
+        question_of(*asked),
         engine=snapshot.engine,
         ledger=snapshot.ledger,
         limit_nano=snapshot.limit_nano,

@@ -26,7 +26,6 @@ from qserver.planning.blocks.needed_part import Need, Offer
 from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import row_half_width
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import linear_query
@@ -37,7 +36,7 @@ from qserver.query.weights import Weights, indicator, interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 from worker.spending.live import Live
 
 SIZES = (40, 8)
@@ -162,11 +161,11 @@ def test_what_was_planned_on_learnt_levels_is_met_where_it_is_answered() -> None
             query,
             plan.weights,
             confidence=requirement.confidence,
-            enough=row_half_width(query, requirement),
+            enough=question_of(query, requirement).row_half_width,
             tables_give_rest=plan.tables_give_rest,
         )
         assert found is not None
-        assert found.half_width <= row_half_width(query, requirement)
+        assert found.half_width <= question_of(query, requirement).row_half_width
     assert n_blocks > 0
     assert new_levels(snapshot) > 0
 
@@ -213,7 +212,9 @@ def test_a_row_beside_tables_planned_on_another_lattice_is_raised_until_it_is_en
     view = seen_on(answered, Lattice({0: chain}))
     query = primitive(linear_query((40,), [(1, {0: interval(40, 4, 23)})]))
     requirement = Requirement(100.0, 0.95)
-    want = want_of(view, query.row, half_width=row_half_width(query, requirement), confidence=0.95)
+    want = want_of(
+        view, query, half_width=question_of(query, requirement).row_half_width, confidence=0.95
+    )
     assert want is not None
     offer = Need(view, query, want, Effort()).row({})
     assert offer is not None

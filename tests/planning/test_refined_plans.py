@@ -13,13 +13,14 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.planning.planner import Plan, meets, plan_answer
+from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Charge, Relation
 from qserver.records.history import Estimator, Measurement
+from tests.benchmarks.synthetic_noise import question_of
 from tests.inference.histories import combined_alpha
 
 SIZES = (12,)
@@ -41,9 +42,8 @@ class Town:
 
     def plan(self, query: Primitive, length: float, confidence: float = 0.95) -> Plan:
         requirement = Requirement(length, confidence)
-        return plan_answer(
-            query, requirement, engine=self.engine, ledger=self.ledger, limit_nano=LIMIT
-        )
+        question = question_of(query, requirement)
+        return plan_answer(question, engine=self.engine, ledger=self.ledger, limit_nano=LIMIT)
 
     def ask(self, query: Primitive, length: float, confidence: float = 0.95) -> Plan:
         """Plan and carry it out, as the worker would."""
@@ -178,7 +178,8 @@ def test_raising_the_rows_behind_an_answer_can_beat_measuring_it() -> None:
     assert plan.price_nano < 0.12 * before
     after = town.engine.estimate(whole, confidence=0.95)
     assert after is not None
-    assert meets(after, whole, Requirement(1.9 * now.half_width, 0.95))
+    target = question_of(whole, Requirement(1.9 * now.half_width, 0.95)).row_half_width
+    assert after.half_width <= target
 
 
 def test_a_quote_stays_good_until_something_is_spent() -> None:

@@ -11,7 +11,6 @@ import pytest
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO, RentOrBuy
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import row_half_width
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -20,7 +19,7 @@ from qserver.query.weights import Weights, interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.paid_question import FittedBase, PaidQuestion
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (30, 4)
 N_NOISE = 300
@@ -70,11 +69,11 @@ def test_every_answer_meets_its_requirement_at_the_price_that_was_quoted(
             query,
             plan.weights,
             confidence=requirement.confidence,
-            enough=row_half_width(query, requirement),
+            enough=question_of(query, requirement).row_half_width,
             tables_give_rest=plan.tables_give_rest,
         )
         assert found is not None
-        assert found.half_width <= row_half_width(query, requirement)
+        assert found.half_width <= question_of(query, requirement).row_half_width
     assert kinds == {"free", "direct", "blocks"}
     assert snapshot.replayed().ledger.spent_nano == snapshot.ledger.spent_nano
 
@@ -140,8 +139,7 @@ def test_blocks_beyond_what_is_left_are_not_proposed_where_rows_are_within() -> 
     direct = snapshot.plan_by_rows(query, requirement)
     assert direct.spent_after_nano < plan.spent_after_nano
     tight = plan_answer(
-        query,
-        requirement,
+        question_of(query, requirement),
         engine=snapshot.engine,
         ledger=snapshot.ledger,
         limit_nano=snapshot.limit_nano,
@@ -173,8 +171,7 @@ def test_once_the_effort_is_spent_there_is_still_a_plan_that_meets_the_requireme
     for _ in range(10):
         query, requirement = random_question(generator)
         plan = plan_answer(
-            query,
-            requirement,
+            question_of(query, requirement),
             engine=snapshot.engine,
             ledger=snapshot.ledger,
             limit_nano=snapshot.limit_nano,
@@ -270,7 +267,7 @@ def test_a_block_of_more_cells_than_a_table_may_have_is_not_bought() -> None:
     bought = Snapshot(sizes).bought
     for n_axes, is_wanted in [(2, True), (4, False)]:
         axes = {a: interval(40, 3, 38) for a in range(n_axes)}
-        row = linear_query(sizes, [(1, axes)])
+        row = primitive(linear_query(sizes, [(1, axes)]))
         want = want_of(bought, row, half_width=20.0, confidence=0.95)
         assert (want is not None) == is_wanted
         assert bought.is_candidate(bought.lattice.finest(range(n_axes))) == is_wanted
@@ -320,7 +317,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         for copy in copies:
             copy.carry_out(plan, query)
         errors = np.abs([copy.error(query, plan, requirement) for copy in copies])
-        assert np.mean(errors <= row_half_width(query, requirement)) >= 0.9
+        assert np.mean(errors <= question_of(query, requirement).row_half_width) >= 0.9
     assert kinds >= {"fresh", "blocks"}
     assert linked > 0
 
@@ -346,9 +343,9 @@ def test_intervals_of_rounded_answers_hold_the_truth_as_often_as_they_say() -> N
         if plan.tables_give_rest:
             rounded.append((query, plan))
             errors = np.abs([copy.error(query, plan, requirement) for copy in copies])
-            assert np.mean(errors <= row_half_width(query, requirement)) >= 0.9
+            assert np.mean(errors <= question_of(query, requirement).row_half_width) >= 0.9
     assert rounded
     for query, plan in rounded:
         free = replace(plan, weights=(), tables_give_rest=False)
         errors = np.abs([copy.error(query, free, requirement) for copy in copies])
-        assert np.mean(errors <= row_half_width(query, requirement)) >= 0.9
+        assert np.mean(errors <= question_of(query, requirement).row_half_width) >= 0.9

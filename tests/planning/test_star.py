@@ -35,7 +35,9 @@ def rows_on(scopes: Sequence[tuple[int, ...]]) -> list[LinearQuery]:
 
 
 def wants_of(bought: Bought, rows: Sequence[LinearQuery]) -> list[Want]:
-    found = [want_of(bought, r, half_width=HALF_WIDTH, confidence=CONFIDENCE) for r in rows]
+    found = [
+        want_of(bought, primitive(r), half_width=HALF_WIDTH, confidence=CONFIDENCE) for r in rows
+    ]
     wants = [w for w in found if w is not None]
     assert len(wants) == len(rows)
     return wants

@@ -10,18 +10,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
-from qserver.planning.holdings import roomy_half_width
 from qserver.planning.planner import Plan
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.shared_bound import answers_with
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.history import Estimator
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (12, 3)
 DELTA = 0.2
@@ -35,7 +34,7 @@ def row(low: int, high: int) -> Primitive:
 
 
 def prefixes(*, length: float = 40.0, delta: float = DELTA) -> list[Question]:
-    return [Question(row(0, i + 1), Requirement(length, 1.0 - delta)) for i in range(11)]
+    return [question_of(row(0, i + 1), Requirement(length, 1.0 - delta)) for i in range(11)]
 
 
 def plan_of(snapshot: Snapshot, questions: Sequence[Question]) -> WorkloadPlan:
@@ -67,10 +66,10 @@ def errors_of(
     found = []
     for q, estimator in zip(simultaneous(questions), estimators, strict=True):
         assert estimator is not None
-        confidence = q.requirement.confidence
-        estimate = snapshot.engine.estimate_after(q.query, estimator, confidence=confidence)
+        confidence = q.confidence
+        estimate = snapshot.engine.estimate_after(q.row, estimator, confidence=confidence)
         assert estimate is not None
-        room = roomy_half_width(q.query, q.requirement) + estimate.unforeseen
+        room = q.roomy_half_width + estimate.unforeseen
         found.append(abs(estimate.posterior.estimate) / room)
     return found
 
@@ -121,9 +120,7 @@ def test_what_is_answered_has_the_errors_that_were_certified() -> None:
         simultaneous(questions), plan.estimators, expected, strict=True
     ):
         assert estimator is not None
-        found = snapshot.engine.estimate_after(
-            q.query, estimator, confidence=q.requirement.confidence
-        )
+        found = snapshot.engine.estimate_after(q.row, estimator, confidence=q.confidence)
         assert found is not None
         known = found.posterior.scales
         assert_allclose(sorted(known[known > 0.0]), scales, rtol=1e-9)
@@ -142,7 +139,7 @@ def test_the_joint_bound_never_costs_more_than_the_union_bound(length: float) ->
 def test_independent_cells_gain_little_by_the_joint_bound() -> None:
     """The product rule is exact for them: delta / n and 1 - (1 - delta)^(1/n) are all but one."""
     snapshot = Snapshot(SIZES)
-    cells = [Question(row(i, i + 1), Requirement(40.0, 0.8)) for i in range(12)]
+    cells = [question_of(row(i, i + 1), Requirement(40.0, 0.8)) for i in range(12)]
     joint, union = plan_of(snapshot, cells), by_union(snapshot, cells)
     exact = math.log(1.0 - 0.8 ** (1.0 / 12)) / math.log(0.2 / 12)
     assert exact - 1e-5 < joint.price_nano / union.price_nano <= 1.0
@@ -152,7 +149,7 @@ def test_a_workload_that_was_met_at_once_is_free_whatever_comes_after() -> None:
     snapshot, questions = Snapshot(SIZES), prefixes()
     carry_out(snapshot, plan_of(snapshot, questions), questions)
     for length in (12.0, 30.0):
-        other = [Question(row(i, i + 2), Requirement(length, 0.9)) for i in range(0, 12, 2)]
+        other = [question_of(row(i, i + 2), Requirement(length, 0.9)) for i in range(0, 12, 2)]
         carry_out(snapshot, plan_of(snapshot, other), other)
         free = free_together(snapshot.bought, questions)
         assert free is not None
@@ -164,8 +161,8 @@ def test_a_workload_that_was_met_at_once_is_free_whatever_comes_after() -> None:
 def test_answers_on_a_row_and_on_the_cell_that_it_is_are_counted_apart() -> None:
     """Their noise is shared, so only the union bound holds: the tail of one is added."""
     snapshot = before_it(1)
-    cells = [Question(row(i, i + 1), Requirement(60.0, 0.9)) for i in (0, 6)]
-    block = snapshot.bought.pattern(cells[0].query).cell_of  # type: ignore[union-attr]
+    cells = [question_of(row(i, i + 1), Requirement(60.0, 0.9)) for i in (0, 6)]
+    block = snapshot.bought.pattern(cells[0].row).cell_of  # type: ignore[union-attr]
     assert block is not None
     found = answers_with(snapshot.bought, simultaneous(cells), {block: 150_000_000})
     assert found is not None
@@ -176,6 +173,6 @@ def test_answers_on_a_row_and_on_the_cell_that_it_is_are_counted_apart() -> None
 
 
 def test_several_confidences_have_no_one_confidence() -> None:
-    questions = [Question(row(0, 3), Requirement(9.0, c)) for c in (0.9, 0.95)]
+    questions = [question_of(row(0, 3), Requirement(9.0, c)) for c in (0.9, 0.95)]
     with pytest.raises(RequirementError, match="`confidence` must be the same"):
         plan_of(Snapshot(SIZES), questions)

@@ -17,17 +17,16 @@ from qserver.planning.blocks.learned_levels import MAX_LEARNT
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.uneven_parts import _SHARES, _cells, _Search, uneven_chain
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import roomy_half_width
 from qserver.planning.planner import paid_question
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.simultaneous import plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.paid_question import PaidQuestion
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZE = 40
 SIZES = (SIZE, 3)
@@ -40,7 +39,7 @@ MOST_MISSES = int(N_RUNS * 0.05 + 5.0 * math.sqrt(N_RUNS * 0.05 * 0.95))
 
 def question(low: int, high: int, *, axis: int = 0) -> Question:
     query = primitive(linear_query(SIZES, [(1, {axis: interval(SIZES[axis], low, high)})]))
-    return Question(query, LOOSE)
+    return question_of(query, LOOSE)
 
 
 PREFIXES = [question(0, i) for i in range(1, SIZE + 1)]
@@ -48,7 +47,7 @@ BINS = [question(i, i + 1) for i in range(SIZE)]
 
 
 def paid(questions: Sequence[Question]) -> list[PaidQuestion]:
-    return [paid_question(q.query, q.requirement, kind="blocks", price_nano=0) for q in questions]
+    return [paid_question(q, kind="blocks", price_nano=0) for q in questions]
 
 
 def nothing(axis: int) -> list[Labels]:
@@ -143,7 +142,7 @@ def test_no_level_is_sought_on_an_attribute_too_long_to_learn_of() -> None:
     rows = [
         primitive(linear_query((size,), [(1, {0: interval(size, 0, i)})])) for i in range(1, 20)
     ]
-    asked = paid([Question(row, LOOSE) for row in rows])
+    asked = paid([question_of(row, LOOSE) for row in rows])
     assert uneven_chain(asked, nothing, Effort()) is None
 
 
@@ -186,7 +185,7 @@ def carry_out(snapshot: Snapshot, plan: WorkloadPlan) -> None:
 
 def test_prefixes_cost_less_and_nothing_when_asked_again() -> None:
     """Against the same planner on regular levels."""
-    asked = [Question(q.query, SURE) for q in PREFIXES]
+    asked = [question_of(q.row, SURE) for q in PREFIXES]
     uneven, regular = Snapshot(SIZES, rule=RentOrBuy(0.4)), Snapshot(SIZES, rule=RentOrBuy(0.4))
     assert regular.rule is not None
     regular.rule.learner = None
@@ -203,7 +202,7 @@ def test_prefixes_cost_less_and_nothing_when_asked_again() -> None:
 
 
 def test_by_the_union_bound_prefixes_cost_less_and_are_met_with_what_is_bought() -> None:
-    asked, prices = simultaneous([Question(q.query, SURE) for q in PREFIXES]), list[int]()
+    asked, prices = simultaneous([question_of(q.row, SURE) for q in PREFIXES]), list[int]()
     for is_learning in (True, False):
         snapshot = Snapshot(SIZES, rule=RentOrBuy(0.4))
         assert snapshot.rule is not None
@@ -220,7 +219,7 @@ def test_by_the_union_bound_prefixes_cost_less_and_are_met_with_what_is_bought()
         assert len(unequal(plan)) == is_learning
         carry_out(snapshot, plan)
         for found in (snapshot, snapshot.replayed()):
-            assert all(found.bought.is_met(q.query, q.requirement) for q in asked)
+            assert all(found.bought.is_met(q) for q in asked)
     assert prices[0] < 0.9 * prices[1]
 
 
@@ -235,10 +234,10 @@ def test_all_prefixes_hold_at_once_as_often_as_claimed() -> None:
         errors = list[float]()
         for q, estimator in zip(simultaneous(PREFIXES), plan.estimators, strict=True):
             assert estimator is not None
-            confidence = q.requirement.confidence
-            found = snapshot.engine.estimate_after(q.query, estimator, confidence=confidence)
+            confidence = q.confidence
+            found = snapshot.engine.estimate_after(q.row, estimator, confidence=confidence)
             assert found is not None
-            errors.append(abs(found.posterior.estimate) / roomy_half_width(q.query, q.requirement))
+            errors.append(abs(found.posterior.estimate) / q.roomy_half_width)
         worst.append(max(errors))
     assert plan is not None
     assert plan.simultaneous is not None

@@ -13,20 +13,20 @@ from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import Effort
 from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.one_by_one import Single, one_by_one
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (30, 4)
 
 
 def bins_and_prefixes() -> list[Question]:
     ends = [(i, i + 1) for i in range(30)] + [(0, i + 1) for i in range(30)]
-    return [Question(_range(*e), Requirement(80.0, 0.95)) for e in ends]
+    return [question_of(_range(*e), Requirement(80.0, 0.95)) for e in ends]
 
 
 def _range(low: int, high: int) -> Primitive:
@@ -52,7 +52,7 @@ def test_a_workload_costs_no_more_than_its_own_rows_and_meets_every_question(
     snapshot, alone = Snapshot(SIZES, relation), Snapshot(SIZES, relation)
     questions = bins_and_prefixes()
     for q in questions:
-        row = alone.bought.own_row(q.query, q.requirement)
+        row = alone.bought.own_row(q)
         assert row is not None
         alone.buy(Purchase((row,)))
     plan = plan_of(snapshot, questions)
@@ -60,7 +60,7 @@ def test_a_workload_costs_no_more_than_its_own_rows_and_meets_every_question(
     assert plan.price_nano < 0.7 * alone.ledger.spent_nano
     snapshot.carry_out(plan)
     assert snapshot.ledger.spent_nano == plan.spent_after_nano
-    assert all(snapshot.bought.is_met(q.query, q.requirement) for q in questions)
+    assert all(snapshot.bought.is_met(q) for q in questions)
     assert plan_of(snapshot, questions).kind == "free"
 
 
@@ -68,14 +68,14 @@ def test_the_first_question_of_a_workload_bears_its_price() -> None:
     snapshot, questions = Snapshot(SIZES), bins_and_prefixes()
     plan = plan_of(snapshot, questions)
     assert [p.price_nano for p in plan.paid] == [plan.price_nano] + 59 * [0]
-    assert [p.row for p in plan.paid] == [q.query.row for q in questions]
+    assert [p.row for p in plan.paid] == [q.row.row for q in questions]
     assert {p.kind for p in plan.paid} == {"blocks"}
 
 
 def test_bins_asked_together_are_one_table_at_the_price_of_one_row() -> None:
     snapshot, bins = Snapshot(SIZES), bins_and_prefixes()[:30]
     plan = plan_of(snapshot, bins)
-    one = snapshot.bought.own_row(bins[0].query, bins[0].requirement)
+    one = snapshot.bought.own_row(bins[0])
     assert one is not None
     assert plan.kind == "blocks"
     assert [t.partition.n_cells for t in plan.tables] == [30]
@@ -84,16 +84,16 @@ def test_bins_asked_together_are_one_table_at_the_price_of_one_row() -> None:
 
 def test_a_question_asked_twice_is_measured_once_at_its_tightest() -> None:
     snapshot, query = Snapshot(SIZES), _range(3, 17)
-    asked = [Question(query, Requirement(length, 0.95)) for length in (90.0, 30.0, 60.0)]
+    asked = [question_of(query, Requirement(length, 0.95)) for length in (90.0, 30.0, 60.0)]
     plan = plan_of(snapshot, asked)
-    alone = snapshot.bought.own_row(query, Requirement(30.0, 0.95))
+    alone = snapshot.bought.own_row(question_of(query, Requirement(30.0, 0.95)))
     assert plan.rows == (alone,)
 
 
 def test_simultaneous_confidence_divides_delta_by_the_number_of_questions() -> None:
     found = simultaneous(bins_and_prefixes())
     for q in found:
-        assert_allclose(1 - q.requirement.confidence, 0.05 / 60, rtol=1e-9)
+        assert_allclose(1 - q.confidence, 0.05 / 60, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -108,17 +108,17 @@ def test_a_workload_costs_at_most_what_its_questions_cost_apart(seed: int) -> No
     snapshot.ask(primitive(linear_query(sizes, [(1, {})])), Requirement(20.0, 0.95))
     if seed % 2:
         cells = [{0: interval(6, i, i + 1)} for i in range(6)]
-        asked = [Question(primitive(linear_query(sizes, [(1, c)])), LOOSE) for c in cells]
+        asked = [question_of(primitive(linear_query(sizes, [(1, c)])), LOOSE) for c in cells]
         snapshot.carry_out(plan_of(snapshot, asked))
     questions = [_box(sizes, generator) for _ in range(generator.randint(1, 5))]
-    apart = [snapshot.plan(q.query, q.requirement).price_nano for q in questions]
+    apart = [snapshot.plan(q.row, q.requirement).price_nano for q in questions]
     plan = plan_of(snapshot, questions)
     assert plan.price_nano <= sum(apart) + len(apart)
     snapshot.carry_out(plan)
     for q, estimator in zip(questions, plan.estimators, strict=True):
         if estimator is not None:
             snapshot.engine.keep(estimator)
-        assert snapshot.bought.is_met(q.query, q.requirement)
+        assert snapshot.bought.is_met(q)
 
 
 BY_THE_RULE = {0: "row", 13: "tables; tables and row", 18: "tables; row", 23: "tables"}
@@ -134,10 +134,10 @@ def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(s
     snapshot = Snapshot((60,), rule=RentOrBuy())
     for _ in range(14):
         q = _range_of(60, generator, shortest=20.0, spread=2.0)
-        snapshot.ask(q.query, q.requirement)
+        snapshot.ask(q.row, q.requirement)
     asked = [_range_of(60, generator, shortest=6.0, spread=8.0) for _ in range(_few(generator))]
-    asked = [q for q in asked if not snapshot.bought.is_met(q.query, q.requirement)]
-    plans = [snapshot.plan(q.query, q.requirement) for q in asked]
+    asked = [q for q in asked if not snapshot.bought.is_met(q)]
+    plans = [snapshot.plan(q.row, q.requirement) for q in asked]
     ways = {" and ".join(["tables"] * bool(p.tables) + ["row"] * bool(p.rows)) for p in plans}
     assert ways == set(BY_THE_RULE[seed].split("; "))
     charges = [c for p in plans for c in Purchase(p.rows, p.tables).charges]
@@ -150,7 +150,7 @@ def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(s
     for q, estimator in zip(asked, found.estimators, strict=True):
         if estimator is not None:
             snapshot.engine.keep(estimator)
-        assert snapshot.bought.is_met(q.query, q.requirement)
+        assert snapshot.bought.is_met(q)
 
 
 def _few(generator: random.Random) -> int:
@@ -160,7 +160,7 @@ def _few(generator: random.Random) -> int:
 def _range_of(size: int, generator: random.Random, *, shortest: float, spread: float) -> Question:
     low, high = sorted(generator.sample(range(size + 1), 2))
     query = primitive(linear_query((size,), [(1, {0: interval(size, low, high)})]))
-    return Question(query, Requirement(shortest * spread ** generator.random(), 0.95))
+    return question_of(query, Requirement(shortest * spread ** generator.random(), 0.95))
 
 
 LOOSE = Requirement(50.0, 0.95)
@@ -174,7 +174,7 @@ def _box(sizes: tuple[int, ...], generator: random.Random) -> Question:
     }
     length = 10.0 * 4.0 ** generator.random()
     confidence = generator.choice((0.9, 0.99))
-    return Question(primitive(linear_query(sizes, [(1, axes)])), Requirement(length, confidence))
+    return question_of(primitive(linear_query(sizes, [(1, axes)])), Requirement(length, confidence))
 
 
 def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
@@ -190,6 +190,6 @@ def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
         effort=Effort(-1.0),
     )
     assert plan.kind == "fresh"
-    assert len(plan.rows) == len({q.query.key for q in questions})
+    assert len(plan.rows) == len({q.row.key for q in questions})
     snapshot.carry_out(plan)
-    assert all(snapshot.bought.is_met(q.query, q.requirement) for q in questions)
+    assert all(snapshot.bought.is_met(q) for q in questions)

@@ -13,18 +13,18 @@ from numpy.testing import assert_allclose
 from qserver.planning.blocks.learner import Learner
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import WORKLOAD_WORK, Effort
-from qserver.planning.holdings import Bought, roomy_half_width
+from qserver.planning.holdings import Bought
 from qserver.planning.purchase import Purchase
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.planning.workloads.workload_base import places_of, views_of
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import Relation
-from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (40, 8)
 BANDS = tuple((low, low + 8) for low in range(0, 40, 8))
@@ -43,7 +43,7 @@ def question(generator: random.Random, *, banded: float) -> Question:
         if generator.random() < 0.6:
             axes[1] = indicator(8, generator.choice(GROUPS))
     requirement = Requirement(generator.choice((20.0, 40.0, 100.0)), generator.choice((0.9, 0.99)))
-    return Question(primitive(linear_query(SIZES, [(1, axes)])), requirement)
+    return question_of(primitive(linear_query(SIZES, [(1, axes)])), requirement)
 
 
 def asked_before(
@@ -52,7 +52,7 @@ def asked_before(
     snapshot = Snapshot(SIZES, relation, rule=RentOrBuy(0.6))
     for _ in range(n):
         q = question(generator, banded=banded)
-        snapshot.ask(q.query, q.requirement)
+        snapshot.ask(q.row, q.requirement)
     return snapshot
 
 
@@ -96,7 +96,7 @@ def test_a_workload_costs_at_most_the_sum_of_its_single_prices(
     generator = random.Random(seed)
     snapshot = asked_before(generator, n_before, relation, banded=banded)
     asked = [question(generator, banded=banded) for _ in range(8)]
-    singles = [snapshot.plan(q.query, q.requirement) for q in asked]
+    singles = [snapshot.plan(q.row, q.requirement) for q in asked]
     charges = [c for p in singles for c in Purchase(p.rows, p.tables).charges]
     apart = snapshot.ledger.spent_after(charges) - snapshot.ledger.spent_nano
     plan = plan_of(snapshot, asked)
@@ -106,15 +106,16 @@ def test_a_workload_costs_at_most_the_sum_of_its_single_prices(
     carry_out(snapshot, plan)
     assert snapshot.ledger.spent_nano == plan.spent_after_nano
     for q in asked:
-        assert snapshot.bought.is_met(q.query, q.requirement)
-        assert snapshot.replayed().bought.is_met(q.query, q.requirement)
+        assert snapshot.bought.is_met(q)
+        assert snapshot.replayed().bought.is_met(q)
 
 
 def banded_workload() -> list[Question]:
     """Every union of neighbouring bands that begins with the first, and every band."""
     ends = [*BANDS, *((0, high) for _, high in BANDS[:-1])]
     return [
-        Question(primitive(linear_query(SIZES, [(1, {0: interval(40, *e)})])), LOOSE) for e in ends
+        question_of(primitive(linear_query(SIZES, [(1, {0: interval(40, *e)})])), LOOSE)
+        for e in ends
     ]
 
 
@@ -132,7 +133,7 @@ def test_levels_that_end_where_the_questions_do_make_a_workload_cheaper(find: Fi
     parts = {len(set(axis.ids)) for t in plan.tables for axis in t.partition.axes}
     assert parts <= {2, 3, 5}
     carry_out(learnt, plan)
-    assert all(learnt.bought.is_met(q.query, q.requirement) for q in banded_workload())
+    assert all(learnt.bought.is_met(q) for q in banded_workload())
 
 
 @pytest.mark.parametrize("n_before", [0, 12])
@@ -140,7 +141,7 @@ def test_all_hold_at_once_on_learnt_levels_as_certified(n_before: int) -> None:
     """The half-width that each answer then has by itself is what the plan reckoned with."""
     generator = random.Random(5)
     snapshot = asked_before(generator, n_before, "add-remove", banded=1.0)
-    asked = [Question(q.query, Requirement(30.0, 0.95)) for q in banded_workload()]
+    asked = [question_of(q.row, Requirement(30.0, 0.95)) for q in banded_workload()]
     plan = plan_of(snapshot, asked, find=plan_together)
     assert plan.simultaneous is not None
     assert plan.simultaneous.method == "sampled"
@@ -149,10 +150,10 @@ def test_all_hold_at_once_on_learnt_levels_as_certified(n_before: int) -> None:
     tails = []
     for q, estimator in zip(simultaneous(asked), plan.estimators, strict=True):
         assert estimator is not None
-        confidence = q.requirement.confidence
-        found = snapshot.engine.estimate_after(q.query, estimator, confidence=confidence)
+        confidence = q.confidence
+        found = snapshot.engine.estimate_after(q.row, estimator, confidence=confidence)
         assert found is not None
-        tails.append(found.posterior.confidence_of(roomy_half_width(q.query, q.requirement)))
+        tails.append(found.posterior.confidence_of(q.roomy_half_width))
     # Each alone holds at least as surely as all at once, and by the union bound they would not.
     assert min(tails) >= plan.simultaneous.confidence
     assert sum(1.0 - t for t in tails) > 0.05
@@ -177,7 +178,7 @@ def test_blocks_of_a_plan_are_found_on_the_lattice_that_answers_are_given_on() -
 
 
 def _cell_of(view: Bought, q: Question) -> tuple[tuple[int, int], ...] | None:
-    pattern = view.pattern(q.query)
+    pattern = view.pattern(q.row)
     return None if pattern is None else pattern.cell_of
 
 
@@ -201,8 +202,8 @@ def test_a_process_with_cold_caches_and_another_clock_plans_alike(
     """It may be as slow as it likes: a clock that leaps an hour at each look changes nothing."""
     generator = random.Random(11)
     snapshot = asked_before(generator, 6, "add-remove", banded=0.7)
-    drawn = [question(generator, banded=0.7).query for _ in range(6)]
-    asked = [Question(query, Requirement(25.0, 0.95)) for query in drawn]
+    drawn = [question(generator, banded=0.7).row for _ in range(6)]
+    asked = [question_of(query, Requirement(25.0, 0.95)) for query in drawn]
     other, efforts = snapshot.replayed(), (Effort(limit), Effort(limit))
     plan = plan_of(snapshot, asked, find=find, effort=efforts[0])
     now = [0.0]

@@ -8,8 +8,6 @@ from qserver.answering.models.purchase import learnt
 from qserver.answering.replica import Replica
 from qserver.answering.workload import Cost, answer_workload
 from qserver.errors import MeasurementError
-from qserver.planning.planner import row_half_width
-from qserver.query.primitive import primitive
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.storage.encoding.requests import Reservation
 
@@ -31,26 +29,24 @@ def answer_spent(replica: Replica, reservation: Reservation) -> Free:
 
 
 def _question(replica: Replica, reservation: Reservation, asked: Question) -> Free:
-    row, requirement = primitive(asked.query), asked.requirement
     estimate = replica.engine.estimate_with(
-        row,
+        asked.row,
         reservation.weights,
-        confidence=requirement.confidence,
-        enough=row_half_width(row, requirement),
+        confidence=asked.confidence,
+        enough=asked.row_half_width,
         tables_give_rest=reservation.tables_give_rest,
     )
     if estimate is None:
         raise MeasurementError
     answer = answer_from(
-        row,
-        requirement,
+        asked,
         estimate,
         source=reservation.source,
         charged_nano=reservation.price_nano,
         remaining_nano=_remaining_nano(replica, reservation),
         version=replica.n_events,
     )
-    return Free(answer, () if estimate.is_kept else (estimate.estimator(row.key),))
+    return Free(answer, () if estimate.is_kept else (estimate.estimator(asked.row.key),))
 
 
 def _workload(replica: Replica, reservation: Reservation, asked: Workload) -> Free:

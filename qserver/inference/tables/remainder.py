@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 
 from qserver.inference.tables.answer import WeightedRow
-from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.box import as_box, remainder
 from qserver.inference.tables.generation import AlphaState, Generation
-from qserver.query.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive
 from qserver.records.history import Measurement
 
 
 def left_by(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
-    """What weighted rows leave of a row, exactly: every float is a dyadic fraction."""
-    left = query.row
-    for found in rows:
-        left = left - found.row.row.scaled(Fraction(found.weight))
-    return primitive(as_box(left))
+    """What weighted rows leave of a row, exactly."""
+    return remainder(query.row, ((found.row.row, found.weight) for found in rows))
 
 
 def is_cell(generation: Generation, state: AlphaState, row: Measurement) -> bool:

@@ -17,8 +17,7 @@ from qserver.planning.blocks.recombination import SeenPredicates
 from qserver.planning.blocks.star import Star, calibrate, uses
 from qserver.planning.blocks.wants import MAX_WANTED, Want, Wanted
 from qserver.planning.holdings import Bought
-from qserver.query.linear import LinearQuery
-from qserver.query.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
 
@@ -62,7 +61,7 @@ class Demand:
     def take_in(self, paid: PaidQuestion, bought: Bought) -> None:
         """Add a paid question."""
         self._count(paid, bought)
-        want = want_of(bought, paid.row, half_width=paid.half_width, confidence=paid.confidence)
+        want = want_of(bought, paid.form, half_width=paid.half_width, confidence=paid.confidence)
         if want is None:
             return
         _remember(self.wanted, self.seen, want)
@@ -82,7 +81,7 @@ class Demand:
         """Add its own row, unless own rows alone cost so much that it no longer matters."""
         dearest = max((star.price for star in self.stars.values()), default=inf)
         if self.alone.settled_nano <= _PLENTY * dearest * NANO:
-            self.alone.add(bought, primitive(paid.row), paid.half_width, paid.confidence)
+            self.alone.add(bought, paid.form, paid.half_width, paid.confidence)
 
     def _trim(self, bought: Bought, octave: int) -> None:
         """Of too many requirements keep those that the latest base is hardest pressed by."""
@@ -102,17 +101,15 @@ def depth_of(bought: Bought) -> int:
     return max(c.n_levels for c in bought.lattice.chains.values()) - 1
 
 
-def want_of(
-    bought: Bought, row: LinearQuery, *, half_width: float, confidence: float
-) -> Want | None:
+def want_of(bought: Bought, row: Primitive, *, half_width: float, confidence: float) -> Want | None:
     """The requirement seen from the lattice; None where no blocks can be bought for it."""
-    axes = {a for t in row.terms for a in t.by_axis}
-    n_parts = len(row.terms) ** 2
+    axes = {a for t in row.row.terms for a in t.by_axis}
+    n_parts = len(row.row.terms) ** 2
     for axis in axes:
         n_parts *= bought.lattice.chains[axis].n_levels
         if n_parts > MAX_PARTS:
             return None
-    pattern = bought.pattern(primitive(row))
+    pattern = bought.pattern(row)
     if pattern is None or not _has_table(bought, pattern):
         return None
     return Want.of(pattern, half_width=half_width, confidence=confidence)

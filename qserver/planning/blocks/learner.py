@@ -177,7 +177,7 @@ def left_on(
     """
     wanted = Wanted()
     for paid in asked:
-        want = want_of(bought, paid.row, half_width=paid.half_width, confidence=paid.confidence)
+        want = want_of(bought, paid.form, half_width=paid.half_width, confidence=paid.confidence)
         if want is not None:
             wanted.add(want)
     return price_left(bought, wanted.wants, effort=effort)

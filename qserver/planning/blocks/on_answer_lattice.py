@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from math import inf
 
 import numpy as np
 
 from qserver.inference.rows.tail import safe_half_width
-from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
@@ -75,10 +74,9 @@ class _Answered:
     def _beside(self, rows: tuple[PlannedRow, ...], raises: Mapping[BlockKey, int]) -> float:
         """The same beside weighted rows, by the weights on tables that inference then finds."""
         weights = [weight for _, weight in self._weights]
-        tables, left = self._tables, self._query.row
-        for row, weight in zip(rows, weights, strict=True):
-            left = left - row.row.scaled(Fraction(weight))
-        asked, blocks = primitive(as_box(left)), tables.blocks_with(raises)
+        tables, pairs = self._tables, zip(rows, weights, strict=True)
+        asked = remainder(self._query.row, ((row.row, weight) for row, weight in pairs))
+        blocks = tables.blocks_with(raises)
         pattern = tables.pattern(asked) if asked.multiplier == 1 else None
         rest = None if pattern is None else whole_of(blocks, pattern)
         if rest is None or any(self._is_cell(row, blocks) for row in rows):

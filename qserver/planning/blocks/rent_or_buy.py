@@ -43,11 +43,10 @@ from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wanted
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import Bought, roomy_half_width
+from qserver.planning.holdings import Bought
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.query.primitive import Primitive
-from qserver.query.requirement import Requirement
+from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.paid_question import DEFAULT_PHI, FittedBase, PaidQuestion
 
@@ -120,8 +119,7 @@ class RentOrBuy:
     def propose(
         self,
         bought: Bought,
-        query: Primitive,
-        requirement: Requirement,
+        question: Question,
         *,
         direct: Priced,
         allowed_nano: int,
@@ -141,14 +139,14 @@ class RentOrBuy:
         if self.learner is not None:
             bought = self.learner.view(bought, self._paid)
         self._follow(bought)
-        target = roomy_half_width(query, requirement)
-        want = want_of(bought, query.row, half_width=target, confidence=requirement.confidence)
+        target, confidence = question.roomy_half_width, question.confidence
+        want = want_of(bought, question.row, half_width=target, confidence=confidence)
         is_beyond = direct.spent_after_nano > allowed_nano and not self.demand.stars
         if want is None or is_beyond or direct.price_nano == 0 or effort.is_spent:
             return Choice()
         fits = direct.spent_after_nano <= allowed_nano
         left = inf if fits else allowed_nano - bought.ledger.spent_nano
-        need = Need(bought, query, want, effort, left_nano=left)
+        need = Need(bought, question.row, want, effort, left_nano=left)
         return _Proposal(self, need, direct, allowed_nano, answered).choice()
 
     def _follow(self, bought: Bought) -> None:

@@ -14,11 +14,11 @@ from math import prod
 
 import numpy as np
 
-from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.box import as_box, remainder
 from qserver.inference.tables.blocks.chain import Chain
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.primitive import Primitive, primitive
+from qserver.query.primitive import Primitive
 from qserver.query.weights import Weights, from_runs
 
 MAX_ROUNDINGS = 256
@@ -43,7 +43,7 @@ class Rounded:
     @cached_property
     def rest(self) -> Primitive:
         """The primitive row of what is left; zero where nothing is."""
-        return primitive(as_box(self.query - self.coarse))
+        return remainder(self.query, [(self.coarse, 1.0)])
 
     @property
     def weight(self) -> float:

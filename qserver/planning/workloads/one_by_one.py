@@ -9,28 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from qserver.inference.rows.tail import safe_half_width
-from qserver.inference.tables.blocks.box import as_box
+from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.effort import ROWS_ALONE, Effort
-from qserver.planning.holdings import Bought, row_half_width
+from qserver.planning.holdings import Bought
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.workload_base import answered_with
-from qserver.query.primitive import Primitive, primitive
-from qserver.query.requirement import Requirement
+from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
 
-Single = Callable[[Primitive, Requirement, Effort], Plan]
+Single = Callable[[Question, Effort], Plan]
 """The plan of one question by itself; its work is counted."""
 _BY_SINGLE = 0.5
 
@@ -46,10 +43,9 @@ class OneByOne:
 def rows_alone(bought: Bought) -> Single:
     """Single plans by rows alone."""
 
-    def single(query: Primitive, requirement: Requirement, _effort: Effort) -> Plan:
+    def single(question: Question, _effort: Effort) -> Plan:
         return plan_answer(
-            query,
-            requirement,
+            question,
             engine=bought.engine,
             ledger=bought.ledger,
             limit_nano=bought.limit_nano,
@@ -70,7 +66,7 @@ def plans_apart(
         if effort.is_spent:
             yield None
             return
-        plan = (single if effort.done <= half else alone)(q.query, q.requirement, effort)
+        plan = (single if effort.done <= half else alone)(q, effort)
         # What is free was counted by nobody: so the other plans are the same without it.
         if plan.kind not in ("free", "exact"):
             effort.add(ROWS_ALONE)
@@ -162,11 +158,11 @@ class _Merged:
         new = [ids[row.key] for row in plan.rows if row.refines is None]
         weights = tuple((new[0] if i == number else i, w) for i, w in plan.weights)
         if not plan.tables_give_rest:
-            return Estimator(q.query.key, weights)
+            return Estimator(q.row.key, weights)
         # Where the plan buys no tables, weights on those that are there are sure to be kept.
         at = self.now.engine.tables.n_events
         at += len(self.rows) + len(self.raises) if plan.tables else 0
-        return Estimator(q.query.key, weights, at=at)
+        return Estimator(q.row.key, weights, at=at)
 
     def meets(self, q: Question, plan: Plan, estimator: Estimator | None) -> bool:
         """Whether the question is met when others' raises change the weights of its plan."""
@@ -182,29 +178,29 @@ class _Merged:
 
     def _is_found_again(self, q: Question) -> bool:
         """Whether tables and own row, raised perhaps for another question too, meet this one."""
-        if q.query.key not in self.rows and not self.raises:
-            return self.bought.is_met(q.query, q.requirement)
+        if q.row.key not in self.rows and not self.raises:
+            return self.bought.is_met(q)
         # Answers are given on the lattice of now still, by tables as they are.
         return self._is_known(q, self.bought, self.raises) or (
             self.bought is not self.now and self._is_known(q, self.now, {})
         )
 
     def _is_known(self, q: Question, bought: Bought, raises: Mapping[BlockKey, int]) -> bool:
-        row, own = self.rows.get(q.query.key), bought.own(q.query)
+        row, own = self.rows.get(q.row.key), bought.own(q.row)
         known = bought.engine.tables.known(
-            q.query,
+            q.row,
             own,
             alphas_nano=raises,
             row_alpha_nano=None if row is None else row.alpha_nano,
             step=bought.table_step if row is None else row.step,
         )
-        return known.is_within(row_half_width(q.query, q.requirement), q.requirement.confidence)
+        return known.is_within(q.row_half_width, q.confidence)
 
     def _gives_rest(self, q: Question, plan: Plan) -> bool:
         """Whether the raised tables give what the plan's row leaves, with little enough noise."""
         (row,), ((_, weight),) = plan.rows, plan.weights
         row, tables = self.rows[row.key], self.bought.engine.tables
-        left = primitive(as_box(q.query.row - row.row.scaled(Fraction(weight))))
+        left = remainder(q.row.row, [(row.row, weight)])
         pattern, blocks = self.bought.pattern(left), tables.blocks_with(self.raises)
         rest = None if pattern is None or left.multiplier != 1 else whole_of(blocks, pattern)
         if rest is None:
@@ -212,5 +208,5 @@ class _Merged:
         scales = np.append(rest.scales(blocks.alphas), abs(weight) * NANO / row.alpha_nano)
         steps = tables.steps_with(self.raises, float(self.bought.table_step))
         allowance = rest.allowance(steps) + FLOAT_ROOM * abs(weight) * float(row.step)
-        noise = safe_half_width(scales, q.requirement.confidence)
-        return noise + allowance <= row_half_width(q.query, q.requirement)
+        noise = safe_half_width(scales, q.confidence)
+        return noise + allowance <= q.row_half_width

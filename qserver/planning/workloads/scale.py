@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.holdings import Bought, roomy_half_width
-from qserver.planning.workloads.question import Question
+from qserver.planning.holdings import Bought
+from qserver.query.question import Question
 
 _SCALINGS = 10
 _LARGEST_PART = 64.0
@@ -46,10 +46,10 @@ class Scaling:
         found = list[Question]()
         for q in questions:
             self.effort.add(EVALUATION)
-            own = self.bought.own(q.query)
-            known = self.bought.beside(q.query, blocks, own=own).known
-            half_width = roomy_half_width(q.query, q.requirement)
-            if not known.is_within(half_width, q.requirement.confidence):
+            own = self.bought.own(q.row)
+            known = self.bought.beside(q.row, blocks, own=own).known
+            half_width = q.roomy_half_width
+            if not known.is_within(half_width, q.confidence):
                 found.append(q)
                 if len(found) == most:
                     break

@@ -26,8 +26,8 @@ from qserver.inference.tables.shared_noise import (
     error_beside,
     joint_errors,
 )
-from qserver.planning.holdings import Bought, roomy_half_width
-from qserver.planning.workloads.question import Question
+from qserver.planning.holdings import Bought
+from qserver.query.question import Question
 from qserver.records.answer import JointMethod, Simultaneous
 from qserver.records.charge import NANO
 from qserver.records.history import Estimator, Measurement
@@ -44,7 +44,7 @@ class PlannedAnswer:
     @property
     def half_width(self) -> float:
         """What its interval may have, in records."""
-        return roomy_half_width(self.question.query, self.question.requirement)
+        return self.question.roomy_half_width
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def _planned(bought: Bought, q: Question, blocks: Blocks, at: int) -> PlannedAns
     found = _on_blocks(bought, q, blocks, at, shorter_than=by_rows)
     if found is not None or by_rows is None:
         return found
-    estimator = by_rows.estimator(q.query.key)
+    estimator = by_rows.estimator(q.row.key)
     return PlannedAnswer(q, estimator, bought.engine.error_of(estimator))
 
 
@@ -193,25 +193,25 @@ def _on_blocks(
     bought: Bought, q: Question, blocks: Blocks, at: int, *, shorter_than: RowEstimate | None
 ) -> PlannedAnswer | None:
     """The answer by blocks and own row, if they give it no longer than the other."""
-    pattern, confidence = bought.pattern(q.query), q.requirement.confidence
+    pattern, confidence = bought.pattern(q.row), q.confidence
     if pattern is None or not blocks.alphas:
         return None
-    own = bought.engine.own_after(q.query, at)
+    own = bought.engine.own_after(q.row, at)
     alpha = bought.engine.tables.alpha_nano_at(own, at)
-    beside = bought.beside(q.query, blocks, own=own, row_alpha_nano=alpha)
+    beside = bought.beside(q.row, blocks, own=own, row_alpha_nano=alpha)
     error = error_beside(pattern, beside, own, confidence=confidence)
     if error is None:
         return None
     if shorter_than and not beside.known.is_within(shorter_than.half_width, confidence):
         return None
     if not error.blocks:
-        return PlannedAnswer(q, Estimator(q.query.key, error.rows), error)
-    return PlannedAnswer(q, Estimator(q.query.key, (), 0.0, at), error)
+        return PlannedAnswer(q, Estimator(q.row.key, error.rows), error)
+    return PlannedAnswer(q, Estimator(q.row.key, (), 0.0, at), error)
 
 
 def _by_rows(bought: Bought, q: Question) -> RowEstimate | None:
-    target, confidence = roomy_half_width(q.query, q.requirement), q.requirement.confidence
-    return bought.engine.estimate_by_rows(q.query, confidence=confidence, enough=target)
+    enough = q.roomy_half_width
+    return bought.engine.estimate_by_rows(q.row, confidence=q.confidence, enough=enough)
 
 
 def _has_twin(bought: Bought, error: SharedError, used: set[BlockKey]) -> bool:

@@ -31,7 +31,6 @@ from qserver.planning.holdings import Bought
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.one_by_one import Single
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.shared_bound import Answers, answers_after, answers_with
 from qserver.planning.workloads.workload import (
     Known,
@@ -41,6 +40,7 @@ from qserver.planning.workloads.workload import (
     workload_plan,
 )
 from qserver.planning.workloads.workload_base import Base, answered_base, fitted, views_of, wants_of
+from qserver.query.question import Question
 from qserver.records.answer import Simultaneous
 from qserver.records.history import Estimator
 
@@ -104,8 +104,8 @@ class _State:
 
     @classmethod
     def of(cls, bought: Bought, questions: Sequence[Question], effort: Effort) -> _State:
-        alone, confidence = simultaneous(questions), questions[0].requirement.confidence
-        asked = [q for q in alone if not q.query.is_zero]
+        alone, confidence = simultaneous(questions), questions[0].confidence
+        asked = [q for q in alone if not q.row.is_zero]
         search = _Search(bought, asked, confidence, effort)
         return cls(questions, Known.of(bought, alone), search)
 
@@ -122,7 +122,7 @@ class _State:
 
     def plan(self, found: _Found) -> WorkloadPlan:
         ordered = iter(found.estimators)
-        given = tuple(None if q.query.is_zero else next(ordered) for q in self.questions)
+        given = tuple(None if q.row.is_zero else next(ordered) for q in self.questions)
         paid_for = self.known.still
         return workload_plan(found.priced, paid_for, given, simultaneous=found.certified)
 
@@ -158,7 +158,7 @@ class _Search:
             return None
         with suppress(CapacityError):
             found = self._checked(self._answers({}), nothing)
-            kept = [set(tables.kept_at(q.query.key)) for q in self.questions]
+            kept = [set(tables.kept_at(q.row.key)) for q in self.questions]
             for at in sorted(set.intersection(*kept), reverse=True)[:_EARLIER]:
                 earlier = answers_after(self.bought, self.questions, at)
                 found = found or self._checked(earlier, nothing)

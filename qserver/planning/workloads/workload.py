@@ -9,7 +9,7 @@ each would buy by itself. The cheapest is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from qserver.errors import CapacityError, RequirementError
@@ -18,14 +18,14 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort
-from qserver.planning.holdings import Bought, row_half_width
+from qserver.planning.holdings import Bought, estimate_of
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.scale import Scaling
 from qserver.planning.workloads.workload_base import best_on, places_of, views_of
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import PlanKind, Simultaneous
 from qserver.records.history import Estimator
@@ -58,17 +58,10 @@ def simultaneous(questions: Sequence[Question]) -> list[Question]:
     Raises:
         RequirementError: the confidences differ.
     """
-    if len({q.requirement.confidence for q in questions}) > 1:
+    if len({q.confidence for q in questions}) > 1:
         raise RequirementError("confidence", "be the same for all questions of a workload")
-    return [
-        replace(
-            q,
-            requirement=Requirement(
-                q.requirement.length, 1.0 - (1.0 - q.requirement.confidence) / len(questions)
-            ),
-        )
-        for q in questions
-    ]
+    each = 1.0 - (1.0 - questions[0].confidence) / len(questions)
+    return [q.with_requirement(Requirement(q.requirement.length, each)) for q in questions]
 
 
 def plan_workload(
@@ -129,7 +122,7 @@ class Known:
     def still(self) -> list[Question]:
         """The questions that something must be bought for."""
         pairs = zip(self.questions, self.met, strict=True)
-        return [q for q, e in pairs if e is None and not q.query.is_zero]
+        return [q for q, e in pairs if e is None and not q.row.is_zero]
 
     @property
     def is_all(self) -> bool:
@@ -141,14 +134,13 @@ class Known:
         """Weights that keep a question met whatever is bought for the others."""
         pairs = zip(self.questions, self.met, strict=True)
         return tuple(
-            e.estimator(q.query.key) if e is not None and e.needs_storing else None
-            for q, e in pairs
+            e.estimator(q.row.key) if e is not None and e.needs_storing else None for q, e in pairs
         )
 
     @property
     def free(self) -> WorkloadPlan:
         """The plan where all are met."""
-        kind: PlanKind = "exact" if all(q.query.is_zero for q in self.questions) else "free"
+        kind: PlanKind = "exact" if all(q.row.is_zero for q in self.questions) else "free"
         spent = self.bought.ledger.spent_nano
         return WorkloadPlan(kind, (), 0, spent, None, estimators=self.estimators)
 
@@ -194,7 +186,7 @@ def workload_plan(
         paid_for = ()
     kind = _kind(bought, estimators)
     paid = tuple(
-        paid_question(q.query, q.requirement, kind=kind, price_nano=0 if i else best.price_nano)
+        paid_question(q, kind=kind, price_nano=0 if i else best.price_nano)
         for i, q in enumerate(paid_for)
     )
     return WorkloadPlan(
@@ -221,11 +213,10 @@ def _kind(bought: Purchase, estimators: Sequence[Estimator | None]) -> PlanKind:
 
 def _met(bought: Bought, q: Question) -> RowEstimate | None:
     """What history says of a question, where that meets its requirement."""
-    if q.query.is_zero:
+    if q.row.is_zero:
         return None
-    target, confidence = row_half_width(q.query, q.requirement), q.requirement.confidence
-    found = bought.engine.estimate(q.query, confidence=confidence, enough=target)
-    return found if found is not None and found.half_width <= target else None
+    found = estimate_of(bought.engine, q)
+    return found if found is not None and found.half_width <= q.row_half_width else None
 
 
 def _own_rows(
@@ -238,10 +229,7 @@ def _own_rows(
     rows: dict[str, PlannedRow] = {}
     for q in questions:
         effort.add(OWN_ROW)
-        if len(questions) <= _HELPED:
-            row = bought.own_row(q.query, q.requirement)
-        else:
-            row = bought.own_row_alone(q.query, q.requirement)
+        row = bought.own_row(q) if len(questions) <= _HELPED else bought.own_row_alone(q)
         if row is None:
             raise CapacityError("The interval is shorter than the lattice of the noise allows.")
         kept = rows.get(row.key)
@@ -279,11 +267,11 @@ def _whole_blocks(
     asked: dict[BlockKey, int] = {}
     for q in questions:
         effort.add(SIGHT)
-        pattern = view.pattern(q.query)
+        pattern = view.pattern(q.row)
         block = None if pattern is None else pattern.cell_of
         if block is None or not view.is_candidate(block):
             return None
-        asked[block] = max(asked.get(block, 0), alphas[q.query.key])
+        asked[block] = max(asked.get(block, 0), alphas[q.row.key])
     places = places_of(bought, view, list(asked))
     if places is None:
         return None

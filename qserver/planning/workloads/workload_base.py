@@ -20,12 +20,12 @@ from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wanted
 from qserver.planning.effort import SIGHT, Effort
-from qserver.planning.holdings import Bought, roomy_half_width
+from qserver.planning.holdings import Bought
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.workloads.question import Question
 from qserver.planning.workloads.scale import Scaling
 from qserver.query.partition import ProductPartition
+from qserver.query.question import Question
 
 _COMPARED = 64
 _AS_GOOD = 1.25
@@ -112,7 +112,7 @@ def views_of(
     """
     if rule is None or rule.learner is None:
         return [bought]
-    asked = [paid_question(q.query, q.requirement, kind="blocks", price_nano=0) for q in questions]
+    asked = [paid_question(q, kind="blocks", price_nano=0) for q in questions]
     found = rule.views(bought, asked, effort)
     if len(found) == 1:
         return found
@@ -130,9 +130,8 @@ def wants_of(bought: Bought, questions: Sequence[Question], effort: Effort) -> l
     wants = list[Want]()
     for q in questions:
         effort.add(SIGHT)
-        target = roomy_half_width(q.query, q.requirement)
-        confidence = q.requirement.confidence
-        want = want_of(bought, q.query.row, half_width=target, confidence=confidence)
+        half_width = q.roomy_half_width
+        want = want_of(bought, q.row, half_width=half_width, confidence=q.confidence)
         if want is None:
             return []
         wants.append(want)

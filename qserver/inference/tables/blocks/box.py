@@ -5,13 +5,15 @@ Only so is a cell of a table known for the query's own row, however the query wa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fractions import Fraction
 from functools import reduce
 
 import numpy as np
 
 from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.primitive import MAX_KEY_GRID
+from qserver.query.primitive import MAX_KEY_GRID, Primitive, primitive
 from qserver.query.weights import indicator
 
 
@@ -43,3 +45,11 @@ def as_box(row: LinearQuery) -> LinearQuery:
         if not side.all()
     }
     return linear_query(row.sizes, [(1, chosen)])
+
+
+def remainder(row: LinearQuery, weighted: Iterable[tuple[LinearQuery, float]]) -> Primitive:
+    """`row` without these multiples of rows, exactly: every float is a dyadic fraction."""
+    left = row
+    for other, weight in weighted:
+        left = left - other.scaled(Fraction(weight))
+    return primitive(as_box(left))
