@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from qserver.answering.answer import answer_from, exact_answer, offer, refusal
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
-from qserver.answering.workload import Cost, answer_workload, offers
+from qserver.answering.workload import WorkloadCost, answer_workload, offers
 from qserver.errors import MeasurementError
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
@@ -105,7 +105,7 @@ def _free_workload(replica: Replica, workload: Workload, plan: WorkloadPlan) -> 
         workload,
         estimators=plan.estimators,
         together=plan.simultaneous,
-        cost=Cost(0, replica.present.remaining_nano, {}),
+        cost=WorkloadCost(0, replica.present.remaining_nano, {}),
         version=replica.n_events,
     )
     return Free(found.answer, found.estimators)

@@ -19,7 +19,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import APART_WORK, PLANNING_WORK, WORKLOAD_WORK, Effort
 from qserver.planning.feasibility import proven
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
@@ -179,7 +179,9 @@ class Replica:
             effort: counts the work.
         """
         plans = list[Plan]()
-        for plan in plans_apart(self._bought, questions, self._single, Effort(APART_WORK, effort)):
+        for plan in plans_apart(
+            self._holdings, questions, self._single, Effort(APART_WORK, effort)
+        ):
             if plan is None:
                 return None
             plans.append(proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano))
@@ -207,12 +209,12 @@ class Replica:
     def free_workload(self, workload: Workload) -> WorkloadPlan | None:
         """The plan of a workload that history answers already, else None; found sooner."""
         find = free_together if workload.simultaneous else free_workload
-        return find(self._bought, workload.questions)
+        return find(self._holdings, workload.questions)
 
     @property
-    def _bought(self) -> Bought:
+    def _holdings(self) -> Holdings:
         limit = self.present.budget.limit_nano
-        return Bought(self.engine, self.ledger, limit, self.rule.cells)
+        return Holdings(self.engine, self.ledger, limit, self.rule.cells)
 
     @property
     def allowed_nano(self) -> int:

@@ -17,7 +17,7 @@ from qserver.records.history import Estimator
 
 
 @dataclass(frozen=True)
-class Cost:
+class WorkloadCost:
     """What a workload costs.
 
     Args:
@@ -31,7 +31,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredWorkload:
     """A workload's answer, and weights to be kept, or it might not stay free."""
 
     answer: WorkloadAnswer
@@ -44,9 +44,9 @@ def answer_workload(
     *,
     estimators: Sequence[Estimator | None],
     together: Simultaneous | None,
-    cost: Cost,
+    cost: WorkloadCost,
     version: int,
-) -> Answered:
+) -> AnsweredWorkload:
     """The answers of all questions, which are met: by given weights, or as inference finds them.
 
     Where a joint bound says that all intervals hold at once, they have the asked lengths and the
@@ -72,7 +72,7 @@ def answer_workload(
         version,
     )
     more = tuple(a.estimator for a in found if a.estimator is not None and not is_joint)
-    return Answered(answer, (*kept, *more))
+    return AnsweredWorkload(answer, (*kept, *more))
 
 
 def each_alone(workload: Workload) -> Sequence[Question]:
@@ -95,7 +95,7 @@ def _one(
     alone: Question,
     asked: Question,
     joint: Estimator | None,
-    cost: Cost,
+    cost: WorkloadCost,
     version: int,
 ) -> _One:
     """The answer of one question, by the weights of the joint bound where there is one."""

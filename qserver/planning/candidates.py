@@ -20,7 +20,7 @@ from qserver.inference.rows.own_measurement import Combined
 from qserver.inference.rows.refinement import Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
-from qserver.planning.holdings import Bought, RowStart
+from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Purchase
 from qserver.query.question import Question
 from qserver.records.answer import PlanKind
@@ -57,23 +57,23 @@ class Candidates:
     """The ways to meet a question by rows alone.
 
     Args:
-        bought: engine and ledger of the present state.
+        holdings: engine and ledger of the present state.
         estimate: the answer that history gives at the asked confidence, or None.
     """
 
     question: Question
-    bought: Bought
+    holdings: Holdings
     estimate: RowEstimate | None
 
     @property
     def engine(self) -> InferenceEngine:
         """Inference over the history."""
-        return self.bought.engine
+        return self.holdings.engine
 
     @property
     def ledger(self) -> CellLedger:
         """The snapshot's charges."""
-        return self.bought.ledger
+        return self.holdings.ledger
 
     @cached_property
     def target(self) -> float:
@@ -83,11 +83,11 @@ class Candidates:
     @cached_property
     def anew(self) -> RowStart:
         """The row with fresh, independent noise."""
-        return self.bought.anew(self.question.row)
+        return self.holdings.anew(self.question.row)
 
     def own_rows(self) -> Iterator[Candidate]:
         """The ways by the query's own row, alone and beside the tables."""
-        start = self.bought.start(self.question.row)
+        start = self.holdings.start(self.question.row)
         alone = list(self._alone(start))
         # Noise of its own beside what there is costs more, but its lattice may be finer.
         yield from alone or self._alone(self.anew)
@@ -134,7 +134,7 @@ class Candidates:
         tables = self.engine.tables
         if not (tables.alpha_nano or tables.public_blocks):
             return
-        row = self.bought.own_row(self.question)
+        row = self.holdings.own_row(self.question)
         if row is not None:
             yield Candidate(kind_of_rows((row,)), (row,))
 
@@ -210,7 +210,7 @@ class Candidates:
             own = self.engine.measurement(i)
             if alpha <= own.alpha_nano:
                 continue
-            start = self.bought.start_of(own)
+            start = self.holdings.start_of(own)
             if alpha > start.old_alpha_nano:
                 yield start.raised(alpha)
             else:

@@ -64,7 +64,7 @@ class RowStart:
 
 
 @dataclass(frozen=True)
-class Bought:
+class Holdings:
     """What was bought of one snapshot.
 
     Args:

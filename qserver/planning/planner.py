@@ -12,11 +12,11 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.blocks.needed_part import Offer
-from qserver.planning.blocks.rent_or_buy import Choice, RentOrBuy
+from qserver.planning.blocks.needed_part import PurchaseOffer
+from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
 from qserver.planning.candidates import MAX_PRICED, Candidate, Candidates, kind_of_rows
 from qserver.planning.effort import PLANNING_WORK, Effort
-from qserver.planning.holdings import Bought, estimate_of
+from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
@@ -108,12 +108,12 @@ def plan_answer(
     spent = ledger.spent_nano
     if question.row.is_zero:
         return Plan("exact", (), 0, spent, None)
-    bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
+    holdings = Holdings(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
     estimate = estimate_of(engine, question)
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return Plan("free", (), 0, spent, estimate, estimate.weights)
     return _unmet(
-        Candidates(question, bought, estimate),
+        Candidates(question, holdings, estimate),
         rule,
         allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
         effort=effort or Effort(PLANNING_WORK),
@@ -142,10 +142,10 @@ def _unmet(
     question, estimate = ways.question, ways.estimate
     way = _direct(ways)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
-    choice = Choice()
+    choice = Decision()
     if rule is not None:
         choice = rule.propose(
-            ways.bought,
+            ways.holdings,
             question,
             direct=way.priced,
             allowed_nano=allowed_nano,
@@ -163,21 +163,21 @@ def _direct(ways: Candidates) -> _Direct:
     Where the own row costs nothing, history could only save charges that cost nothing now: of many
     rows it is not sought, which takes long.
     """
-    best = _best(ways.bought, None, ways.own_rows())
+    best = _best(ways.holdings, None, ways.own_rows())
     is_free = best is not None and best.priced.price_nano == 0
-    best = _best(ways.bought, best, ways.by_history(at_most=MAX_PRICED if is_free else None))
+    best = _best(ways.holdings, best, ways.by_history(at_most=MAX_PRICED if is_free else None))
     if best is None:
         raise CapacityError("The interval is shorter than the lattice of the noise allows.")
     return best
 
 
-def _best(bought: Bought, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:
+def _best(holdings: Holdings, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:
     """The best of one way and others."""
     for candidate in others:
         # The price of many rows takes long, so what could not be the best is not priced.
         if best is not None and _preference(candidate, 0) >= best.preference:
             continue
-        found = _Direct(candidate, bought.priced(candidate.purchase))
+        found = _Direct(candidate, holdings.priced(candidate.purchase))
         if best is None or found.preference < best.preference:
             best = found
     return best
@@ -189,10 +189,10 @@ def _preference(candidate: Candidate, price_nano: int) -> tuple[int, int, int]:
     return price_nano, sum(row.charge_nano for row in rows), len(rows)
 
 
-def _offered(offer: Offer, estimate: RowEstimate | None) -> Plan:
+def _offered(offer: PurchaseOffer, estimate: RowEstimate | None) -> Plan:
     """The plan that takes an offer of the rule."""
-    bought = offer.priced.purchase
-    kind = "blocks" if bought.tables else kind_of_rows(bought.rows)
+    purchase = offer.priced.purchase
+    kind = "blocks" if purchase.tables else kind_of_rows(purchase.rows)
     plan = _plan(kind, offer.priced, estimate, offer.weights)
     return replace(plan, tables_give_rest=bool(offer.weights))
 
@@ -200,13 +200,13 @@ def _offered(offer: Offer, estimate: RowEstimate | None) -> Plan:
 def _plan(
     kind: PlanKind, priced: Priced, estimate: RowEstimate | None, weights: Weights = ()
 ) -> Plan:
-    bought = priced.purchase
+    purchase = priced.purchase
     return Plan(
         kind,
-        bought.rows,
+        purchase.rows,
         priced.price_nano,
         priced.spent_after_nano,
         estimate,
         weights,
-        bought.tables,
+        purchase.tables,
     )

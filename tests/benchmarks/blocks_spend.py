@@ -155,14 +155,14 @@ def alone_at(
     stream: Stream, asked: Sequence[Asked], numbers: Collection[int] = _CHECKPOINTS
 ) -> dict[int, float]:
     """Epsilon that own rows alone cost after these numbers of questions."""
-    bought = snapshot_for(stream.sizes, relation=stream.relation, phi=DEFAULT_PHI).bought
+    holdings = snapshot_for(stream.sizes, relation=stream.relation, phi=DEFAULT_PHI).holdings
     alone, found = OwnRowsAlone(), {}
     for n, question in enumerate(asked, start=1):
         query, confidence = question.query, question.requirement.confidence
         half_width = question_of(query, question.requirement).row_half_width
         if n in numbers:
-            found[n] = alone.with_row(bought, query, half_width, confidence) / NANO
-        alone.add(bought, query, half_width, confidence)
+            found[n] = alone.with_row(holdings, query, half_width, confidence) / NANO
+        alone.add(holdings, query, half_width, confidence)
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import fit_star
-from qserver.planning.blocks.wants import Wanted
+from qserver.planning.blocks.wants import Wants
 from qserver.planning.effort import Effort
 from qserver.records.charge import NANO, Relation
 from tests.benchmarks.synthetic_noise import question_of
@@ -100,13 +100,13 @@ def play(snapshot: Snapshot, stream: Iterable[Asked]) -> Played:
 
 def hindsight_price(sizes: Sequence[int], stream: Iterable[Asked], *, relation: Relation) -> float:
     """The least price found of blocks that would have answered the whole stream, in epsilon."""
-    bought = snapshot_for(sizes, relation=relation, phi=1.0).bought
-    wanted = Wanted()
+    holdings = snapshot_for(sizes, relation=relation, phi=1.0).holdings
+    wanted = Wants()
     for asked in stream:
         target = question_of(asked.query, asked.requirement).roomy_half_width
         confidence = asked.requirement.confidence
-        want = want_of(bought, asked.query, half_width=target, confidence=confidence)
+        want = want_of(holdings, asked.query, half_width=target, confidence=confidence)
         if want is None:
             raise ValueError("`stream` must be resolved by single values.")
         wanted.add(want)
-    return fit_star(bought, wanted.wants, effort=Effort()).price
+    return fit_star(holdings, wanted.wants, effort=Effort()).price

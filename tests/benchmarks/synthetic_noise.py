@@ -18,7 +18,7 @@ from qserver.inference.rows.classes import FloatArray
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import PLANNING_WORK, Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import total_query
@@ -65,9 +65,9 @@ class Snapshot:
             self._take(Measurement(0, row.row, row.key, 0, Fraction(1), 0))
 
     @property
-    def bought(self) -> Bought:
+    def holdings(self) -> Holdings:
         """The planner's view of what there is."""
-        return Bought(self.engine, self.ledger, self.limit_nano)
+        return Holdings(self.engine, self.ledger, self.limit_nano)
 
     def plan(
         self, query: Primitive, requirement: Requirement, effort: Effort | None = None

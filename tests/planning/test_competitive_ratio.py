@@ -174,16 +174,16 @@ def test_what_a_base_costs_anew_leaves_out_what_was_bought_for_nothing() -> None
     snapshot = Snapshot((size,))
     table = product_partition((size,), {0: [v % 2 for v in range(size)]})
     snapshot.buy(Purchase(tables=(PlannedTable(table, NANO // 5, Fraction(1, 1 << 20)),)))
-    bought = snapshot.bought
+    holdings = snapshot.holdings
     wants = [
-        want_of(bought, a.query, half_width=a.requirement.half_width, confidence=0.95)
+        want_of(holdings, a.query, half_width=a.requirement.half_width, confidence=0.95)
         for a in asked
     ]
     known = [w for w in wants if w is not None]
     assert len(known) == len(asked)
-    chain = Chain(tuple(bought.lattice.chains[0].n_parts))
+    chain = Chain(tuple(holdings.lattice.chains[0].n_parts))
     targets = [Target((a.query.row.terms[0].by_axis[0].dense,), 30.0) for a in asked]
     solved = best_price(Blocks((chain,)), targets, confidence=0.95)
-    anew = fit_star(bought, known, anew=True, effort=Effort()).price
+    anew = fit_star(holdings, known, anew=True, effort=Effort()).price
     assert anew == pytest.approx(solved, rel=0.02)
-    assert fit_star(bought, known, effort=Effort()).price > 1.1 * anew
+    assert fit_star(holdings, known, effort=Effort()).price > 1.1 * anew

@@ -10,7 +10,7 @@ import pytest
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.candidates import MAX_PRICED, Candidates
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
@@ -37,19 +37,19 @@ def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) ->
         requirement = Requirement(generator.choice((20.0, 60.0, 200.0)), 0.95)
         plan = snapshot.plan_by_rows(query, requirement)
         if plan.kind != "free":
-            bought = Bought(snapshot.engine, snapshot.ledger, snapshot.limit_nano)
-            found = Candidates(question_of(query, requirement), bought, plan.estimate)
+            holdings = Holdings(snapshot.engine, snapshot.ledger, snapshot.limit_nano)
+            found = Candidates(question_of(query, requirement), holdings, plan.estimate)
             ways = [*found.own_rows(), *found.by_history()]
             best = min(
                 ways,
                 key=lambda c: (
-                    bought.priced(c.purchase).price_nano,
+                    holdings.priced(c.purchase).price_nano,
                     sum(row.charge_nano for row in c.rows),
                     len(c.rows),
                 ),
             )
             assert (plan.rows, plan.weights) == (best.rows, best.weights)
-            assert plan.price_nano == bought.priced(best.purchase).price_nano
+            assert plan.price_nano == holdings.priced(best.purchase).price_nano
             n_compared += len(ways) > 1
         snapshot.ask(query, requirement)
     assert n_compared > 5

@@ -22,7 +22,7 @@ from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.learner import Learner, seen_on
-from qserver.planning.blocks.needed_part import Need, Offer
+from qserver.planning.blocks.needed_part import Need, PurchaseOffer
 from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import Effort
@@ -123,12 +123,12 @@ def test_levels_bought_before_the_questions_were_known_do_not_bind() -> None:
     """A little of a table with other parts first: four of ten values, where bands have eight."""
     snapshot = Snapshot((40,))
     wrong = product_partition((40,), {0: [v // 10 for v in range(40)]})
-    snapshot.buy(Purchase(tables=(PlannedTable(wrong, NANO // 100, snapshot.bought.table_step),)))
+    snapshot.buy(Purchase(tables=(PlannedTable(wrong, NANO // 100, snapshot.holdings.table_step),)))
     requirement, cuts = Requirement(60.0, 0.95), range(4, 40, 8)
     bands = [interval(40, low, low + 8) for low in cuts[:-1]]
     queries = [primitive(linear_query((40,), [(1, {0: band})])) for band in bands]
     paid = [paid_question(q, requirement, kind="fresh", price_nano=0) for q in 3 * queries]
-    chain = Learner().lattice(snapshot.bought, paid).chains[0]
+    chain = Learner().lattice(snapshot.holdings, paid).chains[0]
     levels = [labels_of(chain.part_of(i)[chain.classes.dense]) for i in range(chain.n_levels)]
     ends = [labels_of((np.arange(40) >= cut).astype(np.intp)) for cut in cuts]
     aligned = [level for level in levels if all((joined(level, e) == level).all() for e in ends)]
@@ -205,8 +205,10 @@ def test_a_row_beside_tables_planned_on_another_lattice_is_raised_until_it_is_en
     halves = labels_of(np.arange(40) // 2)
     snapshot = Snapshot((40,), rule=None)
     partition = product_partition((40,), {0: uneven.tolist()})
-    snapshot.buy(Purchase(tables=(PlannedTable(partition, NANO // 5, snapshot.bought.table_step),)))
-    answered = snapshot.bought
+    snapshot.buy(
+        Purchase(tables=(PlannedTable(partition, NANO // 5, snapshot.holdings.table_step),))
+    )
+    answered = snapshot.holdings
     chain = chain_through(0, nested_levels(40, [uneven, halves]))
     assert chain is not None
     view = seen_on(answered, Lattice({0: chain}))
@@ -220,7 +222,7 @@ def test_a_row_beside_tables_planned_on_another_lattice_is_raised_until_it_is_en
     assert offer is not None
     assert offer.weights
 
-    def with_alpha(part: float) -> Offer:
+    def with_alpha(part: float) -> PurchaseOffer:
         (row,) = offer.priced.purchase.rows
         weaker = replace(row, alpha_nano=int(row.alpha_nano * part))
         return replace(offer, priced=answered.priced(Purchase((weaker,))))

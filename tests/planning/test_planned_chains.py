@@ -21,7 +21,7 @@ def test_a_table_continues_from_the_rows_that_are_its_cells() -> None:
     cell = part(3, 4)
     row = snapshot.ask(cell, Requirement(40.0, 0.95)).rows[0]
     raises = {((0, 1),): 2 * row.alpha_nano}
-    (table,) = snapshot.bought.tables(raises)
+    (table,) = snapshot.holdings.tables(raises)
     assert [(s.row, s.alpha_nano) for s in table.sources] == [(0, row.alpha_nano)]
     assert table.partition.row(table.sources[0].cell) == cell.row
     assert table.paid == ((table.sources[0].cell, row.alpha_nano),)
@@ -32,7 +32,7 @@ def test_a_row_that_is_a_cell_of_a_better_table_continues_from_there() -> None:
     snapshot, cell = Snapshot((12,)), part(3, 4)
     first = snapshot.ask(cell, Requirement(40.0, 0.95)).rows[0]
     snapshot.rule = None
-    (table,) = snapshot.bought.tables({((0, 1),): 2 * first.alpha_nano})
+    (table,) = snapshot.holdings.tables({((0, 1),): 2 * first.alpha_nano})
     snapshot.buy(Purchase(tables=(table,)))
     plan = snapshot.ask(cell, Requirement(15.0, 0.95))
     (row,) = plan.rows
@@ -44,7 +44,7 @@ def test_a_row_that_is_a_cell_of_a_better_table_continues_from_there() -> None:
     neighbour = snapshot.ask(part(4, 5), Requirement(15.0, 0.95)).rows[0]
     assert neighbour.refines is None
     assert neighbour.old_alpha_nano == 2 * first.alpha_nano
-    (raised,) = snapshot.bought.tables({((0, 1),): 3 * first.alpha_nano})
+    (raised,) = snapshot.holdings.tables({((0, 1),): 3 * first.alpha_nano})
     assert [s.row for s in raised.sources] == [0, 2]
     assert raised.refines == 1
 
@@ -53,9 +53,9 @@ def test_a_row_measured_twice_over_is_no_cells_row() -> None:
     """Its two noises are independent, and inference takes them for that: neither is continued."""
     snapshot, cell = Snapshot((12,), rule=None), part(3, 4)
     snapshot.ask(cell, Requirement(40.0, 0.95))
-    again = snapshot.bought.anew(cell).raised(10**8)
+    again = snapshot.holdings.anew(cell).raised(10**8)
     snapshot.buy(Purchase((again,)))
-    (table,) = snapshot.bought.tables({((0, 1),): 10**9})
+    (table,) = snapshot.holdings.tables({((0, 1),): 10**9})
     assert table.sources == ()
     snapshot.buy(Purchase(tables=(table,)))
     assert all(row.cell is None for row in snapshot.plan(cell, Requirement(2.0, 0.95)).rows)

@@ -24,9 +24,9 @@ def test_no_recombination_takes_a_table_of_too_many_cells() -> None:
     fine = [asked({axis: indicator(SIZES[axis], [i])}) for axis in range(3) for i in range(1, 6)]
     halves = asked({axis: interval(SIZES[axis], 0, SIZES[axis] // 2) for axis in range(3)})
     assert prod(SIZES[:3]) > MAX_TABLE_CELLS
-    chains = snapshot.bought.lattice.chains
+    chains = snapshot.holdings.lattice.chains
     for query in (*fine, *[halves] * 10):
-        pattern = snapshot.bought.pattern(query)
+        pattern = snapshot.holdings.pattern(query)
         assert pattern is not None
         for other in seen.combined_with(pattern):
             for block in other.energies:

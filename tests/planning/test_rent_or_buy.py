@@ -264,13 +264,13 @@ def test_a_query_of_ten_attributes_is_measured_directly() -> None:
 def test_a_block_of_more_cells_than_a_table_may_have_is_not_bought() -> None:
     """Four attributes of 40 values have 2.56 million cells, any two of them 1,600."""
     sizes = (40, 40, 40, 40)
-    bought = Snapshot(sizes).bought
+    holdings = Snapshot(sizes).holdings
     for n_axes, is_wanted in [(2, True), (4, False)]:
         axes = {a: interval(40, 3, 38) for a in range(n_axes)}
         row = primitive(linear_query(sizes, [(1, axes)]))
-        want = want_of(bought, row, half_width=20.0, confidence=0.95)
+        want = want_of(holdings, row, half_width=20.0, confidence=0.95)
         assert (want is not None) == is_wanted
-        assert bought.is_candidate(bought.lattice.finest(range(n_axes))) == is_wanted
+        assert holdings.is_candidate(holdings.lattice.finest(range(n_axes))) == is_wanted
 
 
 def test_paid_questions_survive_their_text_form() -> None:

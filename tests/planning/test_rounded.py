@@ -68,6 +68,6 @@ def test_a_range_is_rounded_to_the_unions_of_parts_nearest_outside_and_inside() 
 
 
 def test_what_is_no_product_of_sets_has_no_roundings() -> None:
-    lattice = Snapshot((12,)).bought.lattice
+    lattice = Snapshot((12,)).holdings.lattice
     two = linear_query((12,), [(2, {0: interval(12, 0, 3)}), (1, {0: interval(12, 3, 6)})])
     assert of(lattice, two) == []

@@ -12,7 +12,7 @@ from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.star import Star, fit_star
 from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
@@ -34,9 +34,9 @@ def rows_on(scopes: Sequence[tuple[int, ...]]) -> list[LinearQuery]:
     ]
 
 
-def wants_of(bought: Bought, rows: Sequence[LinearQuery]) -> list[Want]:
+def wants_of(holdings: Holdings, rows: Sequence[LinearQuery]) -> list[Want]:
     found = [
-        want_of(bought, primitive(r), half_width=HALF_WIDTH, confidence=CONFIDENCE) for r in rows
+        want_of(holdings, primitive(r), half_width=HALF_WIDTH, confidence=CONFIDENCE) for r in rows
     ]
     wants = [w for w in found if w is not None]
     assert len(wants) == len(rows)
@@ -54,8 +54,8 @@ def dense_of(row: LinearQuery) -> tuple[np.ndarray, ...]:
 def test_one_block_as_fine_as_all_is_found_where_it_costs_least() -> None:
     """No question has a component on it, yet it is cheaper than the blocks that they have."""
     rows = rows_on([(0, 1), (1, 2), (0, 2)])
-    bought = Snapshot(SIZES).bought
-    star = fit_star(bought, wants_of(bought, rows), effort=Effort())
+    holdings = Snapshot(SIZES).holdings
+    star = fit_star(holdings, wants_of(holdings, rows), effort=Effort())
     assert ALL in star.alphas
     blocks = Blocks(tuple(Chain((1, n)) for n in SIZES))
     solved = best_price(blocks, [Target(dense_of(r), HALF_WIDTH) for r in rows], confidence=0.95)
@@ -63,20 +63,20 @@ def test_one_block_as_fine_as_all_is_found_where_it_costs_least() -> None:
 
 
 def test_an_old_base_of_other_blocks_is_no_start() -> None:
-    bought = Snapshot(SIZES).bought
-    wants = wants_of(bought, rows_on([(0, 1), (1, 2)]))
+    holdings = Snapshot(SIZES).holdings
+    wants = wants_of(holdings, rows_on([(0, 1), (1, 2)]))
     old = Star({((0, 1), (2, 1)): 0.3}, 0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = fit_star(bought, wants, old=old, effort=Effort())
-    assert found.alphas == fit_star(bought, wants, effort=Effort()).alphas
+        found = fit_star(holdings, wants, old=old, effort=Effort())
+    assert found.alphas == fit_star(holdings, wants, effort=Effort()).alphas
 
 
 def test_a_join_of_too_many_cells_is_no_candidate() -> None:
     sizes = (400, 400)
-    bought = Snapshot(sizes).bought
+    holdings = Snapshot(sizes).holdings
     rows = [linear_query(sizes, [(1, {a: indicator(400, [1, 5, 9])})]) for a in (0, 1)]
-    star = fit_star(bought, wants_of(bought, rows), spare=10.0, effort=Effort())
+    star = fit_star(holdings, wants_of(holdings, rows), spare=10.0, effort=Effort())
     assert star.alphas
     assert all(len(block) <= 1 for block in star.alphas)
 
@@ -84,11 +84,11 @@ def test_a_join_of_too_many_cells_is_no_candidate() -> None:
 def test_the_finest_block_alone_is_taken_within_what_may_be_spared_for_it_and_not_beyond() -> None:
     scopes = [s for n in (1, 2, 3) for s in combinations(range(3), n)]
     n_taken = n_left = 0
-    bought = Snapshot(SIZES).bought
+    holdings = Snapshot(SIZES).holdings
     for one, other in product(scopes, scopes):
-        wants = wants_of(bought, rows_on([one, other]))
-        cheapest = fit_star(bought, wants, effort=Effort())
-        spared = fit_star(bought, wants, spare=0.15, effort=Effort())
+        wants = wants_of(holdings, rows_on([one, other]))
+        cheapest = fit_star(holdings, wants, effort=Effort())
+        spared = fit_star(holdings, wants, spare=0.15, effort=Effort())
         assert spared.price <= 1.15 * cheapest.price * (1.0 + 1e-9)
         if len(spared.alphas) == 1 and len(cheapest.alphas) > 1:
             n_taken += 1
@@ -107,15 +107,15 @@ def test_what_is_bought_already_makes_room_for_no_dearer_raise() -> None:
         snapshot = Snapshot(SIZES)
         (first,) = rows_on([one])
         snapshot.ask(primitive(first), Requirement(2.0 * HALF_WIDTH, CONFIDENCE))
-        start = fit_star(snapshot.bought, wants_of(snapshot.bought, [first]), effort=Effort())
-        tables = snapshot.bought.tables(snapshot.bought.raises(start.alphas))
+        start = fit_star(snapshot.holdings, wants_of(snapshot.holdings, [first]), effort=Effort())
+        tables = snapshot.holdings.tables(snapshot.holdings.raises(start.alphas))
         snapshot.buy(Purchase(tables=tables))
-        bought = snapshot.bought
-        there = sum(bought.cost_of(b) * a for b, a in bought.alphas.items())
-        wants = wants_of(bought, rows_on([one, other]))
+        holdings = snapshot.holdings
+        there = sum(holdings.cost_of(b) * a for b, a in holdings.alphas.items())
+        wants = wants_of(holdings, rows_on([one, other]))
         cheapest, spared = (
-            fit_star(bought, wants, effort=Effort()),
-            fit_star(bought, wants, spare=0.15, effort=Effort()),
+            fit_star(holdings, wants, effort=Effort()),
+            fit_star(holdings, wants, spare=0.15, effort=Effort()),
         )
         assert spared.price - there <= 1.15 * (cheapest.price - there) + 1e-9
         n_with_less_room += spared.price > cheapest.price

@@ -107,7 +107,7 @@ def test_what_is_answered_has_the_errors_that_were_certified() -> None:
     plan = plan_of(snapshot, questions)
     raises = {snapshot.engine.tables.block_of(t.partition): t.alpha_nano for t in plan.tables}
     assert None not in raises
-    planned = answers_with(snapshot.bought, simultaneous(questions), raises)  # type: ignore[arg-type]
+    planned = answers_with(snapshot.holdings, simultaneous(questions), raises)  # type: ignore[arg-type]
     assert planned is not None
     assert planned.estimators == plan.estimators
     expected = [
@@ -151,7 +151,7 @@ def test_a_workload_that_was_met_at_once_is_free_whatever_comes_after() -> None:
     for length in (12.0, 30.0):
         other = [question_of(row(i, i + 2), Requirement(length, 0.9)) for i in range(0, 12, 2)]
         carry_out(snapshot, plan_of(snapshot, other), other)
-        free = free_together(snapshot.bought, questions)
+        free = free_together(snapshot.holdings, questions)
         assert free is not None
         assert free.price_nano == 0
         assert free.simultaneous is not None
@@ -162,9 +162,9 @@ def test_answers_on_a_row_and_on_the_cell_that_it_is_are_counted_apart() -> None
     """Their noise is shared, so only the union bound holds: the tail of one is added."""
     snapshot = before_it(1)
     cells = [question_of(row(i, i + 1), Requirement(60.0, 0.9)) for i in (0, 6)]
-    block = snapshot.bought.pattern(cells[0].row).cell_of  # type: ignore[union-attr]
+    block = snapshot.holdings.pattern(cells[0].row).cell_of  # type: ignore[union-attr]
     assert block is not None
-    found = answers_with(snapshot.bought, simultaneous(cells), {block: 150_000_000})
+    found = answers_with(snapshot.holdings, simultaneous(cells), {block: 150_000_000})
     assert found is not None
     assert found.twins == (True, False)
     alone = [float(found._errors([p]).tails()[0]) for p in found.planned]

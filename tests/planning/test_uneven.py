@@ -219,7 +219,7 @@ def test_by_the_union_bound_prefixes_cost_less_and_are_met_with_what_is_bought()
         assert len(unequal(plan)) == is_learning
         carry_out(snapshot, plan)
         for found in (snapshot, snapshot.replayed()):
-            assert all(found.bought.is_met(q) for q in asked)
+            assert all(found.holdings.is_met(q) for q in asked)
     assert prices[0] < 0.9 * prices[1]
 
 

@@ -52,7 +52,7 @@ def test_a_workload_costs_no_more_than_its_own_rows_and_meets_every_question(
     snapshot, alone = Snapshot(SIZES, relation), Snapshot(SIZES, relation)
     questions = bins_and_prefixes()
     for q in questions:
-        row = alone.bought.own_row(q)
+        row = alone.holdings.own_row(q)
         assert row is not None
         alone.buy(Purchase((row,)))
     plan = plan_of(snapshot, questions)
@@ -60,7 +60,7 @@ def test_a_workload_costs_no_more_than_its_own_rows_and_meets_every_question(
     assert plan.price_nano < 0.7 * alone.ledger.spent_nano
     snapshot.carry_out(plan)
     assert snapshot.ledger.spent_nano == plan.spent_after_nano
-    assert all(snapshot.bought.is_met(q) for q in questions)
+    assert all(snapshot.holdings.is_met(q) for q in questions)
     assert plan_of(snapshot, questions).kind == "free"
 
 
@@ -75,7 +75,7 @@ def test_the_first_question_of_a_workload_bears_its_price() -> None:
 def test_bins_asked_together_are_one_table_at_the_price_of_one_row() -> None:
     snapshot, bins = Snapshot(SIZES), bins_and_prefixes()[:30]
     plan = plan_of(snapshot, bins)
-    one = snapshot.bought.own_row(bins[0])
+    one = snapshot.holdings.own_row(bins[0])
     assert one is not None
     assert plan.kind == "blocks"
     assert [t.partition.n_cells for t in plan.tables] == [30]
@@ -86,7 +86,7 @@ def test_a_question_asked_twice_is_measured_once_at_its_tightest() -> None:
     snapshot, query = Snapshot(SIZES), _range(3, 17)
     asked = [question_of(query, Requirement(length, 0.95)) for length in (90.0, 30.0, 60.0)]
     plan = plan_of(snapshot, asked)
-    alone = snapshot.bought.own_row(question_of(query, Requirement(30.0, 0.95)))
+    alone = snapshot.holdings.own_row(question_of(query, Requirement(30.0, 0.95)))
     assert plan.rows == (alone,)
 
 
@@ -118,7 +118,7 @@ def test_a_workload_costs_at_most_what_its_questions_cost_apart(seed: int) -> No
     for q, estimator in zip(questions, plan.estimators, strict=True):
         if estimator is not None:
             snapshot.engine.keep(estimator)
-        assert snapshot.bought.is_met(q)
+        assert snapshot.holdings.is_met(q)
 
 
 BY_THE_RULE = {0: "row", 13: "tables; tables and row", 18: "tables; row", 23: "tables"}
@@ -136,13 +136,18 @@ def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(s
         q = _range_of(60, generator, shortest=20.0, spread=2.0)
         snapshot.ask(q.row, q.requirement)
     asked = [_range_of(60, generator, shortest=6.0, spread=8.0) for _ in range(_few(generator))]
-    asked = [q for q in asked if not snapshot.bought.is_met(q)]
+    asked = [q for q in asked if not snapshot.holdings.is_met(q)]
     plans = [snapshot.plan(q.row, q.requirement) for q in asked]
     ways = {" and ".join(["tables"] * bool(p.tables) + ["row"] * bool(p.rows)) for p in plans}
     assert ways == set(BY_THE_RULE[seed].split("; "))
     charges = [c for p in plans for c in Purchase(p.rows, p.tables).charges]
     apart = snapshot.ledger.spent_after(charges) - snapshot.ledger.spent_nano
-    found = one_by_one(snapshot.bought, asked, below_nano=inf, single=snapshot.plan)
+    found = one_by_one(
+        snapshot.holdings,
+        asked,
+        below_nano=inf,
+        single=lambda q, effort: snapshot.plan(q.row, q.requirement, effort),
+    )
     assert found is not None
     assert found.priced.price_nano <= apart + len(plans)
     assert plan_of(snapshot, asked, single=snapshot.plan).price_nano <= found.priced.price_nano
@@ -150,7 +155,7 @@ def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(s
     for q, estimator in zip(asked, found.estimators, strict=True):
         if estimator is not None:
             snapshot.engine.keep(estimator)
-        assert snapshot.bought.is_met(q)
+        assert snapshot.holdings.is_met(q)
 
 
 def _few(generator: random.Random) -> int:
@@ -192,4 +197,4 @@ def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
     assert plan.kind == "fresh"
     assert len(plan.rows) == len({q.row.key for q in questions})
     snapshot.carry_out(plan)
-    assert all(snapshot.bought.is_met(q) for q in questions)
+    assert all(snapshot.holdings.is_met(q) for q in questions)

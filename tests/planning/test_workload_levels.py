@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from qserver.planning.blocks.learner import Learner
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import WORKLOAD_WORK, Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
@@ -106,8 +106,8 @@ def test_a_workload_costs_at_most_the_sum_of_its_single_prices(
     carry_out(snapshot, plan)
     assert snapshot.ledger.spent_nano == plan.spent_after_nano
     for q in asked:
-        assert snapshot.bought.is_met(q)
-        assert snapshot.replayed().bought.is_met(q)
+        assert snapshot.holdings.is_met(q)
+        assert snapshot.replayed().holdings.is_met(q)
 
 
 def banded_workload() -> list[Question]:
@@ -133,7 +133,7 @@ def test_levels_that_end_where_the_questions_do_make_a_workload_cheaper(find: Fi
     parts = {len(set(axis.ids)) for t in plan.tables for axis in t.partition.axes}
     assert parts <= {2, 3, 5}
     carry_out(learnt, plan)
-    assert all(learnt.bought.is_met(q) for q in banded_workload())
+    assert all(learnt.holdings.is_met(q) for q in banded_workload())
 
 
 @pytest.mark.parametrize("n_before", [0, 12])
@@ -157,7 +157,7 @@ def test_all_hold_at_once_on_learnt_levels_as_certified(n_before: int) -> None:
     # Each alone holds at least as surely as all at once, and by the union bound they would not.
     assert min(tails) >= plan.simultaneous.confidence
     assert sum(1.0 - t for t in tails) > 0.05
-    free = free_together(Bought(snapshot.engine, snapshot.ledger, snapshot.limit_nano), asked)
+    free = free_together(Holdings(snapshot.engine, snapshot.ledger, snapshot.limit_nano), asked)
     assert free is not None
     assert free.price_nano == 0
 
@@ -165,19 +165,19 @@ def test_all_hold_at_once_on_learnt_levels_as_certified(n_before: int) -> None:
 def test_blocks_of_a_plan_are_found_on_the_lattice_that_answers_are_given_on() -> None:
     """Before they are measured they have as many cells there, and the same partition."""
     snapshot = Snapshot(SIZES)
-    now = snapshot.bought
+    now = snapshot.holdings
     views = views_of(now, banded_workload(), snapshot.rule, Effort())
     view = next(v for v in views if v is not now)
     blocks = [b for q in banded_workload() if (b := _cell_of(view, q))]
     places = places_of(now, view, blocks)
     assert places is not None
-    assert places.bought.lattice is not now.lattice
+    assert places.holdings.lattice is not now.lattice
     for block, place in places.by_block.items():
-        here, there = view.engine.tables, places.bought.engine.tables
+        here, there = view.engine.tables, places.holdings.engine.tables
         assert here.partition_of(block) == there.partition_of(place)
 
 
-def _cell_of(view: Bought, q: Question) -> tuple[tuple[int, int], ...] | None:
+def _cell_of(view: Holdings, q: Question) -> tuple[tuple[int, int], ...] | None:
     pattern = view.pattern(q.row)
     return None if pattern is None else pattern.cell_of
 
@@ -189,9 +189,9 @@ def test_of_a_workload_nothing_is_guessed() -> None:
     snapshot = Snapshot(SIZES, rule=RentOrBuy(0.6, learner=learner))
     query = primitive(linear_query(SIZES, [(1, {0: interval(40, low, high)})]))
     snapshot.ask(query, LOOSE)
-    assert learner.lattice(snapshot.bought, snapshot.paid) is snapshot.bought.lattice
+    assert learner.lattice(snapshot.holdings, snapshot.paid) is snapshot.holdings.lattice
     (paid,) = snapshot.paid
-    assert len(learner.views(snapshot.bought, snapshot.paid, [paid], Effort())) > 1
+    assert len(learner.views(snapshot.holdings, snapshot.paid, [paid], Effort())) > 1
 
 
 @pytest.mark.parametrize("find", [plan_workload, plan_together])

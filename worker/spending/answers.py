@@ -6,7 +6,7 @@ from qserver.answering.answer import answer_from
 from qserver.answering.decide import Free
 from qserver.answering.models.purchase import learnt
 from qserver.answering.replica import Replica
-from qserver.answering.workload import Cost, answer_workload
+from qserver.answering.workload import WorkloadCost, answer_workload
 from qserver.errors import MeasurementError
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.storage.encoding.requests import Reservation
@@ -55,7 +55,7 @@ def _workload(replica: Replica, reservation: Reservation, asked: Workload) -> Fr
         asked,
         estimators=reservation.estimators,
         together=reservation.simultaneous,
-        cost=Cost(
+        cost=WorkloadCost(
             reservation.price_nano,
             _remaining_nano(replica, reservation),
             reservation.sources,

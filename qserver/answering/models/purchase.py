@@ -12,7 +12,7 @@ from qserver.answering.models.sampled_purchase import sampled_plan
 from qserver.answering.replica import Replica
 from qserver.errors import InputError
 from qserver.planning.feasibility import proven
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
 from qserver.query.question import ModelAsked
@@ -31,24 +31,24 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
     if asked.epsilon_nano == 0:
         return None
     limit = replica.present.budget.limit_nano
-    bought = Bought(replica.engine, replica.ledger, limit, replica.rule.cells)
+    holdings = Holdings(replica.engine, replica.ledger, limit, replica.rule.cells)
     domain, kind = replica.meta.domain, kind_of(asked.kind)
     stages = kind.stages(asked.specification, domain) if isinstance(kind, SampledKind) else None
     if stages is not None:
-        plan = sampled_plan(bought, replica, stages, price_nano=asked.epsilon_nano)
+        plan = sampled_plan(holdings, replica, stages, price_nano=asked.epsilon_nano)
         return proven(plan, ledger=replica.ledger, allowed_nano=replica.allowed_nano)
     # Under replace-one, and where a person owns several records, a unit of 1 / b costs more.
-    unit = bought.cost_of(((0, 1),))
+    unit = holdings.cost_of(((0, 1),))
     wanted = kind.wanted(
         asked.specification,
         domain,
         replica.measurements,
         epsilon=asked.epsilon_nano / NANO / unit,
     )
-    tables = _planned(bought, replica, wanted)
+    tables = _planned(holdings, replica, wanted)
     if not tables:
         return None
-    priced = bought.priced(Purchase((), tables))
+    priced = holdings.priced(Purchase((), tables))
     plan = Plan("blocks", (), priced.price_nano, priced.spent_after_nano, None, tables=tables)
     return proven(plan, ledger=replica.ledger, allowed_nano=replica.allowed_nano)
 
@@ -66,7 +66,7 @@ def learnt(
 
 
 def _planned(
-    bought: Bought, replica: Replica, wanted: tuple[WantedTable, ...]
+    holdings: Holdings, replica: Replica, wanted: tuple[WantedTable, ...]
 ) -> tuple[PlannedTable, ...]:
     live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
     raises = []
@@ -80,4 +80,4 @@ def _planned(
             raises.append((partition, old, alpha))
     if wanted and not raises and not all(t.epsilon * NANO >= 1 for t in wanted):
         raise InputError("epsilon", "be enough for every table to cost a nano-epsilon")
-    return bought.raised(raises)
+    return holdings.raised(raises)

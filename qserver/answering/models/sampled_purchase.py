@@ -9,7 +9,7 @@ from qserver.answering.models.kinds.sampled_kind import SAMPLE_SHARE, SAMPLING_R
 from qserver.answering.replica import Replica
 from qserver.errors import InputError
 from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
 from qserver.records.charge import NANO
@@ -17,14 +17,16 @@ from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable, Sampled
 
 
-def sampled_plan(bought: Bought, replica: Replica, stages: TwoStages, *, price_nano: int) -> Plan:
+def sampled_plan(
+    holdings: Holdings, replica: Replica, stages: TwoStages, *, price_nano: int
+) -> Plan:
     """The plan of both stages for at most `price_nano`.
 
     Raises:
         InputError: the price is too small for every table to get a nano-epsilon.
     """
     # k records per person, and under replace-one twice that: as of any table, and of the sample.
-    unit = round(bought.cost_of(((0, 1),)))
+    unit = round(holdings.cost_of(((0, 1),)))
     sampled = _sampled(stages, unit, price_nano)
     live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
     raises = []
@@ -35,9 +37,9 @@ def sampled_plan(bought: Bought, replica: Replica, stages: TwoStages, *, price_n
         raises.append((partition, old, paid + sampled.alpha_nano))
     # Rows that are cells of a table have paid nothing of it: the charge has no cells.
     tables: tuple[PlannedTable, ...] = tuple(
-        replace(table, sources=()) for table in bought.raised(raises)
+        replace(table, sources=()) for table in holdings.raised(raises)
     )
-    priced = bought.priced(Purchase((), tables, sampled))
+    priced = holdings.priced(Purchase((), tables, sampled))
     return Plan(
         "blocks",
         (),

@@ -23,9 +23,9 @@ from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.learned_levels import MAX_LEARNT, Sightings, learnt_chain, sightings
 from qserver.planning.blocks.star import price_left
 from qserver.planning.blocks.uneven_parts import uneven_chain
-from qserver.planning.blocks.wants import Wanted
+from qserver.planning.blocks.wants import Wants
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.records.paid_question import PaidQuestion
 
 MOST_READ = 512
@@ -60,36 +60,36 @@ class Learner:
     _lattice: Lattice | None = None
     _lattices: list[tuple[Lattice, Chains, Lattice]] = field(default_factory=list)
 
-    def view(self, bought: Bought, paid: Sequence[PaidQuestion]) -> Bought:
-        """What was bought as blocks of the lattice to plan on; `bought` where that is its own."""
-        return seen_on(bought, self.lattice(bought, paid))
+    def view(self, holdings: Holdings, paid: Sequence[PaidQuestion]) -> Holdings:
+        """What was bought as blocks of the lattice to plan on; `holdings` where that is its own."""
+        return seen_on(holdings, self.lattice(holdings, paid))
 
-    def lattice(self, bought: Bought, paid: Sequence[PaidQuestion]) -> Lattice:
+    def lattice(self, holdings: Holdings, paid: Sequence[PaidQuestion]) -> Lattice:
         """The lattice to plan on, the same object until it changes."""
-        tables = bought.engine.tables
+        tables = holdings.engine.tables
         state = _State(n_learnt_from(len(paid)), tables.lattice, dict(tables.alpha_nano))
         if self._lattice is None or self._state is None or not state.is_like(self._state):
-            self._lattice = self._chosen(bought, paid[: state.n_read])
+            self._lattice = self._chosen(holdings, paid[: state.n_read])
             self._state = state
         return self._lattice
 
-    def _chosen(self, bought: Bought, read: Sequence[PaidQuestion]) -> Lattice:
+    def _chosen(self, holdings: Holdings, read: Sequence[PaidQuestion]) -> Lattice:
         """The cheapest lattice for what was asked last; another than the present by a margin."""
-        found = self._found(bought, sightings(read))
+        found = self._found(holdings, sightings(read))
         if len(found) == 1:
             return found[0]
         asked = read[-_COMPARED:]
-        left = [left_on(seen_on(bought, lattice), asked, Effort()) for lattice in found]
+        left = [left_on(seen_on(holdings, lattice), asked, Effort()) for lattice in found]
         best = min(range(1, len(found)), key=left.__getitem__)
         return found[best] if left[best] < _WORTH * left[0] else found[0]
 
     def views(
         self,
-        bought: Bought,
+        holdings: Holdings,
         paid: Sequence[PaidQuestion],
         asked: Sequence[PaidQuestion],
         effort: Effort,
-    ) -> list[Bought]:
+    ) -> list[Holdings]:
         """What was bought on every lattice that questions asked at once may be planned on.
 
         The present comes first; then the one learnt from what was paid for, those whose levels
@@ -100,24 +100,24 @@ class Learner:
             effort: counts the work of that search.
         """
         known = {a: replace(s, is_all=True) for a, s in sightings(asked).items()}
-        found = self._found(bought, known)
-        lattices = {id(x): x for x in (found[0], self.lattice(bought, paid), *found[1:])}
-        uneven = self._uneven(bought, asked, effort)
+        found = self._found(holdings, known)
+        lattices = {id(x): x for x in (found[0], self.lattice(holdings, paid), *found[1:])}
+        uneven = self._uneven(holdings, asked, effort)
         if uneven is not None:
             lattices[id(uneven)] = uneven
-        return [seen_on(bought, lattice) for lattice in lattices.values()]
+        return [seen_on(holdings, lattice) for lattice in lattices.values()]
 
     def _uneven(
-        self, bought: Bought, asked: Sequence[PaidQuestion], effort: Effort
+        self, holdings: Holdings, asked: Sequence[PaidQuestion], effort: Effort
     ) -> Lattice | None:
         """The lattice with a level of unequal parts for these questions, if there is one."""
-        tables = bought.engine.tables
+        tables = holdings.engine.tables
         chain = uneven_chain(asked, lambda a: list(partitions_of(a, tables.partitions)), effort)
         return None if chain is None else self._of(tables.lattice, {chain.axis: chain})
 
-    def _found(self, bought: Bought, every: Mapping[int, Sightings]) -> list[Lattice]:
+    def _found(self, holdings: Holdings, every: Mapping[int, Sightings]) -> list[Lattice]:
         """The present lattice, and those with levels learnt from what was seen."""
-        tables = bought.engine.tables
+        tables = holdings.engine.tables
         seen = {a: s for a, s in every.items() if s.size <= MAX_LEARNT}
         beside = _chains(seen, {a: list(partitions_of(a, tables.partitions)) for a in seen})
         alone = _chains({a: s for a, s in seen.items() if s.is_repeated}, {})
@@ -156,17 +156,17 @@ def _chains(
     return {a: chain for a, chain in found.items() if chain is not None}
 
 
-def seen_on(bought: Bought, lattice: Lattice) -> Bought:
+def seen_on(holdings: Holdings, lattice: Lattice) -> Holdings:
     """The same with its tables as blocks of another lattice; only to be read now."""
-    if lattice is bought.lattice:
-        return bought
-    engine = copy(bought.engine)
-    engine.tables = bought.engine.tables.seen_on(lattice)
-    return replace(bought, engine=engine)
+    if lattice is holdings.lattice:
+        return holdings
+    engine = copy(holdings.engine)
+    engine.tables = holdings.engine.tables.seen_on(lattice)
+    return replace(holdings, engine=engine)
 
 
 def left_on(
-    bought: Bought,
+    holdings: Holdings,
     asked: Sequence[PaidQuestion],
     effort: Effort,
 ) -> float:
@@ -175,9 +175,9 @@ def left_on(
     Args:
         effort: counts the work.
     """
-    wanted = Wanted()
+    wanted = Wants()
     for paid in asked:
-        want = want_of(bought, paid.form, half_width=paid.half_width, confidence=paid.confidence)
+        want = want_of(holdings, paid.form, half_width=paid.half_width, confidence=paid.confidence)
         if want is not None:
             wanted.add(want)
-    return price_left(bought, wanted.wants, effort=effort)
+    return price_left(holdings, wanted.wants, effort=effort)

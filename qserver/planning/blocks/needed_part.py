@@ -24,7 +24,7 @@ from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.planning.blocks.star import Star, useful_blocks
 from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.holdings import Bought, RowStart
+from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.plan import PlannedRow
@@ -40,7 +40,7 @@ Raises = Mapping[BlockKey, int]
 
 
 @dataclass(frozen=True)
-class Offer:
+class PurchaseOffer:
     """A purchase that meets a question.
 
     Args:
@@ -81,7 +81,7 @@ class Need:
         left_nano: raises of blocks that cost more by themselves are not searched further.
     """
 
-    bought: Bought
+    holdings: Holdings
     query: Primitive
     want: Want
     effort: Effort
@@ -91,23 +91,25 @@ class Need:
     @cached_property
     def roundings(self) -> list[Rounded]:
         """Ways to see the query as a coarser one and a rest."""
-        return roundings(self.bought.lattice, self.query)
+        return roundings(self.holdings.lattice, self.query)
 
-    def whole(self, star: Star) -> Offer | None:
+    def whole(self, star: Star) -> PurchaseOffer | None:
         """Of the star only what this question needs, by the exact tail; None where it fails."""
 
         def meets(raises: Raises) -> bool:
-            known = self.bought.known(self.query, raises)
+            known = self.holdings.known(self.query, raises)
             return known.half_width(self.want.confidence) <= self.want.half_width
 
         raises = self._least(star, self.want, meets, _SEARCH_STEPS)
-        return None if raises is None else self._offer(Purchase(tables=self.bought.tables(raises)))
+        return (
+            None if raises is None else self._offer(Purchase(tables=self.holdings.tables(raises)))
+        )
 
-    def beside(self, star: Star, *, coarse: Want) -> Offer | None:
+    def beside(self, star: Star, *, coarse: Want) -> PurchaseOffer | None:
         """The same for its coarser components, and a row of the rest."""
 
         def meets(raises: Raises) -> bool:
-            blocks = self.bought.engine.tables.blocks_with(raises)
+            blocks = self.holdings.engine.tables.blocks_with(raises)
             if not blocks.is_estimable(coarse.pattern):
                 return False
             scales = blocks.scales(coarse.pattern).expanded
@@ -116,9 +118,9 @@ class Need:
         raises = self._least(star, coarse, meets, _COARSE_STEPS)
         return None if raises is None else self.row(raises)
 
-    def row(self, raises: Raises) -> Offer | None:
+    def row(self, raises: Raises) -> PurchaseOffer | None:
         """The row of a rest that costs least beside these blocks; None where there is none."""
-        tables = self.bought.engine.tables
+        tables = self.holdings.engine.tables
         blocks = tables.blocks_with(raises) if raises else tables.blocks
         if not blocks.alphas:
             return None
@@ -129,18 +131,18 @@ class Need:
             return None
         # Beyond so many, those that need less noise are not priced.
         shortlist = sorted(found, key=lambda b: b.alpha)[:_PRICED]
-        planned = self.bought.tables(raises)
-        prices = [self.bought.priced(Purchase((b.row,), planned)).price_nano for b in shortlist]
+        planned = self.holdings.tables(raises)
+        prices = [self.holdings.priced(Purchase((b.row,), planned)).price_nano for b in shortlist]
         return self._exact(shortlist[int(np.argmin(prices))], blocks, raises)
 
-    def _alone(self, blocks: Blocks, raises: Raises) -> Offer | None:
+    def _alone(self, blocks: Blocks, raises: Raises) -> PurchaseOffer | None:
         """The blocks without any row, where they meet the requirement."""
         if self.want.target.variance < blocks.variance(self.want.pattern):
             return None
-        known = self.bought.known(self.query, raises)
+        known = self.holdings.known(self.query, raises)
         if known.half_width(self.want.confidence) > self.want.half_width:
             return None
-        return self._offer(Purchase(tables=self.bought.tables(raises)))
+        return self._offer(Purchase(tables=self.holdings.tables(raises)))
 
     def _on_blocks(self, rounded: Rounded, blocks: Blocks) -> _Beside | None:
         if not blocks.is_estimable(rounded.pattern):
@@ -154,25 +156,25 @@ class Need:
             return None
         key = rounded.rest.key
         if key not in self._starts:
-            self._starts[key] = self.bought.start(rounded.rest)
+            self._starts[key] = self.holdings.start(rounded.rest)
         return _Beside(rounded, self._starts[key], sqrt(2.0 / left))
 
-    def _exact(self, found: _Beside, blocks: Blocks, raises: Raises) -> Offer | None:
+    def _exact(self, found: _Beside, blocks: Blocks, raises: Raises) -> PurchaseOffer | None:
         """The same with the least alpha of its row by the exact tail."""
-        coarse = self.bought.pattern(primitive(found.rounded.coarse))
+        coarse = self.holdings.pattern(primitive(found.rounded.coarse))
         rest = None if coarse is None else whole_of(blocks, coarse)
         if rest is None:
             return None
-        steps = self.bought.engine.tables.steps_with(raises, float(self.bought.table_step))
+        steps = self.holdings.engine.tables.steps_with(raises, float(self.holdings.table_step))
         room = self.want.half_width - rest.allowance(steps)
         room -= FLOAT_ROOM * float(found.start.row.step)
         alpha = self._least_alpha(rest.scales(blocks.alphas), found.alpha, room)
         if alpha is None:
             return None
         row = found.start.raised(alpha_nano_up(alpha))
-        number = self.bought.engine.n_measurements if row.refines is None else row.refines
-        purchase = Purchase((row,), self.bought.tables(raises))
-        return Offer(self.bought.priced(purchase), ((number, found.rounded.weight),))
+        number = self.holdings.engine.n_measurements if row.refines is None else row.refines
+        purchase = Purchase((row,), self.holdings.tables(raises))
+        return PurchaseOffer(self.holdings.priced(purchase), ((number, found.rounded.weight),))
 
     def _least_alpha(self, scales: FloatArray, first: float, room: float) -> float | None:
         """The least alpha of a row beside these scales with which the half-width is in `room`."""
@@ -194,10 +196,10 @@ class Need:
         self, star: Star, want: Want, meets: Callable[[Raises], bool], n_steps: int
     ) -> Raises | None:
         """The least part of the star's useful blocks that meets the requirement."""
-        useful = useful_blocks(self.bought, star, want)
+        useful = useful_blocks(self.holdings, star, want)
 
         def raises(part: float) -> Raises:
-            return self.bought.raises(star.alphas, part=part, only=useful)
+            return self.holdings.raises(star.alphas, part=part, only=useful)
 
         low, high = 0.0, 1.0
         while not meets(raises(high)):
@@ -217,9 +219,9 @@ class Need:
 
     def _is_too_dear(self, raises: Raises) -> bool:
         """Whether these raises cost too much by themselves: what their sources save is left out."""
-        before = self.bought.engine.tables.alpha_nano
+        before = self.holdings.engine.tables.alpha_nano
         rises = ((b, after - before.get(b, 0)) for b, after in raises.items())
-        return sum(self.bought.cost_of(b) * rise for b, rise in rises) > self.left_nano
+        return sum(self.holdings.cost_of(b) * rise for b, rise in rises) > self.left_nano
 
-    def _offer(self, purchase: Purchase) -> Offer:
-        return Offer(self.bought.priced(purchase))
+    def _offer(self, purchase: Purchase) -> PurchaseOffer:
+        return PurchaseOffer(self.holdings.priced(purchase))

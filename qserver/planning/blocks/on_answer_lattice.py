@@ -17,9 +17,9 @@ from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.blocks.needed_part import Offer
+from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.wants import Want
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.charge import NANO
@@ -29,21 +29,23 @@ _GROWTH = 1.03
 _RAISES = 24
 
 
-def confirmed(bought: Bought, query: Primitive, want: Want, offer: Offer) -> Offer | None:
+def confirmed(
+    holdings: Holdings, query: Primitive, want: Want, offer: PurchaseOffer
+) -> PurchaseOffer | None:
     """The offer so raised that it meets what is wanted on the lattice answers are given on.
 
     Args:
-        bought: on the lattice that answers are given on.
+        holdings: on the lattice that answers are given on.
         offer: on any lattice.
 
     Returns:
         None where that takes more than twice the alphas.
     """
     purchase = offer.priced.purchase
-    answer = _Answered(bought, query, want, offer)
+    answer = _Answered(holdings, query, want, offer)
     for _ in range(_RAISES):
         if answer.half_width(purchase) <= want.half_width:
-            return replace(offer, priced=bought.priced(purchase))
+            return replace(offer, priced=holdings.priced(purchase))
         rows = tuple(replace(r, alpha_nano=int(r.alpha_nano * _GROWTH)) for r in purchase.rows)
         tables = tuple(replace(t, alpha_nano=int(t.alpha_nano * _GROWTH)) for t in purchase.tables)
         purchase = Purchase(rows, tables)
@@ -53,21 +55,23 @@ def confirmed(bought: Bought, query: Primitive, want: Want, offer: Offer) -> Off
 class _Answered:
     """The answer that an offer leads to, on the lattice that there is then."""
 
-    def __init__(self, bought: Bought, query: Primitive, want: Want, offer: Offer) -> None:
-        self._bought, self._query, self._confidence = bought, query, want.confidence
+    def __init__(
+        self, holdings: Holdings, query: Primitive, want: Want, offer: PurchaseOffer
+    ) -> None:
+        self._holdings, self._query, self._confidence = holdings, query, want.confidence
         self._weights = offer.weights
         partitions = [t.partition for t in offer.priced.purchase.tables]
-        tables = bought.engine.tables
+        tables = holdings.engine.tables
         self._tables = tables.seen_on(tables.lattice_with(partitions))
 
     def half_width(self, purchase: Purchase) -> float:
         """Of the answer, in records; infinite where there is none."""
-        tables, step = self._tables, self._bought.table_step
+        tables, step = self._tables, self._holdings.table_step
         blocks = [(tables.block_of(t.partition), t.alpha_nano) for t in purchase.tables]
         raises = {block: alpha for block, alpha in blocks if block is not None}
         if self._weights:
             return self._beside(purchase.rows, raises)
-        own = self._bought.own(self._query)
+        own = self._holdings.own(self._query)
         known = tables.known(self._query, own, alphas_nano=raises, step=step)
         return known.half_width(self._confidence)
 
@@ -82,7 +86,7 @@ class _Answered:
         if rest is None or any(self._is_cell(row, blocks) for row in rows):
             return inf
         own = [abs(w) * NANO / r.alpha_nano for r, w in zip(rows, weights, strict=True)]
-        allowance = rest.allowance(tables.steps_with(raises, float(self._bought.table_step)))
+        allowance = rest.allowance(tables.steps_with(raises, float(self._holdings.table_step)))
         allowance += sum(
             FLOAT_ROOM * abs(w) * float(r.step) for r, w in zip(rows, weights, strict=True)
         )

@@ -38,12 +38,12 @@ from math import inf, isinf
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.planning.blocks.demand import Demand, depth_of, want_of
 from qserver.planning.blocks.learner import Learner
-from qserver.planning.blocks.needed_part import Need, Offer
+from qserver.planning.blocks.needed_part import Need, PurchaseOffer
 from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
-from qserver.planning.blocks.wants import Want, Wanted
+from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
@@ -63,7 +63,7 @@ _REFIT = 1.03
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Decision:
     """What the rule says of one question.
 
     Args:
@@ -71,7 +71,7 @@ class Choice:
         bases: those that were fitted anew.
     """
 
-    offer: Offer | None = None
+    offer: PurchaseOffer | None = None
     bases: tuple[FittedBase, ...] = ()
 
 
@@ -101,10 +101,10 @@ class RentOrBuy:
 
     def views(
         self,
-        bought: Bought,
+        holdings: Holdings,
         asked: Sequence[PaidQuestion],
         effort: Effort,
-    ) -> list[Bought]:
+    ) -> list[Holdings]:
         """What was bought on every lattice that a base for these questions may be planned on.
 
         The present comes first.
@@ -113,18 +113,18 @@ class RentOrBuy:
             effort: counts the work.
         """
         if self.learner is None or isinf(self.phi):
-            return [bought]
-        return self.learner.views(bought, self._paid, asked, effort)
+            return [holdings]
+        return self.learner.views(holdings, self._paid, asked, effort)
 
     def propose(
         self,
-        bought: Bought,
+        holdings: Holdings,
         question: Question,
         *,
         direct: Priced,
         allowed_nano: int,
         effort: Effort,
-    ) -> Choice:
+    ) -> Decision:
         """What to buy, where `direct` is the cheapest way by rows alone.
 
         Nothing is changed by it but caches.
@@ -134,27 +134,27 @@ class RentOrBuy:
             effort: counts the work. Once it is spent, the best offer found so far is taken.
         """
         if isinf(self.phi):
-            return Choice()
-        answered = bought
+            return Decision()
+        answered = holdings
         if self.learner is not None:
-            bought = self.learner.view(bought, self._paid)
-        self._follow(bought)
+            holdings = self.learner.view(holdings, self._paid)
+        self._follow(holdings)
         target, confidence = question.roomy_half_width, question.confidence
-        want = want_of(bought, question.row, half_width=target, confidence=confidence)
+        want = want_of(holdings, question.row, half_width=target, confidence=confidence)
         is_beyond = direct.spent_after_nano > allowed_nano and not self.demand.stars
         if want is None or is_beyond or direct.price_nano == 0 or effort.is_spent:
-            return Choice()
+            return Decision()
         fits = direct.spent_after_nano <= allowed_nano
-        left = inf if fits else allowed_nano - bought.ledger.spent_nano
-        need = Need(bought, question.row, want, effort, left_nano=left)
+        left = inf if fits else allowed_nano - holdings.ledger.spent_nano
+        need = Need(holdings, question.row, want, effort, left_nano=left)
         return _Proposal(self, need, direct, allowed_nano, answered).choice()
 
-    def _follow(self, bought: Bought) -> None:
+    def _follow(self, holdings: Holdings) -> None:
         """Bring the demand up to date, from the beginning on another lattice."""
-        if bought.lattice is not self._lattice:
-            self._lattice, self._n_known, self.demand = bought.lattice, 0, Demand()
+        if holdings.lattice is not self._lattice:
+            self._lattice, self._n_known, self.demand = holdings.lattice, 0, Demand()
         for paid in self._paid[self._n_known :]:
-            self.demand.take_in(paid, bought)
+            self.demand.take_in(paid, holdings)
         self._n_known = len(self._paid)
 
 
@@ -162,26 +162,26 @@ class _Proposal:
     """One question weighed: the state of the rule, what the question needs, the direct plan."""
 
     def __init__(
-        self, rule: RentOrBuy, need: Need, direct: Priced, allowed_nano: int, answered: Bought
+        self, rule: RentOrBuy, need: Need, direct: Priced, allowed_nano: int, answered: Holdings
     ) -> None:
         self._rule, self._need, self._allowed_nano = rule, need, allowed_nano
-        self._direct, self._bought, self._answered = direct, need.bought, answered
-        self._wanted: Wanted = rule.demand.with_want(need.want)
+        self._direct, self._holdings, self._answered = direct, need.holdings, answered
+        self._wanted: Wants = rule.demand.with_want(need.want)
         self._stars = dict(rule.demand.stars)
         self._fitted: dict[tuple[int, int], FittedBase] = {}
-        self._depth = depth_of(need.bought)
+        self._depth = depth_of(need.holdings)
 
-    def choice(self) -> Choice:
+    def choice(self) -> Decision:
         """The cheapest row, or what a base offers in its place."""
-        row = Offer(self._direct)
+        row = PurchaseOffer(self._direct)
         beside = self._confirmed(self._need.row({}))
         if beside is not None and beside.priced.price_nano < row.priced.price_nano:
             row = beside
         found = self._bought_instead(row.priced) or row
         bases = tuple(self._fitted.values())
-        return Choice(None if found.priced is self._direct else found, bases)
+        return Decision(None if found.priced is self._direct else found, bases)
 
-    def _bought_instead(self, row: Priced) -> Offer | None:
+    def _bought_instead(self, row: Priced) -> PurchaseOffer | None:
         """What to buy in place of a row, from the finest base to the coarsest; None for the row."""
         for depth in range(self._depth, 0, -1):
             if self._need.effort.is_spent:
@@ -198,9 +198,9 @@ class _Proposal:
                 return offer
         return None
 
-    def _confirmed(self, offer: Offer | None) -> Offer | None:
+    def _confirmed(self, offer: PurchaseOffer | None) -> PurchaseOffer | None:
         """The offer so that it holds on the lattice that answers are given on."""
-        if offer is None or self._answered is self._bought:
+        if offer is None or self._answered is self._holdings:
             return offer
         return confirmed(self._answered, self._need.query, self._need.want, offer)
 
@@ -228,12 +228,12 @@ class _Proposal:
     @property
     def _is_begun(self) -> bool:
         """Whether any block is bought."""
-        return bool(self._bought.engine.tables.alpha_nano)
+        return bool(self._holdings.engine.tables.alpha_nano)
 
     @cached_property
     def _alone_nano(self) -> int:
         """What own rows alone would have cost, this question's too."""
-        return self._rule.demand.alone_nano(self._bought, self._need.query, self._need.want)
+        return self._rule.demand.alone_nano(self._holdings, self._need.query, self._need.want)
 
     def _next_nano(self, blocks: Priced, depth: int) -> float:
         """What the next question may cost beside these blocks where own rows alone would not.
@@ -241,7 +241,7 @@ class _Proposal:
         At most a row like this one. Where the whole base is bought, what that still lacks and what
         it grew by with this question.
         """
-        own = Demand().alone_nano(self._bought, self._need.query, self._need.want)
+        own = Demand().alone_nano(self._holdings, self._need.query, self._need.want)
         octave = self._need.want.octave
         old = self._rule.demand.stars.get((octave, depth))
         if depth < self._depth or old is None:
@@ -267,8 +267,8 @@ class _Proposal:
     def _everything(self, star: Star, row: Priced | None = None) -> Priced:
         """All that the star has more than there is, after this row."""
         rows = () if row is None else row.purchase.rows
-        tables = self._bought.tables(self._bought.raises(star.alphas), beside=rows)
-        return self._bought.priced(Purchase(rows, tables))
+        tables = self._holdings.tables(self._holdings.raises(star.alphas), beside=rows)
+        return self._holdings.priced(Purchase(rows, tables))
 
     def _is_due(self, alone_nano: int) -> bool:
         """Whether own rows alone would have cost as much as the best base for what was asked.
@@ -299,8 +299,8 @@ class _Proposal:
         star = self._star(self._tightest, self._depth)
         asked = [*self._rule.demand.asked.up_to(self._tightest), self._need.want]
         return fit_star(
-            self._bought,
-            fitting(self._bought, asked),
+            self._holdings,
+            fitting(self._holdings, asked),
             old=star,
             anew=True,
             effort=self._need.effort,
@@ -310,11 +310,11 @@ class _Proposal:
         price = star.price * NANO
         # Before anything is spent no rent has used up any of the limit: a first question that is
         # dear by itself is no reason to buy for others that may never come.
-        if not self._bought.ledger.spent_nano:
+        if not self._holdings.ledger.spent_nano:
             return price
         return min(price, _LIMIT_PART * self._allowed_nano)
 
-    def _base(self, depth: int, row: Priced) -> Offer | None:
+    def _base(self, depth: int, row: Priced) -> PurchaseOffer | None:
         """What the question needs of the best base of blocks no finer than this.
 
         None as long as the row beside the base would waste no more than phi times its worth.
@@ -342,15 +342,15 @@ class _Proposal:
 
     def _star(self, octave: int, depth: int) -> Star:
         """The best base for what was asked in this class and looser ones, no finer than this."""
-        wants = fitting(self._bought, self._wants(octave, depth))
+        wants = fitting(self._holdings, self._wants(octave, depth))
         old = self._stars.get((octave, depth))
-        if old is not None and float(uses(self._bought, old, wants).max()) <= _REFIT:
+        if old is not None and float(uses(self._holdings, old, wants).max()) <= _REFIT:
             return old
         # Where there are coarser levels, what may come is about parts of these as well.
         spare, effort = _SPARE if self._is_flat else 0.0, self._need.effort
-        star = fit_star(self._bought, wants, old=old, spare=spare, effort=effort)
+        star = fit_star(self._holdings, wants, old=old, spare=spare, effort=effort)
         self._stars[octave, depth] = star
-        self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._bought))
+        self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._holdings))
         return star
 
     def _wants(self, octave: int, depth: int) -> list[Want]:

@@ -15,7 +15,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, join
 from qserver.planning.blocks.base import STEPS, BaseProblem, best_base
 from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.records.paid_question import Base
 
 MAX_COMPONENTS = 512
@@ -42,25 +42,25 @@ class Star:
     price: float
 
     @classmethod
-    def of_base(cls, bought: Bought, base: Base) -> Star | None:
+    def of_base(cls, holdings: Holdings, base: Base) -> Star | None:
         """The star that `to_base` wrote; None where the lattice has no such blocks any more."""
         alphas: dict[BlockKey, float] = {}
         for parts, alpha in base:
-            levels = [bought.lattice.chains[axis].n_parts for axis, _ in parts]
+            levels = [holdings.lattice.chains[axis].n_parts for axis, _ in parts]
             if any(n not in found for (_, n), found in zip(parts, levels, strict=True)):
                 return None
             key = tuple((a, found.index(n)) for (a, n), found in zip(parts, levels, strict=True))
             alphas[key] = alpha
-        return cls(alphas, sum(bought.cost_of(b) * a for b, a in alphas.items()))
+        return cls(alphas, sum(holdings.cost_of(b) * a for b, a in alphas.items()))
 
     @property
     def depth(self) -> int:
         """The finest level of its blocks."""
         return max((level for block in self.alphas for _, level in block), default=0)
 
-    def to_base(self, bought: Bought) -> Base:
+    def to_base(self, holdings: Holdings) -> Base:
         """The star by numbers of parts, which outlast a finer lattice."""
-        chains = bought.lattice.chains
+        chains = holdings.lattice.chains
         return tuple(
             (tuple((axis, chains[axis].n_parts[level]) for axis, level in block), alpha)
             for block, alpha in self.alphas.items()
@@ -68,7 +68,7 @@ class Star:
 
 
 def fit_star(
-    bought: Bought,
+    holdings: Holdings,
     wants: Sequence[Want],
     *,
     effort: Effort,
@@ -85,8 +85,8 @@ def fit_star(
             been bought before.
     """
     wants = [replace(w) for w in wants]
-    blocks = _candidates(bought, wants)
-    problem = _problem(bought, wants, blocks, anew=anew)
+    blocks = _candidates(holdings, wants)
+    problem = _problem(holdings, wants, blocks, anew=anew)
     starts: list[FloatArray] = []
     warm = np.array([0.0 if old is None else old.alphas.get(b, 0.0) for b in blocks])
     # Of a block as fine as all wanted before there may be nothing among the candidates now.
@@ -94,59 +94,59 @@ def fit_star(
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
     alphas = best_base(problem, starts, effort=effort)
     for _ in range(_CALIBRATIONS):
-        if effort.is_spent or not _calibrate(bought, wants, problem, alphas):
+        if effort.is_spent or not _calibrate(holdings, wants, problem, alphas):
             break
-        problem = _problem(bought, wants, blocks, anew=anew)
+        problem = _problem(holdings, wants, blocks, anew=anew)
         alphas = problem.solve(problem.revived(alphas))
         effort.add(problem.work + _CALIBRATED * EVALUATION)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
-        _calibrate(bought, wants, problem, alone)
-        exact = _problem(bought, wants, blocks, anew=anew)
+        _calibrate(holdings, wants, problem, alone)
+        exact = _problem(holdings, wants, blocks, anew=anew)
         if exact.price(alone := _finest_alone(exact)) <= most:
             problem, alphas = exact, alone
     found = {b: float(a) for b, a in zip(blocks, alphas, strict=True) if a > 0.0}
     return Star(found, problem.price(alphas))
 
 
-def price_left(bought: Bought, wants: Sequence[Want], *, effort: Effort) -> float:
+def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> float:
     """About what a base for these requirements costs beyond what is bought: from one start.
 
     Infinite where none is seen to.
     """
     if not wants:
         return inf
-    wants = fitting(bought, wants)
-    blocks = _candidates(bought, wants)
-    problem = _problem(bought, wants, blocks)
+    wants = fitting(holdings, wants)
+    blocks = _candidates(holdings, wants)
+    problem = _problem(holdings, wants, blocks)
     alphas = problem.solve(problem.scaled(np.ones(len(blocks))), steps=_ROUGH, annealed=True)
     effort.add(problem.work * _ROUGH / STEPS)
     return problem.price(alphas) - problem.price(problem.floors)
 
 
-def calibrate(bought: Bought, star: Star, wants: Sequence[Want]) -> None:
+def calibrate(holdings: Holdings, star: Star, wants: Sequence[Want]) -> None:
     """Set the stretches of the requirements that bind under a star to those on its blocks."""
-    problem = _problem(bought, wants, list(star.alphas))
-    _calibrate(bought, wants, problem, np.array(list(star.alphas.values())))
+    problem = _problem(holdings, wants, list(star.alphas))
+    _calibrate(holdings, wants, problem, np.array(list(star.alphas.values())))
 
 
-def uses(bought: Bought, star: Star, wants: Sequence[Want]) -> FloatArray:
+def uses(holdings: Holdings, star: Star, wants: Sequence[Want]) -> FloatArray:
     """Each requirement's variance under the star over its target, shape (wants,)."""
     alphas = np.array(list(star.alphas.values()))
-    return _problem(bought, wants, list(star.alphas)).uses(alphas)
+    return _problem(holdings, wants, list(star.alphas)).uses(alphas)
 
 
-def useful_blocks(bought: Bought, star: Star, want: Want) -> list[BlockKey]:
+def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
     """Blocks of the star whose alpha matters to one requirement's variance."""
-    problem = _problem(bought, [want], list(star.alphas))
+    problem = _problem(holdings, [want], list(star.alphas))
     shares = problem.shares(np.array(list(star.alphas.values())))
     return [b for b, s in zip(star.alphas, shares, strict=True) if s > _WORTH]
 
 
-def fitting(bought: Bought, wants: Sequence[Want]) -> list[Want]:
+def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
     """Of these requirements the latest, as many as a base can be fitted to, in their order."""
-    components = set(bought.alphas)
+    components = set(holdings.alphas)
     kept: list[Want] = []
     for want in reversed(wants):
         more = components | want.energies.keys()
@@ -157,18 +157,18 @@ def fitting(bought: Bought, wants: Sequence[Want]) -> list[Want]:
     return kept[::-1]
 
 
-def _candidates(bought: Bought, wants: Sequence[Want]) -> list[BlockKey]:
+def _candidates(holdings: Holdings, wants: Sequence[Want]) -> list[BlockKey]:
     """What is bought, a block for every component of a query, and one as fine as all.
 
     The block of a component reaches it with the fewest cells, but in place of several blocks that
     reach different ones a single finer one may cost less.
     """
-    found: dict[BlockKey, None] = dict.fromkeys(bought.alphas)
+    found: dict[BlockKey, None] = dict.fromkeys(holdings.alphas)
     for want in wants:
         found.update(dict.fromkeys(want.energies))
-    finest = finest_of(b for b in found if bought.is_candidate(b))
+    finest = finest_of(b for b in found if holdings.is_candidate(b))
     found[reduce(join, finest, ())] = None
-    return [b for b in found if bought.is_candidate(b)]
+    return [b for b in found if holdings.is_candidate(b)]
 
 
 def _finest_alone(problem: BaseProblem) -> FloatArray:
@@ -180,24 +180,24 @@ def _finest_alone(problem: BaseProblem) -> FloatArray:
 
 
 def _problem(
-    bought: Bought, wants: Sequence[Want], blocks: Sequence[BlockKey], *, anew: bool = False
+    holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKey], *, anew: bool = False
 ) -> BaseProblem:
-    there = bought.public_alphas if anew else bought.alphas
+    there = holdings.public_alphas if anew else holdings.alphas
     return BaseProblem.of(
-        bought.lattice,
+        holdings.lattice,
         [w.target for w in wants],
         blocks=blocks,
-        costs=[bought.cost_of(b) for b in blocks],
+        costs=[holdings.cost_of(b) for b in blocks],
         floors=[there.get(b, 0.0) for b in blocks],
     )
 
 
 def _calibrate(
-    bought: Bought, wants: Sequence[Want], problem: BaseProblem, alphas: FloatArray
+    holdings: Holdings, wants: Sequence[Want], problem: BaseProblem, alphas: FloatArray
 ) -> bool:
     """Compare the requirements that bind with the exact tail; whether any was far off."""
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
-    blocks, use = Blocks(bought.lattice, used), problem.uses(alphas)
+    blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
     # A base that was written down on another lattice may not reach every one.
     reached = np.flatnonzero((use > _BINDING) & (use < _REACHED))
     binding = reached[np.argsort(-use[reached])[:_CALIBRATED]]

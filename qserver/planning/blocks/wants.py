@@ -78,7 +78,7 @@ class Want:
 
 
 @dataclass
-class Wanted:
+class Wants:
     """The requirements that matter: none is met by whatever meets another.
 
     Public: a function of the questions asked.
@@ -86,9 +86,9 @@ class Wanted:
 
     wants: list[Want] = field(default_factory=list)
 
-    def copy(self) -> Wanted:
+    def copy(self) -> Wants:
         """The same, to be changed apart."""
-        return Wanted([replace(w) for w in self.wants])
+        return Wants([replace(w) for w in self.wants])
 
     def add(self, want: Want) -> None:
         """Take in a requirement, unless another one implies it."""

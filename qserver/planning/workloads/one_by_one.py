@@ -18,7 +18,7 @@ from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.effort import ROWS_ALONE, Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.workload_base import answered_with
@@ -40,28 +40,28 @@ class OneByOne:
     estimators: tuple[Estimator | None, ...]
 
 
-def rows_alone(bought: Bought) -> Single:
+def rows_alone(holdings: Holdings) -> Single:
     """Single plans by rows alone."""
 
     def single(question: Question, _effort: Effort) -> Plan:
         return plan_answer(
             question,
-            engine=bought.engine,
-            ledger=bought.ledger,
-            limit_nano=bought.limit_nano,
+            engine=holdings.engine,
+            ledger=holdings.ledger,
+            limit_nano=holdings.limit_nano,
         )
 
     return single
 
 
 def plans_apart(
-    bought: Bought, questions: Iterable[Question], single: Single, effort: Effort
+    holdings: Holdings, questions: Iterable[Question], single: Single, effort: Effort
 ) -> Iterator[Plan | None]:
     """Per question the plan by itself, on the present state; None last where that is too much work.
 
     Once half of the work is done the others are planned by rows alone.
     """
-    half, alone = _BY_SINGLE * effort.limit, rows_alone(bought)
+    half, alone = _BY_SINGLE * effort.limit, rows_alone(holdings)
     for q in questions:
         if effort.is_spent:
             yield None
@@ -74,7 +74,7 @@ def plans_apart(
 
 
 def one_by_one(
-    bought: Bought,
+    holdings: Holdings,
     questions: Sequence[Question],
     *,
     below_nano: float,
@@ -90,14 +90,14 @@ def one_by_one(
             priced whenever they have doubled, and that ends it early.
         effort: what the single plans may take; without a limit by default.
     """
-    plans, merged = list[Plan](), _Merged.of(bought, ())
-    for i, plan in enumerate(plans_apart(bought, questions, single, effort or Effort()), start=1):
+    plans, merged = list[Plan](), _Merged.of(holdings, ())
+    for i, plan in enumerate(plans_apart(holdings, questions, single, effort or Effort()), start=1):
         if plan is None:
             return None
         plans.append(plan)
         if i & (i - 1) and i < len(questions):
             continue
-        merged = _Merged.of(bought, plans)
+        merged = _Merged.of(holdings, plans)
         if merged is None or merged.priced.price_nano >= below_nano:
             return None
     if merged is None:
@@ -115,18 +115,18 @@ class _Merged:
 
     Args:
         now: on the lattice that answers are given on now.
-        bought: on that which answers are given on once the tables are measured.
+        holdings: on that which answers are given on once the tables are measured.
         rows: each at its greatest raise, by key.
         raises: alphas of blocks likewise, in nano-epsilon.
     """
 
-    now: Bought
-    bought: Bought
+    now: Holdings
+    holdings: Holdings
     rows: Mapping[str, PlannedRow]
     raises: Mapping[BlockKey, int]
 
     @classmethod
-    def of(cls, now: Bought, plans: Sequence[Plan]) -> _Merged | None:
+    def of(cls, now: Holdings, plans: Sequence[Plan]) -> _Merged | None:
         """The plans at once; None where they cannot be carried out together."""
         rows: dict[str, PlannedRow] = {}
         for row in (row for plan in plans for row in plan.rows):
@@ -136,25 +136,25 @@ class _Merged:
                 return None
             rows[row.key] = replace(row, alpha_nano=alpha)
         planned = [table for plan in plans for table in plan.tables]
-        bought, raises = answered_with(now, [t.partition for t in planned]), dict[BlockKey, int]()
+        holdings, raises = answered_with(now, [t.partition for t in planned]), dict[BlockKey, int]()
         for table in planned:
-            block = bought.engine.tables.block_of(table.partition)
+            block = holdings.engine.tables.block_of(table.partition)
             if block is None:
                 return None
             raises[block] = max(raises.get(block, 0), table.alpha_nano)
-        return cls(now, bought, rows, raises)
+        return cls(now, holdings, rows, raises)
 
     @cached_property
     def priced(self) -> Priced:
         """All of it."""
-        tables = self.bought.tables(self.raises)
-        return self.bought.priced(Purchase(tuple(self.rows.values()), tables))
+        tables = self.holdings.tables(self.raises)
+        return self.holdings.priced(Purchase(tuple(self.rows.values()), tables))
 
     def estimator(self, q: Question, plan: Plan) -> Estimator | None:
         """The weights of a single plan, its new row under the id that it gets beside the others."""
         if not plan.weights:
             return None
-        number, ids = self.bought.engine.n_measurements, self._new_ids()
+        number, ids = self.holdings.engine.n_measurements, self._new_ids()
         new = [ids[row.key] for row in plan.rows if row.refines is None]
         weights = tuple((new[0] if i == number else i, w) for i, w in plan.weights)
         if not plan.tables_give_rest:
@@ -174,39 +174,39 @@ class _Merged:
     def _new_ids(self) -> Mapping[str, int]:
         """Ids that the new ones of the rows will have, by key."""
         new = [key for key, row in self.rows.items() if row.refines is None]
-        return {key: self.bought.engine.n_measurements + i for i, key in enumerate(new)}
+        return {key: self.holdings.engine.n_measurements + i for i, key in enumerate(new)}
 
     def _is_found_again(self, q: Question) -> bool:
         """Whether tables and own row, raised perhaps for another question too, meet this one."""
         if q.row.key not in self.rows and not self.raises:
-            return self.bought.is_met(q)
+            return self.holdings.is_met(q)
         # Answers are given on the lattice of now still, by tables as they are.
-        return self._is_known(q, self.bought, self.raises) or (
-            self.bought is not self.now and self._is_known(q, self.now, {})
+        return self._is_known(q, self.holdings, self.raises) or (
+            self.holdings is not self.now and self._is_known(q, self.now, {})
         )
 
-    def _is_known(self, q: Question, bought: Bought, raises: Mapping[BlockKey, int]) -> bool:
-        row, own = self.rows.get(q.row.key), bought.own(q.row)
-        known = bought.engine.tables.known(
+    def _is_known(self, q: Question, holdings: Holdings, raises: Mapping[BlockKey, int]) -> bool:
+        row, own = self.rows.get(q.row.key), holdings.own(q.row)
+        known = holdings.engine.tables.known(
             q.row,
             own,
             alphas_nano=raises,
             row_alpha_nano=None if row is None else row.alpha_nano,
-            step=bought.table_step if row is None else row.step,
+            step=holdings.table_step if row is None else row.step,
         )
         return known.is_within(q.row_half_width, q.confidence)
 
     def _gives_rest(self, q: Question, plan: Plan) -> bool:
         """Whether the raised tables give what the plan's row leaves, with little enough noise."""
         (row,), ((_, weight),) = plan.rows, plan.weights
-        row, tables = self.rows[row.key], self.bought.engine.tables
+        row, tables = self.rows[row.key], self.holdings.engine.tables
         left = remainder(q.row.row, [(row.row, weight)])
-        pattern, blocks = self.bought.pattern(left), tables.blocks_with(self.raises)
+        pattern, blocks = self.holdings.pattern(left), tables.blocks_with(self.raises)
         rest = None if pattern is None or left.multiplier != 1 else whole_of(blocks, pattern)
         if rest is None:
             return False
         scales = np.append(rest.scales(blocks.alphas), abs(weight) * NANO / row.alpha_nano)
-        steps = tables.steps_with(self.raises, float(self.bought.table_step))
+        steps = tables.steps_with(self.raises, float(self.holdings.table_step))
         allowance = rest.allowance(steps) + FLOAT_ROOM * abs(weight) * float(row.step)
         noise = safe_half_width(scales, q.confidence)
         return noise + allowance <= q.row_half_width

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.query.question import Question
 
 _SCALINGS = 10
@@ -21,12 +21,12 @@ class Scaling:
     """The search for the least scale at which a purchase of blocks meets all questions.
 
     Args:
-        bought: on the lattice that answers are given on then.
+        holdings: on the lattice that answers are given on then.
         part_of: alphas of the blocks at a scale, in nano-epsilon; they rise with it.
         effort: once it is too much, the least scale that was found so far is taken.
     """
 
-    bought: Bought
+    holdings: Holdings
     part_of: Callable[[float], Mapping[BlockKey, int]]
     effort: Effort
 
@@ -42,12 +42,12 @@ class Scaling:
         Args:
             most: so many are enough.
         """
-        blocks = self.bought.engine.tables.blocks_with(self.part_of(part))
+        blocks = self.holdings.engine.tables.blocks_with(self.part_of(part))
         found = list[Question]()
         for q in questions:
             self.effort.add(EVALUATION)
-            own = self.bought.own(q.row)
-            known = self.bought.beside(q.row, blocks, own=own).known
+            own = self.holdings.own(q.row)
+            known = self.holdings.beside(q.row, blocks, own=own).known
             half_width = q.roomy_half_width
             if not known.is_within(half_width, q.confidence):
                 found.append(q)

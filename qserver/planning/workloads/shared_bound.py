@@ -26,7 +26,7 @@ from qserver.inference.tables.shared_noise import (
     error_beside,
     joint_errors,
 )
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.query.question import Question
 from qserver.records.answer import JointMethod, Simultaneous
 from qserver.records.charge import NANO
@@ -59,7 +59,7 @@ class Answers:
             bound.
     """
 
-    bought: Bought
+    holdings: Holdings
     blocks: Blocks
     at: int
     planned: tuple[PlannedAnswer, ...]
@@ -122,7 +122,7 @@ class Answers:
         return sum(float(self._errors([p]).tails().sum()) for p in twins)
 
     def _errors(self, planned: Sequence[PlannedAnswer]) -> JointErrors:
-        engine = self.bought.engine
+        engine = self.holdings.engine
         rows = [engine.measurement(i) for i in {i for p in planned for i, _ in p.error.rows}]
         alphas = {row.id: engine.tables.alpha_nano_at(row, self.at) for row in rows}
         return joint_errors(
@@ -134,7 +134,7 @@ class Answers:
 
 
 def answers_with(
-    bought: Bought,
+    holdings: Holdings,
     questions: Sequence[Question],
     raises: Mapping[BlockKey, int],
     *,
@@ -143,62 +143,62 @@ def answers_with(
     """The answers once blocks are raised to these alphas; None where one cannot be given.
 
     Args:
-        bought: on the lattice that answers are given on then.
+        holdings: on the lattice that answers are given on then.
         questions: each with the confidence that its weights are chosen for; none zero.
         raises: in nano-epsilon; empty for the present.
-        n_events: of the history so far; by default as many as `bought` was made of.
+        n_events: of the history so far; by default as many as `holdings` was made of.
     """
-    tables = bought.engine.tables
+    tables = holdings.engine.tables
     blocks = tables.blocks_with(raises) if raises else tables.blocks
     before = tables.n_events if n_events is None else n_events
-    return _answers(bought, questions, blocks, at=before + len(raises))
+    return _answers(holdings, questions, blocks, at=before + len(raises))
 
 
-def answers_after(bought: Bought, questions: Sequence[Question], at: int) -> Answers | None:
+def answers_after(holdings: Holdings, questions: Sequence[Question], at: int) -> Answers | None:
     """The answers by weights and noise as they were after so many events.
 
     What holds for them holds still: noise has only become less.
     """
-    blocks = bought.engine.tables.blocks_after(at)
-    return None if blocks is None else _answers(bought, questions, blocks, at=at)
+    blocks = holdings.engine.tables.blocks_after(at)
+    return None if blocks is None else _answers(holdings, questions, blocks, at=at)
 
 
 def _answers(
-    bought: Bought, questions: Sequence[Question], blocks: Blocks, *, at: int
+    holdings: Holdings, questions: Sequence[Question], blocks: Blocks, *, at: int
 ) -> Answers | None:
     if len(questions) * sum(blocks.lattice.n_cells(b) for b in blocks.alphas) > MAX_ENTRIES:
         raise CapacityError("The workload has too many answers on too many noises.")
     planned = list[PlannedAnswer]()
     for q in questions:
-        found = _planned(bought, q, blocks, at)
+        found = _planned(holdings, q, blocks, at)
         if found is None:
             return None
         planned.append(found)
     used = set().union(*(p.error.blocks for p in planned))
-    twins = tuple(_has_twin(bought, p.error, used) for p in planned)
-    return Answers(bought, blocks, at, tuple(planned), twins)
+    twins = tuple(_has_twin(holdings, p.error, used) for p in planned)
+    return Answers(holdings, blocks, at, tuple(planned), twins)
 
 
-def _planned(bought: Bought, q: Question, blocks: Blocks, at: int) -> PlannedAnswer | None:
+def _planned(holdings: Holdings, q: Question, blocks: Blocks, at: int) -> PlannedAnswer | None:
     """The shorter of blocks beside the own row, and of measured rows."""
-    by_rows = _by_rows(bought, q)
-    found = _on_blocks(bought, q, blocks, at, shorter_than=by_rows)
+    by_rows = _by_rows(holdings, q)
+    found = _on_blocks(holdings, q, blocks, at, shorter_than=by_rows)
     if found is not None or by_rows is None:
         return found
     estimator = by_rows.estimator(q.row.key)
-    return PlannedAnswer(q, estimator, bought.engine.error_of(estimator))
+    return PlannedAnswer(q, estimator, holdings.engine.error_of(estimator))
 
 
 def _on_blocks(
-    bought: Bought, q: Question, blocks: Blocks, at: int, *, shorter_than: RowEstimate | None
+    holdings: Holdings, q: Question, blocks: Blocks, at: int, *, shorter_than: RowEstimate | None
 ) -> PlannedAnswer | None:
     """The answer by blocks and own row, if they give it no longer than the other."""
-    pattern, confidence = bought.pattern(q.row), q.confidence
+    pattern, confidence = holdings.pattern(q.row), q.confidence
     if pattern is None or not blocks.alphas:
         return None
-    own = bought.engine.own_after(q.row, at)
-    alpha = bought.engine.tables.alpha_nano_at(own, at)
-    beside = bought.beside(q.row, blocks, own=own, row_alpha_nano=alpha)
+    own = holdings.engine.own_after(q.row, at)
+    alpha = holdings.engine.tables.alpha_nano_at(own, at)
+    beside = holdings.beside(q.row, blocks, own=own, row_alpha_nano=alpha)
     error = error_beside(pattern, beside, own, confidence=confidence)
     if error is None:
         return None
@@ -209,17 +209,17 @@ def _on_blocks(
     return PlannedAnswer(q, Estimator(q.row.key, (), 0.0, at), error)
 
 
-def _by_rows(bought: Bought, q: Question) -> RowEstimate | None:
+def _by_rows(holdings: Holdings, q: Question) -> RowEstimate | None:
     enough = q.roomy_half_width
-    return bought.engine.estimate_by_rows(q.row, confidence=q.confidence, enough=enough)
+    return holdings.engine.estimate_by_rows(q.row, confidence=q.confidence, enough=enough)
 
 
-def _has_twin(bought: Bought, error: SharedError, used: set[BlockKey]) -> bool:
+def _has_twin(holdings: Holdings, error: SharedError, used: set[BlockKey]) -> bool:
     """Whether a row behind an answer is a cell of one of the blocks in use."""
-    tables, engine = bought.engine.tables, bought.engine
+    tables, engine = holdings.engine.tables, holdings.engine
     rows: list[Measurement] = [engine.measurement(i) for i, _ in error.rows]
     return any(
-        bought.cells.cell_of(tables.partition_of(block), row.row) is not None
+        holdings.cells.cell_of(tables.partition_of(block), row.row) is not None
         for row in rows
         if not row.is_public
         for block in used - tables.public_blocks

@@ -27,13 +27,13 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import EVALUATION, Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.one_by_one import Single
 from qserver.planning.workloads.shared_bound import Answers, answers_after, answers_with
 from qserver.planning.workloads.workload import (
-    Known,
+    MetQuestions,
     WorkloadPlan,
     plan_unmet,
     simultaneous,
@@ -76,22 +76,22 @@ def plan_together(
         RequirementError: the confidences differ, or are too high for so many questions.
         CapacityError: a requirement is finer than the lattice.
     """
-    bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
+    holdings = Holdings(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
     effort = effort or Effort()
-    state = _State.of(bought, questions, effort)
+    state = _State.of(holdings, questions, effort)
     free = state.free
     if free is not None:
         return free
-    plan = plan_unmet(bought, state.known, rule, single, effort.part(_UNION_PART))
+    plan = plan_unmet(holdings, state.known, rule, single, effort.part(_UNION_PART))
     found = state.search.base(rule) if plan.price_nano and not effort.is_spent else None
     if found is None or found.priced.price_nano >= plan.price_nano:
         return replace(plan, simultaneous=state.by_union)
     return state.plan(found)
 
 
-def free_together(bought: Bought, questions: Sequence[Question]) -> WorkloadPlan | None:
+def free_together(holdings: Holdings, questions: Sequence[Question]) -> WorkloadPlan | None:
     """The plan where history is enough for all intervals to hold at once, else None."""
-    return _State.of(bought, questions, Effort()).free
+    return _State.of(holdings, questions, Effort()).free
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +99,15 @@ class _State:
     """What is known of a workload, by the union bound and by the joint bound."""
 
     questions: Sequence[Question]
-    known: Known
+    known: MetQuestions
     search: _Search
 
     @classmethod
-    def of(cls, bought: Bought, questions: Sequence[Question], effort: Effort) -> _State:
+    def of(cls, holdings: Holdings, questions: Sequence[Question], effort: Effort) -> _State:
         alone, confidence = simultaneous(questions), questions[0].confidence
         asked = [q for q in alone if not q.row.is_zero]
-        search = _Search(bought, asked, confidence, effort)
-        return cls(questions, Known.of(bought, alone), search)
+        search = _Search(holdings, asked, confidence, effort)
+        return cls(questions, MetQuestions.of(holdings, alone), search)
 
     @property
     def by_union(self) -> Simultaneous:
@@ -145,7 +145,7 @@ class _Search:
         confidence: that all hold at once.
     """
 
-    bought: Bought
+    holdings: Holdings
     questions: Sequence[Question]
     confidence: float
     effort: Effort
@@ -153,14 +153,14 @@ class _Search:
 
     def free(self) -> _Found | None:
         """What history gives already, if that will do: as it is, or as it was answered before."""
-        tables, nothing = self.bought.engine.tables, self.bought.priced(Purchase())
+        tables, nothing = self.holdings.engine.tables, self.holdings.priced(Purchase())
         if not tables.blocks.alphas:
             return None
         with suppress(CapacityError):
             found = self._checked(self._answers({}), nothing)
             kept = [set(tables.kept_at(q.row.key)) for q in self.questions]
             for at in sorted(set.intersection(*kept), reverse=True)[:_EARLIER]:
-                earlier = answers_after(self.bought, self.questions, at)
+                earlier = answers_after(self.holdings, self.questions, at)
                 found = found or self._checked(earlier, nothing)
             return found
         return None
@@ -170,20 +170,20 @@ class _Search:
         # Too many answers on too many noises leave the union bound.
         with suppress(CapacityError):
             found = list[tuple[int, Base]]()
-            for view in views_of(self.bought, self.questions, rule, self.effort)[:_VIEWS]:
+            for view in views_of(self.holdings, self.questions, rule, self.effort)[:_VIEWS]:
                 if not (found and self.effort.is_spent):
                     found += self._fitted(view)
             return self._scaled(min(found, key=lambda f: f[0])[1]) if found else None
         return None
 
-    def _fitted(self, view: Bought) -> list[tuple[int, Base]]:
+    def _fitted(self, view: Holdings) -> list[tuple[int, Base]]:
         """Bases and what they cost once scaled: refits are no better for sure."""
         wants, found = wants_of(view, self.questions, self.effort), list[tuple[int, Base]]()
         if not wants:
             return found
         looser, star = 1.0, fitted(view, wants, self.effort)
         for i in range(_REFITS + 1):
-            base = answered_base(self.bought, view, star)
+            base = answered_base(self.holdings, view, star)
             if base is None:
                 break
             part = self._factor(base, SEARCH_WORK)
@@ -197,7 +197,7 @@ class _Search:
 
     def _factor(self, base: Base, work: int) -> float:
         """The least factor on a base's alphas with which all intervals hold at once."""
-        answers = self._answers(base.raises(1.0), base.bought)
+        answers = self._answers(base.raises(1.0), base.holdings)
         if answers is None:
             return 1.0
         self.effort.add(answers.work(work) * _PRODUCT)
@@ -208,7 +208,7 @@ class _Search:
         part, best = self._factor(base, FINAL_WORK), None
         delta = 1.0 - self.confidence
         for _ in range(_CHECKS):
-            answers = self._answers(base.raises(part), base.bought)
+            answers = self._answers(base.raises(part), base.holdings)
             if answers is None:
                 break
             certified = self._certified(answers)
@@ -228,11 +228,11 @@ class _Search:
         return best
 
     def _answers(
-        self, raises: Mapping[BlockKey, int], bought: Bought | None = None
+        self, raises: Mapping[BlockKey, int], holdings: Holdings | None = None
     ) -> Answers | None:
         self.effort.add(EVALUATION * len(self.questions))
-        n_events = self.bought.engine.tables.n_events
-        return answers_with(bought or self.bought, self.questions, raises, n_events=n_events)
+        n_events = self.holdings.engine.tables.n_events
+        return answers_with(holdings or self.holdings, self.questions, raises, n_events=n_events)
 
     def _checked(self, answers: Answers | None, priced: Priced) -> _Found | None:
         """The purchase, if the bound holds under it."""

@@ -18,7 +18,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort
-from qserver.planning.holdings import Bought, estimate_of
+from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
@@ -88,35 +88,35 @@ def plan_workload(
     Raises:
         CapacityError: a requirement is finer than the lattice.
     """
-    bought = Bought(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
-    known = Known.of(bought, questions)
+    holdings = Holdings(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
+    known = MetQuestions.of(holdings, questions)
     if known.is_all:
         return known.free
-    return plan_unmet(bought, known, rule, single, effort or Effort())
+    return plan_unmet(holdings, known, rule, single, effort or Effort())
 
 
-def free_workload(bought: Bought, questions: Sequence[Question]) -> WorkloadPlan | None:
+def free_workload(holdings: Holdings, questions: Sequence[Question]) -> WorkloadPlan | None:
     """The plan where history meets every question, else None."""
-    known = Known.of(bought, questions)
+    known = MetQuestions.of(holdings, questions)
     return known.free if known.is_all else None
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class MetQuestions:
     """What history says of the questions.
 
     Args:
         met: per question the estimate that meets its requirement, or None; None too for zero.
     """
 
-    bought: Bought
+    holdings: Holdings
     questions: Sequence[Question]
     met: tuple[RowEstimate | None, ...]
 
     @classmethod
-    def of(cls, bought: Bought, questions: Sequence[Question]) -> Known:
+    def of(cls, holdings: Holdings, questions: Sequence[Question]) -> MetQuestions:
         """Ask history."""
-        return cls(bought, questions, tuple(_met(bought, q) for q in questions))
+        return cls(holdings, questions, tuple(_met(holdings, q) for q in questions))
 
     @property
     def still(self) -> list[Question]:
@@ -141,29 +141,29 @@ class Known:
     def free(self) -> WorkloadPlan:
         """The plan where all are met."""
         kind: PlanKind = "exact" if all(q.row.is_zero for q in self.questions) else "free"
-        spent = self.bought.ledger.spent_nano
+        spent = self.holdings.ledger.spent_nano
         return WorkloadPlan(kind, (), 0, spent, None, estimators=self.estimators)
 
 
 def plan_unmet(
-    bought: Bought,
-    known: Known,
+    holdings: Holdings,
+    known: MetQuestions,
     rule: RentOrBuy | None,
     single: Single | None,
     effort: Effort,
 ) -> WorkloadPlan:
     """The cheapest plan found where something must be bought; see `plan_workload`."""
     still, kept = known.still, known.estimators
-    rows = _own_rows(bought, still, effort)
-    found = [*_bases(bought, rows, still, rule, effort), bought.priced(Purchase(rows))]
+    rows = _own_rows(holdings, still, effort)
+    found = [*_bases(holdings, rows, still, rule, effort), holdings.priced(Purchase(rows))]
     best = min(found, key=lambda p: p.price_nano)
     # At a price that is all but the same, blocks serve later questions too.
     worth = 1.0 - _SAME_PRICE if best.purchase.tables else 1.0
     merged = one_by_one(
-        bought,
+        holdings,
         still,
         below_nano=worth * best.price_nano,
-        single=single or rows_alone(bought),
+        single=single or rows_alone(holdings),
         effort=Effort(APART_WORK),
     )
     if merged is not None:
@@ -181,46 +181,46 @@ def workload_plan(
     simultaneous: Simultaneous | None = None,
 ) -> WorkloadPlan:
     """The plan that buys this; the first of the questions paid for bears the price."""
-    bought = best.purchase
-    if not (bought.rows or bought.tables):
+    purchase = best.purchase
+    if not (purchase.rows or purchase.tables):
         paid_for = ()
-    kind = _kind(bought, estimators)
+    kind = _kind(purchase, estimators)
     paid = tuple(
         paid_question(q, kind=kind, price_nano=0 if i else best.price_nano)
         for i, q in enumerate(paid_for)
     )
     return WorkloadPlan(
         kind,
-        bought.rows,
+        purchase.rows,
         best.price_nano,
         best.spent_after_nano,
         None,
-        tables=bought.tables,
+        tables=purchase.tables,
         paid=paid,
         estimators=estimators,
         simultaneous=simultaneous,
     )
 
 
-def _kind(bought: Purchase, estimators: Sequence[Estimator | None]) -> PlanKind:
-    if bought.tables or not bought.rows:
-        return "blocks" if bought.tables else "free"
-    if any(row.old_alpha_nano for row in bought.rows):
+def _kind(purchase: Purchase, estimators: Sequence[Estimator | None]) -> PlanKind:
+    if purchase.tables or not purchase.rows:
+        return "blocks" if purchase.tables else "free"
+    if any(row.old_alpha_nano for row in purchase.rows):
         return "refined"
     new = any(e is not None and len(e.weights) > 1 for e in estimators)
     return "combined" if new else "fresh"
 
 
-def _met(bought: Bought, q: Question) -> RowEstimate | None:
+def _met(holdings: Holdings, q: Question) -> RowEstimate | None:
     """What history says of a question, where that meets its requirement."""
     if q.row.is_zero:
         return None
-    found = estimate_of(bought.engine, q)
+    found = estimate_of(holdings.engine, q)
     return found if found is not None and found.half_width <= q.row_half_width else None
 
 
 def _own_rows(
-    bought: Bought, questions: Sequence[Question], effort: Effort
+    holdings: Holdings, questions: Sequence[Question], effort: Effort
 ) -> tuple[PlannedRow, ...]:
     """Every question's own row, the greatest raise where one is asked for twice.
 
@@ -229,7 +229,7 @@ def _own_rows(
     rows: dict[str, PlannedRow] = {}
     for q in questions:
         effort.add(OWN_ROW)
-        row = bought.own_row(q) if len(questions) <= _HELPED else bought.own_row_alone(q)
+        row = holdings.own_row(q) if len(questions) <= _HELPED else holdings.own_row_alone(q)
         if row is None:
             raise CapacityError("The interval is shorter than the lattice of the noise allows.")
         kept = rows.get(row.key)
@@ -239,7 +239,7 @@ def _own_rows(
 
 
 def _bases(
-    bought: Bought,
+    holdings: Holdings,
     rows: Sequence[PlannedRow],
     questions: Sequence[Question],
     rule: RentOrBuy | None,
@@ -248,16 +248,16 @@ def _bases(
     """What there is to buy in place of rows, on every lattice worth it."""
     found = list[Priced | None]()
     if not effort.is_spent:
-        for view in views_of(bought, questions, rule, effort):
-            found.append(_whole_blocks(bought, view, rows, questions, effort))
+        for view in views_of(holdings, questions, rule, effort):
+            found.append(_whole_blocks(holdings, view, rows, questions, effort))
             if not effort.is_spent:
-                found.append(best_on(bought, view, questions, effort))
+                found.append(best_on(holdings, view, questions, effort))
     return [p for p in found if p is not None]
 
 
 def _whole_blocks(
-    bought: Bought,
-    view: Bought,
+    holdings: Holdings,
+    view: Holdings,
     rows: Sequence[PlannedRow],
     questions: Sequence[Question],
     effort: Effort,
@@ -272,10 +272,10 @@ def _whole_blocks(
         if block is None or not view.is_candidate(block):
             return None
         asked[block] = max(asked.get(block, 0), alphas[q.row.key])
-    places = places_of(bought, view, list(asked))
+    places = places_of(holdings, view, list(asked))
     if places is None:
         return None
-    after = places.bought
+    after = places.holdings
     old = {b: after.engine.tables.alpha_nano.get(b, 0) for b in places.by_block.values()}
     raises = {places.by_block[b]: a for b, a in asked.items() if a > old[places.by_block[b]]}
 

@@ -18,9 +18,9 @@ from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.learner import left_on, seen_on
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
-from qserver.planning.blocks.wants import Want, Wanted
+from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.effort import SIGHT, Effort
-from qserver.planning.holdings import Bought
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.scale import Scaling
@@ -37,25 +37,25 @@ class Base:
     """Blocks on the lattice that answers are given on once they are measured.
 
     Args:
-        bought: what was bought, on that lattice.
+        holdings: what was bought, on that lattice.
         alphas: of the blocks, in epsilon per record.
     """
 
-    bought: Bought
+    holdings: Holdings
     alphas: Mapping[BlockKey, float]
 
     def raises(self, part: float) -> dict[BlockKey, int]:
         """Alphas in nano-epsilon of what must be raised for this part of it."""
-        return self.bought.raises(self.alphas, part=part)
+        return self.holdings.raises(self.alphas, part=part)
 
     def priced(self, part: float) -> Priced:
         """This part of it with its price."""
-        return self.bought.priced(Purchase(tables=self.bought.tables(self.raises(part))))
+        return self.holdings.priced(Purchase(tables=self.holdings.tables(self.raises(part))))
 
 
-def answered_with(bought: Bought, partitions: Iterable[ProductPartition]) -> Bought:
+def answered_with(holdings: Holdings, partitions: Iterable[ProductPartition]) -> Holdings:
     """What was bought on the lattice that answers are given on once these are measured."""
-    return seen_on(bought, bought.engine.tables.lattice_with(partitions))
+    return seen_on(holdings, holdings.engine.tables.lattice_with(partitions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,25 +63,25 @@ class Places:
     """Where blocks of a lattice of plans are on the lattice that answers are given on then.
 
     Args:
-        bought: what was bought, on the latter.
+        holdings: what was bought, on the latter.
         by_block: block on the latter per block on the former.
     """
 
-    bought: Bought
+    holdings: Holdings
     by_block: Mapping[BlockKey, BlockKey]
 
 
-def places_of(bought: Bought, view: Bought, blocks: Sequence[BlockKey]) -> Places | None:
+def places_of(holdings: Holdings, view: Holdings, blocks: Sequence[BlockKey]) -> Places | None:
     """Where these blocks are once they are measured; None where one of them is nowhere.
 
     Args:
-        bought: on the lattice that answers are given on now.
+        holdings: on the lattice that answers are given on now.
         view: the same on the lattice that the blocks are of.
     """
-    if view is bought:
-        return Places(bought, {b: b for b in blocks})
+    if view is holdings:
+        return Places(holdings, {b: b for b in blocks})
     partitions = {b: view.engine.tables.partition_of(b) for b in blocks}
-    after = answered_with(bought, partitions.values())
+    after = answered_with(holdings, partitions.values())
     found = dict[BlockKey, BlockKey]()
     for block, partition in partitions.items():
         place = after.engine.tables.block_of(partition)
@@ -91,29 +91,29 @@ def places_of(bought: Bought, view: Bought, blocks: Sequence[BlockKey]) -> Place
     return Places(after, found)
 
 
-def answered_base(bought: Bought, view: Bought, star: Star) -> Base | None:
+def answered_base(holdings: Holdings, view: Holdings, star: Star) -> Base | None:
     """A base fitted on a lattice of plans; None where the lattice of answers has not all of it."""
     # What is not raised may be on no level beside the new ones, and is then no part of it.
-    raised = view.raises(star.alphas) if view is not bought else star.alphas
-    places = places_of(bought, view, list(raised))
+    raised = view.raises(star.alphas) if view is not holdings else star.alphas
+    places = places_of(holdings, view, list(raised))
     if places is None:
         return None
     alphas = {places.by_block[b]: star.alphas[b] for b in raised}
-    return Base(places.bought, alphas)
+    return Base(places.holdings, alphas)
 
 
 def views_of(
-    bought: Bought, questions: Sequence[Question], rule: RentOrBuy | None, effort: Effort
-) -> list[Bought]:
+    holdings: Holdings, questions: Sequence[Question], rule: RentOrBuy | None, effort: Effort
+) -> list[Holdings]:
     """What was bought on the lattices that a base for these may be cheapest on, the best first.
 
     Args:
         rule: whose learner offers lattices; None for the present alone.
     """
     if rule is None or rule.learner is None:
-        return [bought]
+        return [holdings]
     asked = [paid_question(q, kind="blocks", price_nano=0) for q in questions]
-    found = rule.views(bought, asked, effort)
+    found = rule.views(holdings, asked, effort)
     if len(found) == 1:
         return found
     some = asked[:: -(-len(asked) // _COMPARED)]
@@ -125,38 +125,40 @@ def views_of(
     return [found[i] for i in order if left[i] <= _AS_GOOD * left[order[0]]]
 
 
-def wants_of(bought: Bought, questions: Sequence[Question], effort: Effort) -> list[Want]:
+def wants_of(holdings: Holdings, questions: Sequence[Question], effort: Effort) -> list[Want]:
     """The questions as a base is fitted to them; empty where none can be fitted to all."""
     wants = list[Want]()
     for q in questions:
         effort.add(SIGHT)
         half_width = q.roomy_half_width
-        want = want_of(bought, q.row, half_width=half_width, confidence=q.confidence)
+        want = want_of(holdings, q.row, half_width=half_width, confidence=q.confidence)
         if want is None:
             return []
         wants.append(want)
-    return wants if len(fitting(bought, wants)) == len(wants) else []
+    return wants if len(fitting(holdings, wants)) == len(wants) else []
 
 
-def fitted(bought: Bought, wants: Sequence[Want], effort: Effort, old: Star | None = None) -> Star:
+def fitted(
+    holdings: Holdings, wants: Sequence[Want], effort: Effort, old: Star | None = None
+) -> Star:
     """The best base found for these, on half of the work that is left."""
-    wanted = Wanted()
+    wanted = Wants()
     for want in wants:
         wanted.add(want)
-    return fit_star(bought, wanted.wants, old=old, effort=effort.part(_FIT_PART))
+    return fit_star(holdings, wanted.wants, old=old, effort=effort.part(_FIT_PART))
 
 
 def best_on(
-    bought: Bought, view: Bought, questions: Sequence[Question], effort: Effort
+    holdings: Holdings, view: Holdings, questions: Sequence[Question], effort: Effort
 ) -> Priced | None:
     """The best base found on one lattice, scaled until it meets every question; or None."""
     wants = wants_of(view, questions, effort)
     if not wants:
         return None
     star = fitted(view, wants, effort)
-    base = answered_base(bought, view, star)
+    base = answered_base(holdings, view, star)
     if base is None:
         return None
     ordered = [questions[i] for i in np.argsort(-uses(view, star, wants), kind="stable")]
-    part = Scaling(base.bought, base.raises, effort).least_part(ordered)
+    part = Scaling(base.holdings, base.raises, effort).least_part(ordered)
     return None if part is None else base.priced(part)
