@@ -24,7 +24,7 @@ from qserver.api.routes.models import ModelId, ModelViews
 from qserver.api.routes.questions import QuestionViews
 from qserver.api.routes.sql import SqlViews
 from qserver.api.routes.workloads import WorkloadViews
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 
 class Pages(Protocol):
@@ -35,7 +35,7 @@ class Pages(Protocol):
 
 
 def create_app(
-    service: QuestionService,
+    service: Service,
     *,
     access: Access,
     wait_s: float,

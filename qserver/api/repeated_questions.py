@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from qserver.api.answer_cache import AnswerCache
 from qserver.api.headers import REQUEST_ID, ROUTE_KEY, SECURITY_HEADERS, request_id_of
 from qserver.api.replies import JSON_TYPE
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -33,7 +33,7 @@ class RepeatedQuestions:
         cache: answers that cost nothing, filled by the app.
     """
 
-    def __init__(self, app: WSGIApplication, service: QuestionService, cache: AnswerCache) -> None:
+    def __init__(self, app: WSGIApplication, service: Service, cache: AnswerCache) -> None:
         self._app = app
         self._service = service
         self._cache = cache

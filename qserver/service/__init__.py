@@ -1,6 +1,6 @@
 """The use cases of the online side: one method for each thing that a user can do.
 
-Begin with `service`, and `port`, the shape that HTTP and the pages rely on. `ask` answers from
-history or queues a job, `statements` serves SQL, `models` serves models, `insight` and `audit`
-serve the pages for looking and for owners.
+Begin with `service`. `ask` answers from history or queues a job, `statements` serves SQL, `models`
+serves models. What only reads has its own files: `insight` says what history knows, `history` what
+was released, `ledger` where the budget went.
 """

@@ -5,27 +5,18 @@ The worker decides, from a log whose links it has checked; this only tells befor
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from qserver.errors import AllowanceExhaustedError
-from qserver.ledger.account_ledger import (
-    DAY_S,
-    ChargeEntry,
-    OwnLedger,
-    attached_metas,
-    check_allowance,
-    own_spend,
-)
+from qserver.ledger.account_ledger import DAY_S, OwnLedger, check_allowance, own_spend
 from qserver.records.account import Allowance
 from qserver.records.answer import OwnPrice
 from qserver.records.charge import AnyCharge
-from qserver.records.dataset import DatasetMeta
+from qserver.service.last_used import LastUsed
+from qserver.service.log_reader import LogReader
 from qserver.storage.accounts import AccountBook
-from qserver.storage.audit import AuditLog
 from qserver.storage.store import Store
 
 _MAX_KEPT = 256
@@ -50,8 +41,7 @@ class Allowances:
         self._log = store.audit
         self._book = AccountBook(store.client)
         self._wall_clock = wall_clock
-        self._kept: OrderedDict[Asker, _KeptLedger] = OrderedDict()
-        self._lock = threading.Lock()
+        self._readers = LastUsed[Asker, LogReader](_MAX_KEPT)
 
     def price(self, asker: Asker, snapshot: str, charges: Sequence[AnyCharge]) -> OwnPrice | None:
         """What the charges would cost the asker; None where nothing but the budget bounds it.
@@ -63,47 +53,13 @@ class Allowances:
         allowance = self._book.allowance(asker.account, asker.population)
         if allowance == Allowance():
             return None
-        kept = self._get(asker)
-        with kept.lock:
-            kept.refresh(self._log, asker)
-            at = int(self._wall_clock())
-            after = own_spend(kept.ledger, allowance, snapshot=snapshot, charges=charges, at=at)
-            return _own_price(kept.ledger, allowance, spent_after_nano=after.spent_nano, at=at)
-
-    def _get(self, asker: Asker) -> _KeptLedger:
-        with self._lock:
-            found = self._kept.setdefault(asker, _KeptLedger())
-            self._kept.move_to_end(asker)
-            while len(self._kept) > _MAX_KEPT:
-                self._kept.popitem(last=False)
-            return found
-
-
-@dataclass
-class _KeptLedger:
-    """An own ledger and how much of the log it has read; hold the lock while using it."""
-
-    metas: dict[str, DatasetMeta] = field(default_factory=dict)
-    n_charges: int = 0
-    n_changes: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.ledger = OwnLedger(self.metas)
-
-    def refresh(self, log: AuditLog, asker: Asker) -> None:
-        """Take in what is new."""
-        news = log.news(
-            asker.population,
-            n_charges=self.n_charges,
-            n_changes=self.n_changes,
-            account=asker.account,
+        reader = self._readers.get(
+            asker, lambda: LogReader(self._log, asker.population, asker.account)
         )
-        self.metas.update(attached_metas(news.changes))
-        entries = map(ChargeEntry.of, news.charges)
-        self.ledger.extend(entry for entry in entries if entry.by == asker.account)
-        self.n_charges += len(news.charges)
-        self.n_changes += len(news.changes)
+        with reader.refreshed() as ledger:
+            at = int(self._wall_clock())
+            after = own_spend(ledger, allowance, snapshot=snapshot, charges=charges, at=at)
+            return _own_price(ledger, allowance, spent_after_nano=after.spent_nano, at=at)
 
 
 def _own_price(

@@ -7,11 +7,13 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from qserver.answering.decide import Free, decide, free_answer
 from qserver.config import Settings
+from qserver.errors import StoreError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
-from qserver.records.answer import AnyAnswer, JobStatus
+from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, WorkloadAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
 from qserver.service.datasets import OpenDatasets
@@ -19,6 +21,7 @@ from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_js
 from qserver.storage.encoding.requests import Request
 from qserver.storage.store import Store
 
+_A = TypeVar("_A", Answer, WorkloadAnswer, ModelAnswer)
 # A measurement takes some 15 ms: let it be at first, then look often, then ever less.
 _LEAST_WAIT_S = 0.007
 _FIRST_WAIT_S = 0.0015
@@ -142,6 +145,17 @@ class Asking:
         if "job" in plain:
             return self._wait(str(plain["job"]), wait_s)
         return answer_from_json(str(plain["answer"]))
+
+
+def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
+    """An outcome that is a job, or an answer of the type that belongs to what was asked.
+
+    Raises:
+        StoreError: the store holds an answer to something else.
+    """
+    if isinstance(found, JobStatus | answer):
+        return found
+    raise StoreError(f"The store answers with a {type(found).__name__}, not {answer.__name__}.")
 
 
 def job_status(record: JobRecord) -> JobStatus:

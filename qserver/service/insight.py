@@ -1,30 +1,24 @@
-"""What people look at beside answers: a posterior drawn, a job's question, spending over time.
-
-Nothing here spends anything.
-"""
+"""What history says without a new measurement, and what a job asks. Nothing here spends."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.answering.answer import answer_from, exact_answer
+from qserver.answering.answer import answer_from, exact_answer, offer_from
+from qserver.answering.quotient import joint_parts
+from qserver.answering.workload import offers
 from qserver.errors import NotEstimableError
 from qserver.inference.engine import RowEstimate
+from qserver.inference.joint.quotient import JointParts
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
-from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
-from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
 from qserver.query.linear import LinearQuery
-from qserver.query.question import AnyAsked, Question
+from qserver.query.primitive import primitive
+from qserver.query.question import AnyAsked, Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Answer, JobStatus
-from qserver.records.dataset import DatasetMeta
+from qserver.records.answer import Answer, JobStatus, Offer, Probability
 from qserver.service.ask import job_status
 from qserver.service.datasets import OpenDatasets
-from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.requests import Request
 from qserver.storage.store import Store
 
@@ -32,7 +26,8 @@ from qserver.storage.store import Store
 _LEAST_SPAN = 0.9995
 _MOST_SPAN = 1 - 1e-9
 _N_POINTS = 161
-_MOST_SPEND_POINTS = 400
+# Weights for a probability are those of this confidence; the posterior is exact for them.
+_PROBABILITY_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -61,21 +56,13 @@ class Insight:
     """The readings of one process. Thread-safe.
 
     Args:
-        wall_clock: Unix time in seconds.
+        workloads: replicas for workloads, which may take seconds; questions do not wait for them.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        datasets: OpenDatasets,
-        *,
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, store: Store, datasets: OpenDatasets, workloads: OpenDatasets) -> None:
         self._store = store
         self._datasets = datasets
-        self._wall_clock = wall_clock
-        self._spent: dict[str, _SpentSoFar] = {}
-        self._lock = threading.Lock()
+        self._workloads = workloads
 
     def known(self, name: str, query: LinearQuery, requirement: Requirement) -> Known:
         """What history says of the query now.
@@ -113,55 +100,41 @@ class Insight:
         request = Request.from_json(record.request)
         return AskedJob(job_status(record), request.snapshot, request.asked)
 
-    def burn_down(self, name: str) -> BurnDown:
-        """How the budget of the dataset's population went down; NotFoundError.
+    def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
+        """The best interval that history gives for nothing at `confidence`, or None."""
+        row = primitive(query)
+        if row.is_zero:
+            return Offer(0.0, 0.0, confidence)
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            estimate = opened.replica.engine.estimate(row, confidence=confidence)
+        return None if estimate is None else offer_from(row, estimate, confidence=confidence)
 
-        The first call reads the whole log of charges, a later one what came since.
-        """
-        meta = self._datasets.meta(name)
-        stamp = self._datasets.stamp(name)
-        with self._lock:
-            spent = self._spent.setdefault(meta.population, _SpentSoFar())
-        points = spent.read(self._store.audit, meta.population)
-        now, budget = int(self._wall_clock()), stamp.budget
-        return BurnDown(
-            points=thinned(points, _MOST_SPEND_POINTS),
-            now=now,
-            limit_nano=budget.limit_nano,
-            spent_nano=budget.spent_nano,
-            forecast=forecast(
-                points,
-                now=now,
-                spent_nano=budget.spent_nano,
-                remaining_nano=budget.remaining_nano,
-            ),
-        )
+    def offers(self, name: str, workload: Workload) -> tuple[Offer | None, ...]:
+        """Per question of a workload the interval that history gives for nothing, or None."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            return offers(opened.replica.engine, workload)
 
+    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
+        """Both estimates of a quotient with their noises; None where they are not by rows alone."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            return joint_parts(opened.replica.engine, over, under)
 
-@dataclass
-class _SpentSoFar:
-    """A population's charges added up in their order, and how many were read."""
-
-    metas: dict[str, DatasetMeta] = field(default_factory=dict)
-    n_charges: int = 0
-    n_changes: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        # The ledger of one account, where all charges count as that account's.
-        self._ledger = OwnLedger(self.metas)
-
-    def read(self, log: AuditLog, population: str) -> tuple[SpendPoint, ...]:
-        """What had been spent after each job, what is new included."""
-        with self.lock:
-            news = log.news(
-                population, n_charges=self.n_charges, n_changes=self.n_changes, account=""
-            )
-            self.metas.update(attached_metas(news.changes))
-            self._ledger.extend(map(ChargeEntry.of, news.charges))
-            self.n_charges += len(news.charges)
-            self.n_changes += len(news.changes)
-            return tuple(SpendPoint(mark.at, mark.spent_nano) for mark in self._ledger.marks)
+    def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
+        """P(low <= q <= high) from history alone; NotEstimableError."""
+        row = primitive(query)
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            version = opened.replica.present.n_shown
+            if row.is_zero:
+                return Probability(float(low <= 0 <= high), version)
+            estimate = opened.replica.engine.estimate(row, confidence=_PROBABILITY_CONFIDENCE)
+        if estimate is None:
+            raise NotEstimableError
+        posterior = estimate.posterior.scaled(row.multiplier)
+        return Probability(posterior.probability_between(low, high), version)
 
 
 def _curve(

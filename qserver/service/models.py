@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,9 @@ from qserver.query.question import ModelAsked
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
-from qserver.service.ask import Asking, Idempotency
+from qserver.service.ask import Asking, Idempotency, narrowed
 from qserver.service.datasets import OpenDatasets
+from qserver.service.last_used import LastUsed
 from qserver.storage.model_records import ModelRecord
 from qserver.storage.store import Store
 
@@ -76,8 +76,7 @@ class ModelService:
         self._workloads = workloads
         self._allowances = allowances
         self._asking = asking
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], Made] = OrderedDict()
+        self._kept = LastUsed[tuple[str, str], Made](_MOST_KEPT)
 
     def learn(
         self,
@@ -105,7 +104,7 @@ class ModelService:
             self._check_enough(name, kind, specification)
         asked = ModelAsked(kind, domain.sizes, specification, epsilon_nano)
         found = self._asking.ask(name, asked, wait_s=wait_s, idempotency=idempotency, by=by)
-        return cast("ModelAnswer | JobStatus", found)
+        return narrowed(found, ModelAnswer)
 
     def explain(
         self,
@@ -209,17 +208,11 @@ class ModelService:
     def _made(self, name: str, number: str) -> Made:
         meta = self._meta(name)
         key = (meta.snapshot, number)
-        with self._lock:
-            found = self._kept.get(key)
-        if found is None:
-            record = self._store.models.one(meta, number)
-            found = Made(record, self._build(meta, record), threading.Lock())
-        with self._lock:
-            self._kept[key] = found
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return found
+        return self._kept.get(key, lambda: self._make(meta, number))
+
+    def _make(self, meta: DatasetMeta, number: str) -> Made:
+        record = self._store.models.one(meta, number)
+        return Made(record, self._build(meta, record), threading.Lock())
 
     def _build(self, meta: DatasetMeta, record: ModelRecord) -> Model:
         history = self._store.models.history(meta, record.answer.version)
@@ -232,14 +225,13 @@ class ModelService:
     def _earlier(self, meta: DatasetMeta, record: ModelRecord, kind: GrowingKind) -> Model | None:
         """The kept model that this one goes on from and that stands on the longest history."""
         asked = record.asked
-        with self._lock:
-            same = [
-                made
-                for (snapshot, _), made in self._kept.items()
-                if snapshot == meta.snapshot
-                and made.record.asked.kind == asked.kind
-                and kind.goes_on(asked.specification, made.record.asked.specification)
-            ]
+        same = [
+            made
+            for (snapshot, _), made in self._kept.items()
+            if snapshot == meta.snapshot
+            and made.record.asked.kind == asked.kind
+            and kind.goes_on(asked.specification, made.record.asked.specification)
+        ]
         found = max(same, key=lambda made: made.record.answer.version, default=None)
         return None if found is None else found.model
 

@@ -22,7 +22,7 @@ from qserver.query.sql.cells import (
 from qserver.query.sql.parts import Halves, Known, Range
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.records.answer import Offer
-from qserver.service.statement_port import Questions
+from qserver.service.service import Service
 
 MOST_STEPS = 12
 """After so many the questions that suffice in every case are asked."""
@@ -39,7 +39,7 @@ class QuotientSteps:
         SqlError: nothing is known of a denominator, or the statement has no length.
     """
 
-    def __init__(self, history: Questions, name: str, statement: Statement) -> None:
+    def __init__(self, history: Service, name: str, statement: Statement) -> None:
         self._history = history
         self._name = name
         self._statement = statement
@@ -78,13 +78,13 @@ class QuotientSteps:
         return asked(self._statement, halves={**halves, **met})
 
     def _look(self) -> dict[Ratio, Known]:
-        offers = dict[LinearQuery, Offer | None]()
+        insight, offers = self._history.insight, dict[LinearQuery, Offer | None]()
         confidence, found = part_confidence(self._statement), dict[Ratio, Known]()
         for ratio in ratios(self._statement):
             shape = centred(ratio)
             for query in (shape.part, shape.denominator):
                 if query not in offers:
-                    offers[query] = self._history.known(self._name, query, confidence=confidence)
+                    offers[query] = insight.offer(self._name, query, confidence=confidence)
             found[ratio] = _parts_known(offers[shape.part], offers[shape.denominator])
         if self._statement.clauses.simultaneous or not any(
             known.halves.is_finite for known in found.values()
@@ -113,7 +113,7 @@ class QuotientSteps:
         best: list[Offer | None],
         known: Known,
     ) -> Known:
-        shape, joint_of = cell.centred, partial(self._history.joint, self._name)
+        shape, joint_of = cell.centred, partial(self._history.insight.joint, self._name)
         if shape is None or cell.denominator is None:
             return known
         estimates = [0.0 if o is None else o.estimate for o in best]

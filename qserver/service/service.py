@@ -3,58 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
-from qserver.answering.answer import offer_from
 from qserver.answering.explain import explain_question, explain_workload, payable_charges
-from qserver.answering.quotient import joint_parts
-from qserver.answering.workload import offers
 from qserver.config import Settings
-from qserver.errors import NotEstimableError, NotFoundError, QueryError
-from qserver.inference.joint.quotient import JointParts
+from qserver.errors import NotFoundError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
-from qserver.query.primitive import primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.queries import query_of
-from qserver.query.structured import parse_query
 from qserver.records.answer import (
     Answer,
     DatasetStatus,
     Explanation,
     Guard,
-    HistoryPage,
-    HistoryRow,
-    HistoryTable,
     JobStatus,
-    LedgerReport,
-    Offer,
     OwnPrice,
-    Probability,
     WorkloadAnswer,
     WorkloadExplanation,
 )
 from qserver.records.charge import AnyCharge
 from qserver.records.dataset import DatasetMeta
 from qserver.records.disclosure import known_at_most
-from qserver.records.history import AnyMeasurement, TableMeasurement
 from qserver.service.allowances import Allowances, Asker
-from qserver.service.ask import Asking, Idempotency
-from qserver.service.audit import AuditPage, Oversight, SpendingReport
+from qserver.service.ask import Asking, Idempotency, narrowed
 from qserver.service.datasets import OpenDatasets
+from qserver.service.history import ReleasedHistory
 from qserver.service.insight import Insight
+from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
-from qserver.service.replaced_snapshots import FrozenHistories
-from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Stamp, Store
 
 __all__ = ["Idempotency", "Service"]
-
-# Weights for a probability are those of this confidence; the posterior itself is exact for them.
-_PROBABILITY_CONFIDENCE = 0.95
 
 
 class Service:
@@ -77,9 +59,7 @@ class Service:
         self._settings = settings
         self._clock = clock
         self._datasets = OpenDatasets(store, settings)
-        self._oversight = Oversight(store)
         self._allowances = Allowances(store)
-        self._frozen = FrozenHistories(store)
         # Workloads have replicas of their own: one may take seconds, and questions shall not wait.
         self._workloads = OpenDatasets(store, settings)
         self._asking = Asking(
@@ -88,7 +68,9 @@ class Service:
         self.models = ModelService(
             store, self._datasets, self._workloads, self._asking, self._allowances
         )
-        self.insight = Insight(store, self._datasets)
+        self.insight = Insight(store, self._datasets, self._workloads)
+        self.history = ReleasedHistory(store, self._datasets)
+        self.ledger = LedgerViews(store, self._datasets)
 
     def datasets(self) -> list[DatasetStatus]:
         """The public face of every dataset, by name."""
@@ -168,7 +150,7 @@ class Service:
         found = self._asking.ask(
             name, Question(query, requirement), wait_s=wait_s, idempotency=idempotency, by=by
         )
-        return cast("Answer | JobStatus", found)
+        return narrowed(found, Answer)
 
     def ask_workload(
         self,
@@ -185,29 +167,7 @@ class Service:
         BudgetExhaustedError and DisclosureGuardError then has an interval, or None, per question.
         """
         found = self._asking.ask(name, workload, wait_s=wait_s, idempotency=idempotency, by=by)
-        return cast("WorkloadAnswer | JobStatus", found)
-
-    def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
-        """The best interval that history gives for nothing at `confidence`, or None."""
-        row = primitive(query)
-        if row.is_zero:
-            return Offer(0.0, 0.0, confidence)
-        opened = self._datasets.refresh(name)
-        with opened.lock:
-            estimate = opened.replica.engine.estimate(row, confidence=confidence)
-        return None if estimate is None else offer_from(row, estimate, confidence=confidence)
-
-    def offers(self, name: str, workload: Workload) -> tuple[Offer | None, ...]:
-        """Per question of a workload the interval that history gives for nothing, or None."""
-        opened = self._workloads.refresh(name)
-        with opened.lock:
-            return offers(opened.replica.engine, workload)
-
-    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
-        """Both estimates of a quotient with their noises; None where they are not by rows alone."""
-        opened = self._workloads.refresh(name)
-        with opened.lock:
-            return joint_parts(opened.replica.engine, over, under)
+        return narrowed(found, WorkloadAnswer)
 
     def job(self, job_id: str) -> JobStatus:
         """A job's state, result or problem; NotFoundError."""
@@ -250,94 +210,6 @@ class Service:
     ) -> OwnPrice | None:
         return self._allowances.price(Asker(by, meta.population), meta.snapshot, charges)
 
-    def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
-        """P(low <= q <= high) from history alone; NotEstimableError."""
-        row = primitive(query)
-        opened = self._datasets.refresh(name)
-        with opened.lock:
-            version = opened.replica.present.n_shown
-            if row.is_zero:
-                return Probability(float(low <= 0 <= high), version)
-            estimate = opened.replica.engine.estimate(row, confidence=_PROBABILITY_CONFIDENCE)
-        if estimate is None:
-            raise NotEstimableError
-        posterior = estimate.posterior.scaled(row.multiplier)
-        return Probability(posterior.probability_between(low, high), version)
-
-    def history(
-        self, name: str, *, after: int, limit: int, snapshot: str | None = None
-    ) -> HistoryPage:
-        """Released rows and tables with an id above `after`, at most `limit` of them.
-
-        Args:
-            snapshot: the present one if None; else the present one or one that was replaced.
-        """
-        history = self._history(name, snapshot)
-        found = history.measurements[after + 1 : after + 1 + limit]
-        rows = tuple(_released(m, with_values=False) for m in found)
-        last = after + len(rows)
-        more = rows and last + 1 < len(history.measurements)
-        return HistoryPage(rows, history.version, last if more else None)
-
-    def measurement(
-        self, name: str, number: int, *, snapshot: str | None = None
-    ) -> HistoryRow | HistoryTable:
-        """One released row or table, with its values; NotFoundError."""
-        found = self._history(name, snapshot).measurements[number : number + 1]
-        if not found:
-            raise NotFoundError("measurement", str(number))
-        return _released(found[0], with_values=True)
-
-    def _history(self, name: str, snapshot: str | None) -> FrozenHistory:
-        """What was released of a snapshot so far; NotFoundError."""
-        opened = self._datasets.refresh(name)
-        if snapshot not in (None, opened.meta.snapshot):
-            return self._frozen.get(opened.meta, str(snapshot))
-        with opened.lock:
-            measurements = tuple(opened.replica.measurements)
-            return FrozenHistory(measurements, opened.replica.present.n_shown)
-
-    def ledger(
-        self, name: str, *, where: Mapping[str, object] | None, attribute: str | None
-    ) -> LedgerReport:
-        """Where the budget went: the loss of a set of cells, and by an attribute's values.
-
-        Raises:
-            QueryError: `where` or `attribute` does not fit the domain.
-        """
-        domain = self.domain(name)
-        cells = _box(domain, where)
-        axis = _axis(domain, attribute)
-        opened = self._datasets.refresh(name)
-        with opened.lock:
-            replica = opened.replica
-            stamp = replica.present
-            loss = replica.ledger.loss_nano(cells)
-            by_value = () if axis is None else replica.ledger.loss_by_value(axis)
-            n_charges = replica.n_charges
-        return LedgerReport(
-            limit_nano=stamp.budget.limit_nano,
-            spent_nano=stamp.budget.spent_nano,
-            remaining_nano=stamp.remaining_nano,
-            relation=opened.meta.relation,
-            n_charges=n_charges,
-            loss_nano=loss,
-            by_value=None if axis is None else _named(domain, axis, by_value),
-        )
-
-    def audit(self, *, after: int, limit: int) -> AuditPage:
-        """Changes of accounts, allowances, datasets and limits above the place `after`."""
-        return self._oversight.changes(after=after, limit=limit)
-
-    def audit_charges(self, name: str, *, after: int, limit: int) -> AuditPage:
-        """Charges of the dataset's population above the place `after`; NotFoundError."""
-        population = self._datasets.meta(name).population
-        return self._oversight.charges(population, after=after, limit=limit)
-
-    def spending(self, name: str) -> SpendingReport:
-        """Who spent what of the budget of the dataset's population; NotFoundError."""
-        return self._oversight.spending(self._datasets.meta(name).population)
-
 
 def _guard(meta: DatasetMeta, stamp: Stamp) -> Guard | None:
     allowed, loss = meta.guard_nano, stamp.standing.cohort_nano
@@ -345,52 +217,3 @@ def _guard(meta: DatasetMeta, stamp: Stamp) -> Guard | None:
         return None
     binds = allowed < stamp.budget.limit_nano
     return Guard(meta.disclosure_cap, allowed, loss, known_at_most(loss), binds)
-
-
-def _released(found: AnyMeasurement, *, with_values: bool) -> HistoryRow | HistoryTable:
-    if isinstance(found, TableMeasurement):
-        return HistoryTable(
-            id=found.id,
-            axes=found.partition.to_document(),
-            n_cells=found.partition.n_cells,
-            key=found.key,
-            scale=found.scale,
-            alpha_nano=found.alpha_nano,
-            step=str(found.step),
-            values=tuple(found.values.ravel().tolist()) if with_values else None,
-        )
-    return HistoryRow(
-        id=found.id,
-        terms=found.row.to_document(),
-        key=found.key,
-        value=float(found.value),
-        scale=found.scale,
-        alpha_nano=found.alpha_nano,
-        step=str(found.step),
-    )
-
-
-def _axis(domain: Domain, attribute: str | None) -> int | None:
-    if attribute is None:
-        return None
-    axis = domain.axis(attribute)
-    if axis is None:
-        raise QueryError("attribute", "name an attribute of the dataset", attribute)
-    return axis
-
-
-def _named(domain: Domain, axis: int, losses: Sequence[int]) -> dict[str, int]:
-    return dict(zip(domain.attributes[axis].value_names, losses, strict=True))
-
-
-def _box(domain: Domain, where: Mapping[str, object] | None) -> dict[int, list[int]]:
-    """The set of cells that `where` names: per axis the allowed values; an absent axis has all."""
-    if where is None:
-        return {}
-    cells = parse_query({"where": where}, domain, name="where")
-    for term in cells.terms:
-        if term.coefficient != 1 or not all(f.weights.is_indicator for f in term.factors):
-            raise QueryError("where", "name a set of cells, without `weights`")
-    if cells.is_zero:
-        raise QueryError("where", "name a set of cells that is not empty")
-    return {f.axis: f.weights.dense.nonzero()[0].tolist() for t in cells.terms for f in t.factors}

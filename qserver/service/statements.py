@@ -37,7 +37,7 @@ from qserver.records.answer import (
 )
 from qserver.service.ask import Idempotency
 from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
-from qserver.service.statement_port import Questions
+from qserver.service.service import Service
 
 _T = TypeVar("_T")
 _UNKNOWN = Interval(None, None)
@@ -112,9 +112,7 @@ class Statements:
         clock: seconds, monotonic.
     """
 
-    def __init__(
-        self, questions: Questions, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, questions: Service, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._questions = questions
         self._clock = clock
 
@@ -189,7 +187,7 @@ class Statements:
         answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
         estimates = [answer.estimate for answer in answers]
         nearest = self._nearest(name, questions, answers)
-        joint_of = partial(self._questions.joint, name)
+        joint_of = partial(self._questions.insight.joint, name)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
             answered = _answered_cell(cell, answers, nearest)
@@ -237,7 +235,7 @@ class Statements:
         """What is known of a cell: of a quotient only where both of its parts are known."""
         middles = [0.0 if o is None else o.estimate for o in free]
         intervals = [_UNKNOWN if o is None else Interval(o.low, o.high) for o in free]
-        joint_of = partial(self._questions.joint, name)
+        joint_of = partial(self._questions.insight.joint, name)
 
         def value_of(cell: CellQuestions) -> CellValue | None:
             if any(free[i] is None for i in cell.parts):
@@ -345,9 +343,9 @@ def _dearest(sources: Iterable[Source]) -> Source:
     return next(source for source in _DEAREST_FIRST if source in among)
 
 
-def known_total(questions: Questions, name: str, sizes: Sequence[int]) -> int | None:
+def known_total(questions: Service, name: str, sizes: Sequence[int]) -> int | None:
     """The number of records of a dataset where that is public; NotFoundError."""
-    known = questions.known(name, total_query(sizes), confidence=PUBLIC_CONFIDENCE)
+    known = questions.insight.offer(name, total_query(sizes), confidence=PUBLIC_CONFIDENCE)
     return public_total(known)
 
 

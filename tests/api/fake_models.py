@@ -15,6 +15,7 @@ from qserver.errors import NotFoundError
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
+from qserver.service.ask import Idempotency
 from qserver.service.models import ModelStatus
 
 OWN_PRICE = OwnPrice(
@@ -47,10 +48,19 @@ class FakeModels:
     service: Recorder
 
     def learn(
-        self, name: str, kind: str, document: Mapping[str, Any], epsilon_nano: int, **others: Any
+        self,
+        name: str,
+        kind: str,
+        document: Mapping[str, Any],
+        epsilon_nano: int,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+        by: str = "",
     ) -> ModelAnswer | JobStatus:
-        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano, **others}
-        self.service.enter("learn_model", name, **arguments)
+        arguments = {"kind": kind, "document": document, "epsilon_nano": epsilon_nano}
+        terms = {"wait_s": wait_s, "idempotency": idempotency, "by": by}
+        self.service.enter("learn_model", name, **arguments, **terms)
         return self.service.learnt
 
     def explain(

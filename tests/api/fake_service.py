@@ -38,7 +38,7 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.service.audit import AccountSpending, AuditEntry, AuditPage, SpendingReport
+from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Idempotency
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
 
@@ -90,9 +90,7 @@ class FakeService:
     Args:
         failures: the error that a method raises, by the method's name.
         outcome: what `ask` returns; many: what `ask_workload` returns.
-        offer: what `known` returns.
-        outcome: what `ask` returns; many: what `ask_workload` returns; learnt:
-            what learning a model returns.
+        known: what `offer` returns; learnt: what learning a model returns.
         stamp: what `version` returns.
         calls: the arguments of each call, by the method's name.
     """
@@ -100,7 +98,7 @@ class FakeService:
     failures: dict[str, Exception] = field(default_factory=dict)
     outcome: Answer | JobStatus = FREE
     many: WorkloadAnswer | JobStatus = MANY
-    offer: Offer | None = None
+    known: Offer | None = None
     learnt: ModelAnswer | JobStatus = LEARNT
     stamp: int = 7
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -113,6 +111,13 @@ class FakeService:
     def models(self) -> FakeModels:
         """Its models."""
         return FakeModels(self)
+
+    @property
+    def insight(self) -> FakeService:
+        """Itself, which has the methods of this part, too."""
+        return self
+
+    history = ledger = insight
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
         """The arguments of each call of one method."""
@@ -134,9 +139,9 @@ class FakeService:
         self._enter("domain", name)
         return DOMAIN
 
-    def known(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
-        self._enter("known", name, query=query, confidence=confidence)
-        return self.offer
+    def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
+        self._enter("offer", name, query=query, confidence=confidence)
+        return self.known
 
     def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
         self._enter("joint", name, over=over, under=under)
@@ -224,10 +229,10 @@ class FakeService:
         self._enter("probability", name, query=query, low=low, high=high)
         return Probability(0.75, 7)
 
-    def history(
+    def page(
         self, name: str, *, after: int, limit: int, snapshot: str | None = None
     ) -> HistoryPage:
-        self._enter("history", name, after=after, limit=limit, snapshot=snapshot)
+        self._enter("page", name, after=after, limit=limit, snapshot=snapshot)
         ids = range(after + 1, min(after + 1 + limit, 5))
         rows = tuple(released(i) for i in ids)
         return HistoryPage(rows, 5, ids[-1] if rows and ids[-1] < 4 else None)
@@ -241,10 +246,10 @@ class FakeService:
         found = released(number)
         return replace(found, values=(40.5, 1.25)) if isinstance(found, HistoryTable) else found
 
-    def ledger(
-        self, name: str, *, where: Mapping[str, Any] | None, attribute: str | None
+    def loss(
+        self, name: str, *, where: Mapping[str, object] | None, attribute: str | None
     ) -> LedgerReport:
-        self._enter("ledger", name, where=where, attribute=attribute)
+        self._enter("loss", name, where=where, attribute=attribute)
         parse_query({"where": where or {}}, DOMAIN, name="where")
         axis = None if attribute is None else DOMAIN.axis(attribute)
         if attribute is not None and axis is None:
@@ -260,12 +265,12 @@ class FakeService:
             by_value=dict.fromkeys(values, 60_000_001) if attribute else None,
         )
 
-    def audit(self, *, after: int, limit: int) -> AuditPage:
-        self._enter("audit", after=after, limit=limit)
+    def changes(self, *, after: int, limit: int) -> AuditPage:
+        self._enter("changes", after=after, limit=limit)
         return _audit_page(after, limit)
 
-    def audit_charges(self, name: str, *, after: int, limit: int) -> AuditPage:
-        self._enter("audit_charges", name, after=after, limit=limit)
+    def charges(self, name: str, *, after: int, limit: int) -> AuditPage:
+        self._enter("charges", name, after=after, limit=limit)
         return _audit_page(after, limit)
 
     def spending(self, name: str) -> SpendingReport:

@@ -208,7 +208,7 @@ def test_the_ledger_takes_a_set_of_cells_and_an_attribute(
     found = caller.get(f"/v1/datasets/adult/ledger?attribute=sex&where={where}").document
     assert found["by_value"] == {"Female": 0.060000001, "Male": 0.060000001, "other": 0.060000001}
     assert (found["limit"], found["spent"], found["remaining"]) == (1.0, 0.060000001, 0.939999999)
-    (asked,) = service.calls_of("ledger")
+    (asked,) = service.calls_of("loss")
     assert (asked["where"], asked["attribute"]) == ({"age": {"at_least": 3}}, "sex")
     assert caller.get("/v1/datasets/adult/ledger").document["by_value"] is None
 

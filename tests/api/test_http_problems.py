@@ -43,9 +43,9 @@ STORE_ERRORS = {
 ENTRY = {
     ("GET", "/v1/datasets"): "datasets",
     ("GET", "/v1/datasets/{dataset}"): "dataset",
-    ("GET", "/v1/datasets/{dataset}/history"): "history",
+    ("GET", "/v1/datasets/{dataset}/history"): "page",
     ("GET", "/v1/datasets/{dataset}/history/{measurement}"): "measurement",
-    ("GET", "/v1/datasets/{dataset}/ledger"): "ledger",
+    ("GET", "/v1/datasets/{dataset}/ledger"): "loss",
     ("POST", "/v1/datasets/{dataset}/query"): "ask",
     ("POST", "/v1/datasets/{dataset}/explain"): "explain",
     ("POST", "/v1/datasets/{dataset}/probability"): "probability",
@@ -63,8 +63,8 @@ ENTRY = {
     ("GET", "/v1/datasets/{dataset}/models/{model}/sample"): "columns_of_model",
     ("GET", "/v1/datasets/{dataset}/models/{model}/export"): "export_model",
     ("GET", "/v1/jobs/{job_id}"): "job",
-    ("GET", "/v1/audit"): "audit",
-    ("GET", "/v1/datasets/{dataset}/audit"): "audit_charges",
+    ("GET", "/v1/audit"): "changes",
+    ("GET", "/v1/datasets/{dataset}/audit"): "charges",
     ("GET", "/v1/datasets/{dataset}/spending"): "spending",
     ("GET", "/readyz"): "ready",
 }
@@ -258,7 +258,7 @@ def scenarios(method: str, path: str) -> dict[tuple[int, str], Provoke]:
         where = quote('{"height": 1}')
         found[422, "invalid_query"] = lambda caller, _: caller.get(f"{D}/ledger?where={where}")
         error_ = errors.CapacityError("Too large.")
-        found[422, "too_large"] = _raised(error_, "GET", path, "ledger")
+        found[422, "too_large"] = _raised(error_, "GET", path, "loss")
     if path == "/v1/jobs/{job_id}":
         found[404, "not_found"] = lambda caller, _: caller.get("/v1/jobs/nobody")
     return found

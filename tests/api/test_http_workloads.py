@@ -173,7 +173,7 @@ def test_consistent_answers_come_beside_those_that_were_asked(
 
 
 def test_consistent_answers_respect_a_public_total(caller: Caller, service: FakeService) -> None:
-    service.offer = Offer(150.0, 150.0, 1 - 1e-9)
+    service.known = Offer(150.0, 150.0, 1 - 1e-9)
     service.many = replace(MANY, answers=(FREE, FREE), simultaneous=None)
     sexes = [{"query": {"where": {"sex": s}}} for s in ("Male", ["Female", "other"])]
     found = caller.post(W, {"questions": sexes, **ALL, "consistent": True}).document["consistent"]

@@ -41,7 +41,7 @@ class Site:
     def spent(self) -> tuple[int, int]:
         """What was spent, in nano-epsilon, and by how many charges."""
         service = self.town.service()
-        charges = service.ledger("people", where=None, attribute=None).n_charges
+        charges = service.ledger.loss("people", where=None, attribute=None).n_charges
         return service.dataset("people").spent_nano, charges
 
 

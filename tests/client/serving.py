@@ -64,7 +64,7 @@ class Served:
         return self.town.service().dataset("people").spent_nano
 
     def n_charges(self) -> int:
-        return self.town.service().ledger("people", where=None, attribute=None).n_charges
+        return self.town.service().ledger.loss("people", where=None, attribute=None).n_charges
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def test_an_answer_is_told_in_a_table_too(browser: Browser) -> None:
     for count, said in rows:
         low = float(count.replace(",", ""))
         near = [
-            service.probability("people", query, low=low + d, high=float("inf")).probability
+            service.insight.probability("people", query, low=low + d, high=float("inf")).probability
             for d in (-0.1, 0.1)
         ]
         if not said.startswith(("less", "more")):
@@ -133,7 +133,7 @@ def test_the_probability_of_a_threshold_is_the_services(browser: Browser) -> Non
     service = browser.town.service()
     query = service.parse("people", {"where": {"age": {"between": [22, 24]}}})
     page = browser.text(f"{job}&at_least=155")
-    expected = service.probability("people", query, low=155, high=float("inf")).probability
+    expected = service.insight.probability("people", query, low=155, high=float("inf")).probability
     said = re.search(r"<output for=\"drag\"[^>]*>([^<]*)</output>", page)
     assert said
     assert said[1] == words.probability(expected)

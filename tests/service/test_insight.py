@@ -10,7 +10,8 @@ from qserver.errors import NotEstimableError, NotFoundError
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.service.datasets import OpenDatasets
-from qserver.service.insight import Insight, Known
+from qserver.service.insight import Known
+from qserver.service.ledger import LedgerViews
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 
@@ -22,9 +23,9 @@ def town(store_url: str, tmp_path: Path) -> Deployment:
     return Deployment.make(tmp_path / "state", store_url)
 
 
-def insight_at(town: Deployment, now: int) -> Insight:
+def ledger_at(town: Deployment, now: int) -> LedgerViews:
     store = Store.open(town.settings)
-    return Insight(store, OpenDatasets(store, town.settings), wall_clock=lambda: now)
+    return LedgerViews(store, OpenDatasets(store, town.settings), wall_clock=lambda: now)
 
 
 def known(town: Deployment, where: dict[str, object], *, length: float = 40) -> Known:
@@ -45,7 +46,7 @@ def test_what_is_known_is_what_asking_again_answers_and_its_curve_fits(town: Dep
     service = town.service()
     query = service.parse("people", {"where": AGE})
     for point in found.curve[::20]:
-        asked = service.probability("people", query, low=point.x, high=float("inf"))
+        asked = service.insight.probability("people", query, low=point.x, high=float("inf"))
         assert point.at_least == pytest.approx(asked.probability, abs=1e-9)
 
 
@@ -104,13 +105,13 @@ def test_a_job_is_shown_with_its_question(town: Deployment) -> None:
 
 def test_the_burn_down_ends_at_what_was_spent_and_is_read_on(town: Deployment) -> None:
     first = town.ask({"age": 22})
-    insight = insight_at(town, 2_000_000_000)
-    one = insight.burn_down("people")
+    ledger = ledger_at(town, 2_000_000_000)
+    one = ledger.burn_down("people")
     assert [p.spent_nano for p in one.points] == [first.charged_nano]
     # A disjoint question of the same price loads other people: nothing rises.
     town.ask({"age": 23})
     overlapping = town.ask({"age": {"between": [22, 23]}, "sex": "Male"}, length=20)
-    two = insight.burn_down("people")
+    two = ledger.burn_down("people")
     spent = first.charged_nano + overlapping.charged_nano
     assert [p.spent_nano for p in two.points][-1] == spent == two.spent_nano
     assert two.limit_nano == 10**9
@@ -120,12 +121,12 @@ def test_the_burn_down_ends_at_what_was_spent_and_is_read_on(town: Deployment) -
 
 def test_the_forecast_divides_what_remains_by_the_pace(town: Deployment) -> None:
     answer = town.ask({"age": 22})
-    at = insight_at(town, 2_000_000_000).burn_down("people").points[0].at
-    found = insight_at(town, at + 3600).burn_down("people").forecast
+    at = ledger_at(town, 2_000_000_000).burn_down("people").points[0].at
+    found = ledger_at(town, at + 3600).burn_down("people").forecast
     remaining = 10**9 - answer.charged_nano
     assert found.days_left == pytest.approx(remaining / answer.charged_nano)
 
 
 def test_a_dataset_that_is_not_there_has_no_burn_down(town: Deployment) -> None:
     with pytest.raises(NotFoundError):
-        town.service().insight.burn_down("nowhere")
+        town.service().ledger.burn_down("nowhere")

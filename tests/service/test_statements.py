@@ -14,7 +14,7 @@ from qserver.query.sql.cells import Interval, cell_value
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
 from qserver.service.ask import Idempotency
-from qserver.service.service import Service
+from qserver.service.insight import Insight
 from qserver.service.statements import (
     StatementAnswer,
     StatementExplanation,
@@ -125,9 +125,9 @@ def test_a_quotients_interval_is_that_of_the_joint_law_where_rows_were_measured(
     cell = questions.cells[0][0]
     assert cell.denominator is not None
     over, under = (questions.questions[i] for i in cell.parts)
-    joint = service.joint("people", over, under)
+    joint = service.insight.joint("people", over, under)
     assert joint is not None
-    offers = service.offers("people", workload_of(questions))
+    offers = service.insight.offers("people", workload_of(questions))
     ends = [Interval(o.low, o.high) for o in offers if o is not None]
     union = cell_value(cell, [0.0, 0.0], ends).interval
     assert union.low is not None
@@ -157,8 +157,8 @@ def test_a_quotient_from_tables_keeps_the_interval_of_the_union_bound(town: Depl
     found = answered(town, f"{text} ASSUMING AT LEAST 300")
     questions = found.asked
     over, under = questions.questions
-    assert town.service().joint("people", over, under) is None
-    offers = town.service().offers("people", workload_of(questions))
+    assert town.service().insight.joint("people", over, under) is None
+    offers = town.service().insight.offers("people", workload_of(questions))
     parts = [Interval(o.low, o.high) for o in offers if o is not None]
     union = cell_value(questions.cells[0][0], [0.0, 0.0], parts).interval
     assert interval(found) == (union.low, union.high)
@@ -168,7 +168,7 @@ def test_intervals_that_hold_at_once_never_use_the_joint_law(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(Service, "joint", lambda *_arguments: asked.append(1))
+    monkeypatch.setattr(Insight, "joint", lambda *_arguments: asked.append(1))
     text = "SELECT AVG(age) FROM people WITHIN 0.5 CONFIDENCE 0.9"
     answered(town, f"{text} SIMULTANEOUS ASSUMING AT LEAST 300")
     assert not asked

@@ -87,8 +87,8 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     service = town.web.service()
     service.ready()
     assert service.datasets()[0].worker_alive
-    assert service.spending("people").accounts[0].account == "ann"
-    assert len(service.audit_charges("people", after=-1, limit=9).entries) == 2
+    assert service.ledger.spending("people").accounts[0].account == "ann"
+    assert len(service.ledger.charges("people", after=-1, limit=9).entries) == 2
     query = service.parse("people", {"where": {"age": 22}})
     assert service.explain("people", query, Requirement(60, 0.9)).affordable
     client = town.web_client
@@ -114,11 +114,11 @@ def test_each_user_can_do_its_work_where_tables_are_bought(town: Town, phi: floa
     assert isinstance(found, JobStatus)
     assert town.worker.work_off() == 1
     service = town.web.service()
-    page = service.history("people", after=-1, limit=9)
+    page = service.history.page("people", after=-1, limit=9)
     table = next(item for item in page.rows if isinstance(item, HistoryTable))
-    assert len(service.measurement("people", table.id).values) == table.n_cells
+    assert len(service.history.measurement("people", table.id).values) == table.n_cells
     assert len(town.web_client.lrange(KEYS.paid(town.web.meta.snapshot), 0, -1)) == 2
-    assert service.spending("people").accounts[0].n_charges > 1
+    assert service.ledger.spending("people").accounts[0].n_charges > 1
 
 
 def _forbidden(snapshot: str) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from qserver.api.parameters import Parameter, integer_parameter, read_parameters
 from qserver.api.replies import json_reply
 from qserver.api.routes.datasets import LIMIT, limit_of
 from qserver.api.wire import SAFE_INTEGER
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 _AFTER = Parameter(
     "after",
@@ -22,7 +22,7 @@ _AFTER = Parameter(
 class AuditViews:
     """The views of an owner, on one service."""
 
-    def __init__(self, service: QuestionService) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
 
     def blueprint(self) -> Blueprint:
@@ -46,7 +46,7 @@ class AuditViews:
         Each entry holds the digest of the one before it as `prev`.
         """
         values = read_parameters(request, LIMIT, _AFTER)
-        return json_reply(AuditBody.of(self._service.audit(**_page(values))))
+        return json_reply(AuditBody.of(self._service.ledger.changes(**_page(values))))
 
     @operation(
         "audit",
@@ -62,7 +62,7 @@ class AuditViews:
         Each entry holds the digest of the one before it as `prev`.
         """
         values = read_parameters(request, LIMIT, _AFTER)
-        return json_reply(AuditBody.of(self._service.audit_charges(dataset, **_page(values))))
+        return json_reply(AuditBody.of(self._service.ledger.charges(dataset, **_page(values))))
 
     @operation("audit", {200: SpendingBody}, "invalid_input", "not_found", audience="owners")
     def get_spending(self, dataset: str) -> Response:
@@ -72,7 +72,7 @@ class AuditViews:
         different cells, these may add up to more than what the population has spent.
         """
         read_parameters(request)
-        return json_reply(SpendingBody.of(self._service.spending(dataset)))
+        return json_reply(SpendingBody.of(self._service.ledger.spending(dataset)))
 
 
 def _page(values: dict[str, str]) -> dict[str, int]:

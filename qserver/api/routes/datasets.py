@@ -16,7 +16,7 @@ from qserver.api.parameters import (
 from qserver.api.replies import json_reply
 from qserver.api.wire import SAFE_INTEGER
 from qserver.errors import NotFoundError
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
@@ -53,7 +53,7 @@ _WHERE = Parameter(
 class DatasetViews:
     """The views of datasets, on one service."""
 
-    def __init__(self, service: QuestionService) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
 
     def blueprint(self) -> Blueprint:
@@ -103,7 +103,7 @@ class DatasetViews:
         """
         values = read_parameters(request, LIMIT, _AFTER_ID, _SNAPSHOT)
         after = integer_parameter(values, "after", default=-1, least=-1, most=SAFE_INTEGER)
-        page = self._service.history(
+        page = self._service.history.page(
             dataset, after=after, limit=limit_of(values), snapshot=values.get("snapshot")
         )
         return json_reply(HistoryBody.of(page))
@@ -118,7 +118,7 @@ class DatasetViews:
     def get_measurement(self, dataset: str, measurement: str) -> Response:
         """Show one released row or table with all its values, by its id."""
         values = read_parameters(request, _SNAPSHOT)
-        found = self._service.measurement(
+        found = self._service.history.measurement(
             dataset, measurement_id(measurement), snapshot=values.get("snapshot")
         )
         return json_reply(ReleasedBody.model_validate(found))
@@ -138,7 +138,7 @@ class DatasetViews:
         where = object_parameter(values, "where")
         attribute = values.get("attribute")
         return json_reply(
-            LedgerBody.of(self._service.ledger(dataset, where=where, attribute=attribute))
+            LedgerBody.of(self._service.ledger.loss(dataset, where=where, attribute=attribute))
         )
 
 

@@ -10,7 +10,7 @@ from flask import Blueprint, Response
 from qserver.api.bodies.answers import HealthBody, ReadyBody
 from qserver.api.operation import operation
 from qserver.api.replies import json_reply
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 
 class HealthViews:
@@ -20,7 +20,7 @@ class HealthViews:
         is_open: whoever can ask here may know the datasets' names.
     """
 
-    def __init__(self, service: QuestionService, *, is_open: bool) -> None:
+    def __init__(self, service: Service, *, is_open: bool) -> None:
         self._service = service
         self._is_open = is_open
 

@@ -8,13 +8,13 @@ from qserver.api.bodies.workload import JobBody
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 
 class JobViews:
     """The view of a job, on one service."""
 
-    def __init__(self, service: QuestionService) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
 
     def blueprint(self) -> Blueprint:

@@ -13,13 +13,13 @@ from qserver.models.network.domain_structure import structure_of_document
 from qserver.models.tracing.cap import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.query.domain_file import domain_from_document
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 
 class ModelAuditViews:
     """The view of the audit, on one service."""
 
-    def __init__(self, service: QuestionService) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
 
     def blueprint(self) -> Blueprint:

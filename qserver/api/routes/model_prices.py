@@ -16,16 +16,15 @@ from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
 from qserver.api.routes.models import MODEL_CODES
 from qserver.records.answer import Explanation
-from qserver.service.model_port import ModelUseCases
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 
 class ModelPriceViews:
     """The views of what models cost, on one service."""
 
-    def __init__(self, service: QuestionService) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._models: ModelUseCases = service.models
+        self._models = service.models
 
     def blueprint(self) -> Blueprint:
         """The routes."""

@@ -12,16 +12,15 @@ from qserver.api.replies import json_reply
 from qserver.api.routes.models import MODEL_CODES
 from qserver.models.tracing.cap import relation_of
 from qserver.models.tracing.structure_proposal import proposed_structure
-from qserver.service.model_port import ModelUseCases
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 
 class ModelProposalViews:
     """The view of proposals, on one service."""
 
-    def __init__(self, service: QuestionService) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._models: ModelUseCases = service.models
+        self._models = service.models
 
     def blueprint(self) -> Blueprint:
         """The route."""

@@ -36,8 +36,7 @@ from qserver.api.replies import json_reply
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
-from qserver.service.model_port import ModelUseCases
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 MAX_RECORDS = 1_000_000
 _LINES_AT_ONCE = 1000
@@ -72,9 +71,9 @@ class ModelViews:
         wait_s: how long a request waits before it becomes a job, in seconds.
     """
 
-    def __init__(self, service: QuestionService, *, wait_s: float) -> None:
+    def __init__(self, service: Service, *, wait_s: float) -> None:
         self._service = service
-        self._models: ModelUseCases = service.models
+        self._models = service.models
         self._wait_s = wait_s
 
     def blueprint(self) -> Blueprint:

@@ -24,7 +24,7 @@ from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import bytes_reply, json_reply
 from qserver.records.answer import Answer, JobStatus
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 
 
 class QuestionViews:
@@ -36,7 +36,7 @@ class QuestionViews:
         cache: takes the answers that cost nothing.
     """
 
-    def __init__(self, service: QuestionService, *, wait_s: float, cache: AnswerCache) -> None:
+    def __init__(self, service: Service, *, wait_s: float, cache: AnswerCache) -> None:
         self._service = service
         self._wait_s = wait_s
         self._cache = cache
@@ -105,7 +105,7 @@ class QuestionViews:
         asked = ProbabilityRequest.read(parse_object(read_body(request)))
         bounds = asked.bounds()
         query = self._service.parse(dataset, asked.query)
-        found = self._service.probability(dataset, query, low=bounds.low, high=bounds.high)
+        found = self._service.insight.probability(dataset, query, low=bounds.low, high=bounds.high)
         return json_reply(ProbabilityBody.of(found))
 
     def _ask(self, dataset: str, body: bytes, version: Hashable) -> Response:

@@ -17,7 +17,7 @@ from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
 from qserver.records.answer import JobStatus
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 from qserver.service.statements import Statements
 
 
@@ -29,7 +29,7 @@ class SqlViews:
         wait_s: how long a statement waits for its answers before it becomes a job, in seconds.
     """
 
-    def __init__(self, service: QuestionService, *, wait_s: float) -> None:
+    def __init__(self, service: Service, *, wait_s: float) -> None:
         self._statements = Statements(service)
         self._wait_s = wait_s
 

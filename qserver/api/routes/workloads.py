@@ -21,7 +21,7 @@ from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus
-from qserver.service.port import QuestionService
+from qserver.service.service import Service
 from qserver.service.statements import known_total
 
 
@@ -33,7 +33,7 @@ class WorkloadViews:
         wait_s: how long a workload waits for its answers before it becomes a job, in seconds.
     """
 
-    def __init__(self, service: QuestionService, *, wait_s: float) -> None:
+    def __init__(self, service: Service, *, wait_s: float) -> None:
         self._service = service
         self._wait_s = wait_s
 

@@ -252,7 +252,7 @@ def _threshold(service: Service, dataset: str, query: LinearQuery) -> Threshold 
     if not text:
         return None
     value = float(exact_number(text, "at_least"))
-    found = service.probability(dataset, query, low=value, high=float("inf"))
+    found = service.insight.probability(dataset, query, low=value, high=float("inf"))
     return Threshold(value, found.probability)
 
 

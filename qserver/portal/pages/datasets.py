@@ -70,7 +70,7 @@ class DatasetPages:
     def show_budget(self, dataset: str) -> str:
         """Where the budget went, how fast, and who spent it."""
         status = self._service.dataset(dataset)
-        burn_down = self._service.insight.burn_down(dataset)
+        burn_down = self._service.ledger.burn_down(dataset)
         is_owner = g.caller.role == "owner"
         return page(
             "budget.html",
@@ -78,7 +78,7 @@ class DatasetPages:
             burn_down=burn_down,
             chart=_burn_down_chart(status, burn_down),
             heat=self._heat(status),
-            spending=self._service.spending(dataset) if is_owner else None,
+            spending=self._service.ledger.spending(dataset) if is_owner else None,
             tab="budget",
         )
 
@@ -86,7 +86,7 @@ class DatasetPages:
         """What was released, and can be used for nothing."""
         status = self._service.dataset(dataset)
         domain = self._service.domain(dataset)
-        found = self._service.history(dataset, after=_after(), limit=_PAGE_SIZE)
+        found = self._service.history.page(dataset, after=_after(), limit=_PAGE_SIZE)
         return page(
             "history.html",
             dataset=status,
@@ -101,7 +101,7 @@ class DatasetPages:
         for attribute in self._service.domain(status.name).attributes:
             if attribute.size > _MOST_VALUES:
                 continue
-            report = self._service.ledger(status.name, where=None, attribute=attribute.name)
+            report = self._service.ledger.loss(status.name, where=None, attribute=attribute.name)
             by_value = report.by_value or {}
             losses = list(by_value.values())
             cells = heat_cells(list(by_value), losses, top_nano=status.spent_nano)

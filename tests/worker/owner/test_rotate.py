@@ -59,21 +59,21 @@ def face(town: Deployment) -> tuple[int, int]:
 def test_new_data_are_measured_and_the_old_history_stays_readable(town: Deployment) -> None:
     service = town.service()
     first = town.ask(YOUNG, length=40)
-    before = service.history("people", after=-1, limit=10)
+    before = service.history.page("people", after=-1, limit=10)
     meta = turn(town)
     status = service.dataset("people")
     assert (status.snapshot, status.version) == (meta.snapshot, 0)
     assert status.earlier_snapshots == (town.meta.snapshot,)
-    assert service.history("people", after=-1, limit=10).rows == ()
-    assert service.history("people", after=-1, limit=10, snapshot=town.meta.snapshot) == before
-    old_row = service.measurement("people", 0, snapshot=town.meta.snapshot)
+    assert service.history.page("people", after=-1, limit=10).rows == ()
+    assert service.history.page("people", after=-1, limit=10, snapshot=town.meta.snapshot) == before
+    old_row = service.history.measurement("people", 0, snapshot=town.meta.snapshot)
     assert isinstance(old_row, HistoryRow)
     assert old_row.value == pytest.approx(first.estimate)
     second = town.ask(YOUNG, length=40)
     assert second.source == "measured"
     assert abs(second.estimate - len(NEW_ROWS)) < 200
     with pytest.raises(NotFoundError):
-        service.history("people", after=-1, limit=10, snapshot="nothing")
+        service.history.page("people", after=-1, limit=10, snapshot="nothing")
 
 
 def test_what_was_spent_counts_for_every_cell_of_the_new_data(town: Deployment) -> None:
@@ -163,7 +163,7 @@ def test_what_a_dead_worker_began_is_settled_before_the_snapshot_changes(
     spent = face(town)[0]
     assert spent > 0
     town.work_off()
-    page = town.service().history("people", after=-1, limit=10, snapshot=town.meta.snapshot)
+    page = town.service().history.page("people", after=-1, limit=10, snapshot=town.meta.snapshot)
     assert len(page.rows) == (1 if state == "done" else 0)
     assert (town.service().dataset("people").snapshot, face(town)[0]) == (meta.snapshot, spent)
 

@@ -169,7 +169,7 @@ def test_the_own_ledgers_are_those_of_the_charges_by_brute_force(town: Town) -> 
     questions = [(YOUNG, "ann"), (WOMEN, "ben"), (OLD, "ann"), ({"age": 21}, "ann"), ({}, "ben")]
     for where, by in questions:
         town.ask(where, by=by, length=90)
-    report = town.deployment.service().spending("people")
+    report = town.deployment.service().ledger.spending("people")
     found = {item.account: item.spent_nano for item in report.accounts}
     cells: dict[str, dict[tuple[int, int], Fraction]] = {"ann": {}, "ben": {}}
     sizes = town.deployment.meta.domain.sizes

@@ -86,11 +86,11 @@ def test_the_history_shows_the_rows_in_force(town: Deployment) -> None:
     town.ask(YOUNG)
     town.ask({"sex": "Male"})
     town.ask(YOUNG, length=10)
-    page = town.service().history("people", after=-1, limit=10)
+    page = town.service().history.page("people", after=-1, limit=10)
     assert [row.id for row in page.rows] == [0, 1]
     assert [row.alpha_nano for row in page.rows] == [m.alpha_nano for m in live(town)]
     assert page.version == 3
-    rest = town.service().history("people", after=0, limit=10)
+    rest = town.service().history.page("people", after=0, limit=10)
     assert [row.id for row in rest.rows] == [1]
 
 

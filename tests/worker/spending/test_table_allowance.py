@@ -110,7 +110,7 @@ def test_own_ledgers_and_the_audit_are_right_with_tables_by_brute_force(
         plain = json.loads(text)
         for cell in cells:
             losses[plain["by"]][cell] += loss_of(plain, cell, sizes)
-    report = town.service().spending("people")
+    report = town.service().ledger.spending("people")
     found = {item.account: item.spent_nano for item in report.accounts}
     assert found == {by: max(own.values()) for by, own in losses.items()}
     together = [losses["ann"][cell] + losses["ben"][cell] for cell in cells]

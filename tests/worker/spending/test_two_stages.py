@@ -102,7 +102,7 @@ def test_the_ledger_has_the_sample_and_the_tables_in_every_cell(
     assert sample.epsilon_nano + tables.epsilon_nano == found.charged_nano
     assert NANO - unit < found.charged_nano <= NANO
     assert at.service().dataset("people").spent_nano == found.charged_nano
-    report = at.service().ledger("people", where={"age": 23, "sex": "Male"}, attribute="sex")
+    report = at.service().ledger.loss("people", where={"age": 23, "sex": "Male"}, attribute="sex")
     assert report.loss_nano == found.charged_nano
     assert set((report.by_value or {}).values()) == {found.charged_nano}
     released = tables_of(at)

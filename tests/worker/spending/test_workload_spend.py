@@ -198,7 +198,7 @@ def test_the_account_that_asks_pays_for_all_of_a_workload_or_for_nothing(town: D
     assert spent_nano(town) == 0
     book.allow("ann", "town", Allowance(limit_nano=price))
     assert town.ask_workload(workload, by="ann").charged_nano == price
-    page = town.service().audit_charges("people", after=-1, limit=100)
+    page = town.service().ledger.charges("people", after=-1, limit=100)
     assert {json.loads(entry.text)["by"] for entry in page.entries} == {"ann"}
     assert town.ask_workload(workload, by="ben").charged_nano == 0
     own = town.service().explain_workload("people", town.workload(AGES), by="ann").own

@@ -1,0 +1,84 @@
+"""What was released of a dataset, of its present snapshot and of those that were replaced."""
+
+from __future__ import annotations
+
+from qserver.errors import NotFoundError
+from qserver.records.answer import HistoryPage, HistoryRow, HistoryTable
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.service.datasets import OpenDatasets
+from qserver.service.last_used import LastUsed
+from qserver.storage.snapshots import FrozenHistory
+from qserver.storage.store import Store
+
+_MOST_FROZEN = 8
+
+
+class ReleasedHistory:
+    """Released rows and tables. Thread-safe."""
+
+    def __init__(self, store: Store, datasets: OpenDatasets) -> None:
+        self._store = store
+        self._datasets = datasets
+        # A replaced snapshot never changes: its history is read once.
+        self._frozen = LastUsed[str, FrozenHistory](_MOST_FROZEN)
+
+    def page(
+        self, name: str, *, after: int, limit: int, snapshot: str | None = None
+    ) -> HistoryPage:
+        """At most `limit` released rows and tables with an id above `after`; NotFoundError.
+
+        Args:
+            snapshot: the present one if None; else the present one or one that was replaced.
+        """
+        history = self._of(name, snapshot)
+        found = history.measurements[after + 1 : after + 1 + limit]
+        rows = tuple(_released(m, with_values=False) for m in found)
+        last = after + len(rows)
+        more = rows and last + 1 < len(history.measurements)
+        return HistoryPage(rows, history.version, last if more else None)
+
+    def measurement(
+        self, name: str, number: int, *, snapshot: str | None = None
+    ) -> HistoryRow | HistoryTable:
+        """One released row or table, with its values; NotFoundError."""
+        found = self._of(name, snapshot).measurements[number : number + 1]
+        if not found:
+            raise NotFoundError("measurement", str(number))
+        return _released(found[0], with_values=True)
+
+    def _of(self, name: str, snapshot: str | None) -> FrozenHistory:
+        """What was released of a snapshot so far; NotFoundError."""
+        opened = self._datasets.refresh(name)
+        if snapshot not in (None, opened.meta.snapshot):
+            return self._replaced(opened.meta, str(snapshot))
+        with opened.lock:
+            measurements = tuple(opened.replica.measurements)
+            return FrozenHistory(measurements, opened.replica.present.n_shown)
+
+    def _replaced(self, meta: DatasetMeta, snapshot: str) -> FrozenHistory:
+        frozen = self._store.frozen.meta(meta, snapshot)
+        return self._frozen.get(snapshot, lambda: self._store.frozen.history(frozen))
+
+
+def _released(found: AnyMeasurement, *, with_values: bool) -> HistoryRow | HistoryTable:
+    if isinstance(found, TableMeasurement):
+        return HistoryTable(
+            id=found.id,
+            axes=found.partition.to_document(),
+            n_cells=found.partition.n_cells,
+            key=found.key,
+            scale=found.scale,
+            alpha_nano=found.alpha_nano,
+            step=str(found.step),
+            values=tuple(found.values.ravel().tolist()) if with_values else None,
+        )
+    return HistoryRow(
+        id=found.id,
+        terms=found.row.to_document(),
+        key=found.key,
+        value=float(found.value),
+        scale=found.scale,
+        alpha_nano=found.alpha_nano,
+        step=str(found.step),
+    )

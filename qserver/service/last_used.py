@@ -1,0 +1,38 @@
+"""Things that are made on first use; those last used are kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class LastUsed(Generic[_K, _V]):
+    """At most `most` values by key; the least recently used leaves first. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[_K, _V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: _K, make: Callable[[], _V]) -> _V:
+        """The value of a key; made without a lock, so two threads may make it at once."""
+        with self._lock:
+            found = self._kept.get(key)
+        if found is None:
+            found = make()
+        with self._lock:
+            found = self._kept.setdefault(key, found)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return found
+
+    def items(self) -> list[tuple[_K, _V]]:
+        """What is kept now, the least recently used first."""
+        with self._lock:
+            return list(self._kept.items())

@@ -1,0 +1,215 @@
+"""Where the budget went: the loss of cells, spending over time, the audit log, who spent what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from qserver.errors import QueryError
+from qserver.ledger.account_ledger import DAY_S, ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
+from qserver.query.domain import Domain
+from qserver.query.structured import parse_query
+from qserver.records.account import Allowance
+from qserver.records.answer import LedgerReport
+from qserver.records.audit_chain import digest_of
+from qserver.service.datasets import OpenDatasets
+from qserver.service.last_used import LastUsed
+from qserver.service.log_reader import LogReader
+from qserver.storage.accounts import AccountBook
+from qserver.storage.store import Store
+
+_MOST_READERS = 256
+_MOST_SPEND_POINTS = 400
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """An entry of an audit log: its place from 0, its text, and the digest of that text."""
+
+    place: int
+    text: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class AuditPage:
+    """Entries of an audit log after a given place; `next_after` is None on the last page."""
+
+    entries: tuple[AuditEntry, ...]
+    next_after: int | None
+
+
+@dataclass(frozen=True)
+class AccountSpending:
+    """What one account's own charges cost a population, in nano-epsilon.
+
+    Args:
+        account: '' where there were no accounts.
+        spent_nano: greatest loss that its own charges cause.
+        today_nano: rise of `spent_nano` within the last 24 hours.
+        n_charges: number of its charges.
+        last_at: Unix time of the last, in seconds, or None.
+        allowance: its bounds.
+    """
+
+    account: str
+    spent_nano: int
+    today_nano: int
+    n_charges: int
+    last_at: int | None
+    allowance: Allowance
+
+
+@dataclass(frozen=True)
+class SpendingReport:
+    """Who spent what of a population's budget, in nano-epsilon, the most first."""
+
+    population: str
+    limit_nano: int
+    spent_nano: int
+    accounts: tuple[AccountSpending, ...]
+
+
+class LedgerViews:
+    """Where a budget went: by cell, over time, charge by charge and by account. Thread-safe.
+
+    Args:
+        wall_clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        datasets: OpenDatasets,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._log = store.audit
+        self._book = AccountBook(store.client)
+        self._datasets = datasets
+        self._wall_clock = wall_clock
+        self._readers = LastUsed[str, LogReader](_MOST_READERS)
+
+    def loss(
+        self, name: str, *, where: Mapping[str, object] | None, attribute: str | None
+    ) -> LedgerReport:
+        """Where the budget went: the loss of a set of cells, and by an attribute's values.
+
+        Raises:
+            QueryError: `where` or `attribute` does not fit the domain.
+        """
+        domain = self._datasets.meta(name).domain
+        cells = _box(domain, where)
+        axis = _axis(domain, attribute)
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            replica = opened.replica
+            stamp = replica.present
+            loss = replica.ledger.loss_nano(cells)
+            by_value = () if axis is None else replica.ledger.loss_by_value(axis)
+            n_charges = replica.n_charges
+        return LedgerReport(
+            limit_nano=stamp.budget.limit_nano,
+            spent_nano=stamp.budget.spent_nano,
+            remaining_nano=stamp.remaining_nano,
+            relation=opened.meta.relation,
+            n_charges=n_charges,
+            loss_nano=loss,
+            by_value=None if axis is None else _named(domain, axis, by_value),
+        )
+
+    def burn_down(self, name: str) -> BurnDown:
+        """How the budget of the dataset's population went down; NotFoundError.
+
+        The first call reads the whole log of charges, a later one what came since.
+        """
+        meta = self._datasets.meta(name)
+        stamp = self._datasets.stamp(name)
+        reader = self._readers.get(meta.population, lambda: LogReader(self._log, meta.population))
+        with reader.refreshed() as ledger:
+            points = tuple(SpendPoint(mark.at, mark.spent_nano) for mark in ledger.marks)
+        now, budget = int(self._wall_clock()), stamp.budget
+        return BurnDown(
+            points=thinned(points, _MOST_SPEND_POINTS),
+            now=now,
+            limit_nano=budget.limit_nano,
+            spent_nano=budget.spent_nano,
+            forecast=forecast(
+                points,
+                now=now,
+                spent_nano=budget.spent_nano,
+                remaining_nano=budget.remaining_nano,
+            ),
+        )
+
+    def changes(self, *, after: int, limit: int) -> AuditPage:
+        """Changes of accounts, allowances, datasets and limits above the place `after`."""
+        return _page(self._log.changes(after=after, limit=limit + 1), after=after, limit=limit)
+
+    def charges(self, name: str, *, after: int, limit: int) -> AuditPage:
+        """Charges of the dataset's population above the place `after`; NotFoundError."""
+        population = self._datasets.meta(name).population
+        found = self._log.charges(population, after=after, limit=limit + 1)
+        return _page(found, after=after, limit=limit)
+
+    def spending(self, name: str) -> SpendingReport:
+        """Who spent what of the population's budget; the whole log is read. NotFoundError."""
+        population = self._datasets.meta(name).population
+        facts = self._log.ledger(population)
+        metas = attached_metas(self._log.changes())
+        entries = list(map(ChargeEntry.of, self._log.charges(population)))
+        names = {entry.by for entry in entries} | {a.name for a in self._book.accounts()}
+        found = []
+        for name in sorted(names):
+            ledger = OwnLedger(metas)
+            ledger.extend(entry for entry in entries if entry.by == name)
+            found.append(self._account(name, population, ledger))
+        found.sort(key=lambda item: (-item.spent_nano, item.account))
+        return SpendingReport(population, facts.limit_nano, facts.spent_nano, tuple(found))
+
+    def _account(self, name: str, population: str, ledger: OwnLedger) -> AccountSpending:
+        yesterday = int(self._wall_clock()) - DAY_S
+        return AccountSpending(
+            account=name,
+            spent_nano=ledger.spent_nano,
+            today_nano=ledger.spent_nano - ledger.spent_at(yesterday),
+            n_charges=ledger.n_charges,
+            last_at=ledger.marks[-1].at if ledger.marks else None,
+            allowance=self._book.allowance(name, population),
+        )
+
+
+def _page(texts: Sequence[str], *, after: int, limit: int) -> AuditPage:
+    """A page of at most `limit` of the entries, of which one more was read to see whether it is."""
+    entries = tuple(
+        AuditEntry(after + 1 + i, text, digest_of(text)) for i, text in enumerate(texts[:limit])
+    )
+    return AuditPage(entries, entries[-1].place if len(texts) > limit else None)
+
+
+def _axis(domain: Domain, attribute: str | None) -> int | None:
+    if attribute is None:
+        return None
+    axis = domain.axis(attribute)
+    if axis is None:
+        raise QueryError("attribute", "name an attribute of the dataset", attribute)
+    return axis
+
+
+def _named(domain: Domain, axis: int, losses: Sequence[int]) -> dict[str, int]:
+    return dict(zip(domain.attributes[axis].value_names, losses, strict=True))
+
+
+def _box(domain: Domain, where: Mapping[str, object] | None) -> dict[int, list[int]]:
+    """The set of cells that `where` names: per axis the allowed values; an absent axis has all."""
+    if where is None:
+        return {}
+    cells = parse_query({"where": where}, domain, name="where")
+    for term in cells.terms:
+        if term.coefficient != 1 or not all(f.weights.is_indicator for f in term.factors):
+            raise QueryError("where", "name a set of cells, without `weights`")
+    if cells.is_zero:
+        raise QueryError("where", "name a set of cells that is not empty")
+    return {f.axis: f.weights.dense.nonzero()[0].tolist() for t in cells.terms for f in t.factors}

@@ -1,0 +1,49 @@
+"""The log of a population's charges, read once and then only what is new."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.records.dataset import DatasetMeta
+from qserver.storage.audit import AuditLog
+
+
+class LogReader:
+    """The own ledger of one account, or the ledger of all accounts together. Thread-safe.
+
+    Args:
+        account: whose charges count; those of all accounts for None.
+    """
+
+    def __init__(self, log: AuditLog, population: str, account: str | None = None) -> None:
+        self._log = log
+        self._population = population
+        self._account = account
+        self._metas: dict[str, DatasetMeta] = {}
+        self._ledger = OwnLedger(self._metas)
+        self._n_charges = 0
+        self._n_changes = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def refreshed(self) -> Iterator[OwnLedger]:
+        """The ledger with all that the log has by now; nobody else uses it meanwhile."""
+        with self._lock:
+            self._read()
+            yield self._ledger
+
+    def _read(self) -> None:
+        news = self._log.news(
+            self._population,
+            n_charges=self._n_charges,
+            n_changes=self._n_changes,
+            account=self._account or "",
+        )
+        self._metas.update(attached_metas(news.changes))
+        entries = map(ChargeEntry.of, news.charges)
+        self._ledger.extend(e for e in entries if self._account in (None, e.by))
+        self._n_charges += len(news.charges)
+        self._n_changes += len(news.changes)
