@@ -19,7 +19,7 @@ from qserver.records.problem import error_from_problem
 from qserver.service.service import Service
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.load import load
+from worker.load import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
 from worker.spending.spend import Spender, Trusted
@@ -102,7 +102,7 @@ class Deployment:
 
     def trusted(self) -> Trusted:
         """The private side, loaded anew from disk."""
-        return load(self.registry, log=LOG).trusted
+        return AttachedData(self.registry, log=LOG).load().trusted
 
     def writer(self) -> SpendingStore:
         """A fresh spending side of the store."""

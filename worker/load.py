@@ -1,4 +1,4 @@
-"""The private data in memory: read when the worker starts, and again where the registry changes."""
+"""The private data in memory: read at the start, and again when the registry changes."""
 
 from __future__ import annotations
 
@@ -17,26 +17,20 @@ from worker.spending.spend import Trusted
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was loaded, and which datasets were refused (changed or unreadable data)."""
+    """The loaded data, and the datasets that were refused (changed or unreadable)."""
 
     trusted: Trusted
     refused: tuple[str, ...]
 
 
-def load(registry: Registry, *, log: logging.Logger) -> Loaded:
-    """Read every attached dataset and check that it is what was attached.
-
-    A dataset whose file cannot be read, or whose content changed, is refused: questions on it
-    fail with the constant public code before anything is charged.
-    """
-    return AttachedData(registry, log=log).load()
-
-
 class AttachedData:
-    """What is attached at a worker; a rotation is noticed by its registry.
+    """The attached data of a worker. The registry tells when a dataset was rotated.
+
+    A dataset is refused if its file cannot be read, or if its content changed. Questions on it
+    then fail with the constant public code before anything is charged.
 
     Args:
-        log: the worker's own, private.
+        log: the worker's private log.
     """
 
     def __init__(self, registry: Registry, *, log: logging.Logger) -> None:
@@ -47,11 +41,11 @@ class AttachedData:
         self._mark: object = None
 
     def load(self) -> Loaded:
-        """Read what was not read yet, and forget the data of what is not attached any more.
+        """Read the new datasets, and forget those that are not attached any more.
 
-        Journals stay open: open jobs of a population are brought to their end.
+        Journals stay open, so that the open jobs of a population can be settled.
         """
-        # The mark first: what changes while files are read is seen the next time.
+        # The mark first: a change while files are read is then seen at the next call.
         self._mark = self._registry.mark()
         tables: dict[str, Tables] = {}
         refused: list[str] = []
@@ -69,7 +63,7 @@ class AttachedData:
         return Loaded(trusted, tuple(refused))
 
     def news(self) -> Trusted | None:
-        """What is attached now, where the registry changed since it was read; else None."""
+        """The attached data if the registry changed since it was read; else None."""
         if self._registry.mark() == self._mark:
             return None
         loaded = self.load()

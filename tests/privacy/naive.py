@@ -15,7 +15,7 @@ from fractions import Fraction
 from qserver.config import Settings
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
-from worker.load import load
+from worker.load import AttachedData
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.registry import Registry
 from worker.private.tables import Tables
@@ -73,7 +73,7 @@ def main() -> None:
     """Work until stopped."""
     settings = Settings.from_environment()
     log = logging.getLogger("qserver.tests.naive")
-    trusted = load(Registry(settings.state_dir), log=log).trusted
+    trusted = AttachedData(Registry(settings.state_dir), log=log).load().trusted
     tables = {snapshot: NaiveTables(t, busy) for snapshot, t in trusted.tables.items()}
     slow = replace(trusted, tables=tables, entropy=NaiveEntropy(SystemEntropy(), busy))
     Loop(settings=settings, trusted=slow, log=log).run()

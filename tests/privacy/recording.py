@@ -28,7 +28,7 @@ from qserver.records.plan import PlannedTable
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
 from worker.cli import _log
-from worker.load import load
+from worker.load import AttachedData
 from worker.noise import mechanism
 from worker.private.registry import Registry
 from worker.spending import measure as measuring
@@ -126,7 +126,7 @@ def main() -> None:
     with Path(os.environ[SECRETS]).open("w", encoding="utf-8") as file:
         record(file)
         buy_tables()
-        trusted = replace(load(registry, log=log).trusted, entropy=SeededEntropy())
+        trusted = replace(AttachedData(registry, log=log).load().trusted, entropy=SeededEntropy())
         loop = Loop(settings=settings, trusted=trusted, log=log)
         sys.stderr.write("recording worker ready\n")
         loop.run()

@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 
 import pytest
-from stored import STORED
+
+from tests.storage.stored import STORED
 
 SAMPLES: dict[str, str] = json.loads(Path(__file__).with_name("stored.json").read_text("utf-8"))
 

@@ -10,16 +10,14 @@ from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.noise.randomness import SystemEntropy
 from worker.private.registry import Registry, RegistryEntry
-from worker.spending.spend import Spender, Trusted
+from worker.spending.spend import Spender
 
 
 def detach(name: str, *, settings: Settings, registry: Registry, log: logging.Logger) -> None:
     """Take a dataset off the list, and end the questions on it that wait.
 
-    A worker that holds the population ends them; without one they are ended here, as none may
-    come back for them.
+    A worker that holds the population ends them. If there is none, they are ended here.
 
     Raises:
         NotFoundError: there is none of this name.
@@ -46,7 +44,7 @@ def _meta(entry: RegistryEntry) -> DatasetMeta:
 
 @dataclass(frozen=True)
 class _Waiting:
-    """The open questions on a dataset that is gone."""
+    """The open questions on a detached dataset."""
 
     entry: RegistryEntry
     settings: Settings
@@ -55,7 +53,7 @@ class _Waiting:
     log: logging.Logger
 
     def end(self) -> None:
-        """Bring them to their end: what was charged by the journal, the others as not found."""
+        """End those that were charged as the journal decides, and the others as not found."""
         population = self.entry.population
         waiting = [t for t in self.store.queue.waiting(population) if t.dataset == self.entry.name]
         lease = self.store.acquire(population) if waiting else None
@@ -71,11 +69,10 @@ class _Waiting:
 
     def _spender(self) -> Spender:
         population = self.entry.population
-        journal = self.registry.journal(population, create=False)
-        return Spender(
+        return Spender.without_data(
+            {population: self.registry.journal(population, create=False)},
             reader=Store.open(self.settings, role="worker-reader"),
             writer=self.store,
-            trusted=Trusted({}, {population: journal}, SystemEntropy()),
             settings=self.settings,
             log=self.log,
         )

@@ -10,10 +10,9 @@ from qserver.errors import ConfigError
 from qserver.records.charge import epsilon_text
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.noise.randomness import SystemEntropy
 from worker.owner.recovery import Recovered, Recovery, adopt
 from worker.private.registry import Registry
-from worker.spending.spend import Spender, Trusted
+from worker.spending.spend import Spender
 
 _UNKNOWN = """\
 Population {population} has no journal. The store says that {spent} of {limit} epsilon are spent,
@@ -59,9 +58,9 @@ def restore(
         say(f"Population {name}: a new journal begins, on your word.")
     held = [name for name in populations if registry.has_journal(name)]
     journals = {name: registry.journal(name, create=False) for name in held}
-    # No private data: nothing is counted or drawn here.
-    trusted = Trusted({}, journals, SystemEntropy())
-    spender = Spender(reader=reader, writer=writer, trusted=trusted, settings=settings, log=log)
+    spender = Spender.without_data(
+        journals, reader=reader, writer=writer, settings=settings, log=log
+    )
     recovery = Recovery(reader=reader, writer=writer, spender=spender, registry=registry)
     for journal in journals.values():
         recovery.put_back_log(journal)

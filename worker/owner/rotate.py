@@ -20,11 +20,10 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
-from worker.noise.randomness import SystemEntropy
 from worker.owner.attach import attached_record, check_store_remembers, public_row, read_entry
 from worker.private.registry import Registry
 from worker.spending.loop import Heartbeat
-from worker.spending.spend import Spender, Trusted
+from worker.spending.spend import Spender
 
 
 @dataclass(frozen=True)
@@ -120,10 +119,10 @@ class _Rotation:
             raise StaleVersionError("The dataset moved on meanwhile. Rotate it again.")
         # What an earlier rotation left half done is decided by the store.
         self._registry.settle(self.old.name, snapshot=self.old.snapshot)
-        spender = Spender(
+        spender = Spender.without_data(
+            {lease.population: self._journal},
             reader=self._reader,
             writer=self.writer,
-            trusted=Trusted({}, {lease.population: self._journal}, SystemEntropy()),
             settings=self._settings,
             log=self._log,
         )

@@ -1,10 +1,10 @@
-"""What is in force, and which released answer each new draw continues from.
+"""The measurements in force, and the released answer that each new draw continues from.
 
-Answers to one row form a chain: each is drawn from the newest, which has the least noise, and the
-chain costs what its last answer costs. Two draws from one answer are no chain and would cost more
-than their charges. A row may be released by itself and as a cell of tables, so each row is paired
-with one cell at most: the first measured of that row with the first table that has it as a cell,
-both on one lattice step. A pair shares one chain. All of this is public: rows, alphas, steps, ids.
+Answers to one row form a chain. Each is drawn from the newest, which has the least noise, and the
+chain costs as much as its last answer. Two draws from one answer are no chain; they would cost
+more than their charges. A row may be released alone and as a cell of tables. So each row is paired
+with at most one cell: its first measurement with the first table that has it as a cell, both on
+one lattice step. A pair shares one chain. All of this is public: rows, alphas, steps, ids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, 
 
 @dataclass(frozen=True)
 class Origin:
-    """A released answer that a draw continues from: its lattice index, its 1 / b."""
+    """A released answer that a draw continues from: its lattice index and its 1 / b."""
 
     index: int
     alpha_nano: int
@@ -38,15 +38,15 @@ class Live:
         self._found = list(measurements)
 
     def check(self, planned: Sequence[Planned]) -> None:
-        """Return if all that a plan continues is in force, just as it was planned on.
+        """Return if every answer that a plan continues from is in force as planned.
 
-        Each row and table is checked against what is in force once those before it are, which is
-        what it will be drawn from: of two rows that would continue one cell, say, the second finds
-        that the first has taken the cell's noise over.
+        Each row and table is checked against the state after those before it, since it will be
+        drawn from that state. For example, if two rows would continue one cell, the second finds
+        that the first has taken the cell's noise.
 
         Raises:
-            StaleVersionError: something is not; it was raised since, say.
-            MeasurementError: the plan would raise one thing twice, or split a chain in two.
+            StaleVersionError: an answer is not in force, for example because it was raised since.
+            MeasurementError: the plan would raise one measurement twice, or split a chain in two.
         """
         raised = [p.refines for p in planned if p.refines is not None]
         if any(number >= len(self._found) for number in raised):
@@ -60,14 +60,14 @@ class Live:
                 then.take_in(one, (0,))
             else:
                 then._check_table(one)
-                # Rows are drawn before tables: the alpha that a row had is sound as well.
+                # Rows are drawn before tables, so the alpha before this plan is sound too.
                 if not all(any(x._is_source(one, s) for x in (self, then)) for s in one.sources):
                     raise StaleVersionError("A cell's row was refined since the plan was made.")
                 then._check_pairs(one)
                 then.take_in(one, (0,) * one.partition.n_cells)
 
     def take_in(self, planned: Planned, indices: Sequence[int]) -> None:
-        """Put a released row or table in force: under the next id, or in place of what it refines.
+        """Put a released row or table in force, under the next id or that of its refined one.
 
         Args:
             indices: lattice indices, one for a row, one per cell for a table.
@@ -82,12 +82,12 @@ class Live:
         place_measurement(self._found, new)
 
     def origin_of_row(self, row: PlannedRow) -> Origin | None:
-        """What a checked row continues from: its own answer or its cell's, whichever is newer.
+        """The answer that a checked row continues from: the newer of its own and its cell's.
 
-        None for a new row, whose noise is its own.
+        None for a new row, which gets independent noise.
 
         Raises:
-            MeasurementError: nothing in force has as little noise as is paid for.
+            MeasurementError: no answer in force has as little noise as was paid for.
         """
         found = []
         if row.refines is not None:
@@ -105,13 +105,14 @@ class Live:
         return newest
 
     def origins_of_cells(self, table: PlannedTable) -> Mapping[int, Origin]:
-        """What the cells of a checked table continue from; a cell left out has noise of its own.
+        """The answers that the cells of a checked table continue from, by cell.
 
-        The cell's own answer or its row's, whichever is newer. Rows that the plan does not name
-        among its sources count as well: then the charge is more than the draw costs, never less.
+        Each is the newer of the cell's own and its row's. A cell without one gets independent
+        noise. Rows that the plan does not name as sources count as well: then the charge is more
+        than the draw costs, never less.
 
         Raises:
-            MeasurementError: a source is not in force with as little noise as is paid for.
+            MeasurementError: a source is not in force with as little noise as was paid for.
         """
         found: dict[int, Origin] = {}
         old = None if table.refines is None else self._found[table.refines]
@@ -166,7 +167,7 @@ class Live:
             raise MeasurementError from InputError("sources", "be rows paired with their cells")
 
     def _is_source(self, table: PlannedTable, source: CellSource) -> bool:
-        """Whether a source is in force as planned: the cell's very row, with its alpha and step."""
+        """Whether a source is in force as planned: the cell's row, with its alpha and step."""
         row = self._get(source.row)
         if not isinstance(row, Measurement):
             return False
@@ -174,20 +175,20 @@ class Live:
         return same and table.partition.cell_of(row.row) == source.cell
 
     def _paired_cell(self, row: PlannedRow) -> TableCell | None:
-        """The cell that shares a chain with a row that is raised."""
+        """The cell that shares a chain with a raised row."""
         if row.cell is not None or row.refines is None:
             return row.cell
         is_first = self._first_id(row.row, row.step) == row.refines
         return self._home(row.row, row.step) if is_first else None
 
     def _rows_of_cells(self, table: PlannedTable) -> Mapping[int, Measurement]:
-        """The row that shares a chain with a cell of a table, by cell."""
+        """The rows that share a chain with a cell of a table, by cell."""
         found: dict[int, Measurement] = {}
         for row in self._found:
             if not isinstance(row, Measurement) or row.is_public or row.step != table.step:
                 continue
             cell = table.partition.cell_of(row.row)
-            # Of several measurements of one row, the first is the paired one.
+            # If a row was measured several times, its first measurement is the paired one.
             if cell is None or cell in found:
                 continue
             home = self._home(row.row, row.step)
@@ -196,7 +197,7 @@ class Live:
         return found
 
     def _home(self, row: LinearQuery, step: Fraction) -> TableCell | None:
-        """The cell that may share a chain with a row: that of the first table which has it."""
+        """The cell that may share a chain with a row: the first table's that has it."""
         for table in self._found:
             if isinstance(table, TableMeasurement) and table.step == step:
                 cell = table.partition.cell_of(row)

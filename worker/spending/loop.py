@@ -29,7 +29,7 @@ from worker.wait import Waiting
 
 
 class Heartbeat:
-    """Says that this worker lives, and holds its lease while it works. A thread of its own."""
+    """A thread that says that this worker lives, and renews its lease while it works."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Heartbeat:
         self._thread.join(timeout=5)
 
     def leave(self, store: SpendingStore) -> None:
-        """Say that the worker stops: nobody need wait for it to be missed."""
+        """Say that the worker stops, so that nobody waits for its sign of life to expire."""
         store.queue.leave(self.populations, worker=self._worker)
 
     def hold(self, lease: Lease | None) -> None:
@@ -64,16 +64,16 @@ class Heartbeat:
         self._lease = lease
 
     def turn(self) -> None:
-        """Say that the loop goes round; without it the worker is not said to live for long."""
+        """Say that the loop goes round. Without this the heartbeat soon stops."""
         self._turned_at = self._clock()
 
     @property
     def hangs(self) -> bool:
-        """Whether the loop has not gone round for longer than any job takes."""
+        """Whether the loop's last round is longer ago than any job takes."""
         return self._clock() - self._turned_at > WORKER.hangs_s
 
     def beat(self, store: SpendingStore) -> None:
-        """Say once that the worker lives, and hold its lease; nothing while the loop hangs."""
+        """Say once that the worker lives, and renew its lease, unless the loop hangs."""
         if self.hangs:
             return
         store.queue.beat(self.populations, worker=self._worker, ttl_ms=self._settings.lease_ms)
@@ -88,17 +88,17 @@ class Heartbeat:
                 store = store or SpendingStore.open(self._settings)
                 self.beat(store)
             except QServerError:
-                # The loop itself meets the same failure and reports it; here only try again.
+                # The loop meets the same failure and reports it. Here, only try again.
                 store = None
             self._stop.wait(self._settings.lease_ms / 1000 / WORKER.beats_per_lease)
 
 
 class Loop:
-    """Works off the jobs of the given populations until told to stop.
+    """Works on the jobs of the given populations until told to stop.
 
     Args:
-        news: what is attached now, where that changed since it last told; else None.
-        stopping: set when the worker shall stop; one of its own by default.
+        news: the attached data if they changed since the last call; else None.
+        stopping: set when the worker shall stop; a new event by default.
         say: takes one line for the terminal.
     """
 
@@ -125,7 +125,7 @@ class Loop:
         self._consumer = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(4)}"
         self._stopping = stopping or threading.Event()
         self._waiting = waiting_for(settings, stopping=self._stopping, say=say)
-        # A job that was taken while another worker held its population, by population.
+        # By population: a job that was taken while another worker held the population.
         self._held: dict[str, Taken] = {}
         self._last = ""
         self._next_claim = 0.0
@@ -148,7 +148,7 @@ class Loop:
                 try:
                     self._turn(heartbeat)
                 except (FencedError, StaleVersionError) as exc:
-                    # The job stays open; whoever takes it over settles what this one began.
+                    # The job stays open; the next worker settles its reservation.
                     self._log.warning("a job was left to another worker: %s", exc)
                 except (StoreUnavailableError, StoreNotDurableError) as exc:
                     self._log.warning("the store cannot be used: %s", exc)
@@ -169,7 +169,7 @@ class Loop:
                     self._writer.release(lease)
 
     def _turn(self, heartbeat: Heartbeat) -> None:
-        # Settings can change while the store runs: eviction, for one, leaves no other trace.
+        # Settings can change while the store runs; eviction, for example, leaves no other trace.
         if self._clock() >= self._next_check:
             self._writer.check_durable()
             self._next_check = self._clock() + WORKER.check_s
@@ -178,7 +178,7 @@ class Loop:
         taken = self._next()
         if taken is not None:
             self._held[taken.population] = taken
-        # What a question is about was in the registry before the question came.
+        # A question comes after its dataset is in the registry, so look there again first.
         found = self._news()
         if found is not None:
             self._serve(found, heartbeat)
@@ -186,13 +186,13 @@ class Loop:
             self._try_held(heartbeat)
 
     def _serve(self, trusted: Trusted, heartbeat: Heartbeat) -> None:
-        """Go on with what is attached now."""
+        """Go on with the newly attached data."""
         self._trusted = trusted
         self._populations = heartbeat.populations = sorted(trusted.journals)
         self._connect()
 
     def _try_held(self, heartbeat: Heartbeat) -> bool:
-        """Work one of the held jobs whose population nobody else holds; False if there is none."""
+        """Work on a held job whose population nobody else holds; False if there is none."""
         for population in self._in_turn():
             taken = self._held.get(population)
             lease = taken and self._writer.acquire(population, job=taken.job)
@@ -214,12 +214,12 @@ class Loop:
         self._spender.catch_up()
 
     def _in_turn(self) -> list[str]:
-        """The populations, the one served last at the end: none waits for another's flood."""
+        """The populations, with the one served last at the end: a flood keeps no other waiting."""
         later = [p for p in self._populations if p > self._last]
         return later + [p for p in self._populations if p <= self._last]
 
     def _next(self) -> Taken | None:
-        """A job of a population of which none is held: one held job of each is enough.
+        """The next job of a population without a held job.
 
         Jobs of silent workers are looked for at intervals, however many others wait.
         """
@@ -254,7 +254,7 @@ class Loop:
             )
 
     def _acquire(self, population: str) -> Lease | None:
-        """The lease, waited for; None only when stopping."""
+        """Wait for the lease; None only when stopping."""
         while not self._stopping.is_set():
             lease = self._writer.acquire(population)
             if lease is not None:

@@ -1,4 +1,4 @@
-"""Draw the released answers of a plan: rows and tables, new ones and refinements."""
+"""Draw the released answers of a plan: rows and tables, new and refined."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from worker.spending.live import Live, Origin
 
 
 class IndexSource(Protocol):
-    """Where lattice indices of released answers come from."""
+    """A source of lattice indices: noisy counts, or placeholders of a rehearsal."""
 
     def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
-        """That of a row, given what it continues from."""
+        """The index of a row, given the answer that it continues from."""
         ...
 
     def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
-        """Those of a table, one per cell, given what cells continue from."""
+        """The indices of a table, one per cell, given the answers that cells continue from."""
         ...
 
 
 def draw_all(
     planned: Sequence[Planned], *, private: Tables, live: Live, entropy: Entropy
 ) -> list[tuple[int, ...]]:
-    """Lattice indices of the released answers: per planned thing, one per row or cell.
+    """Lattice indices of the released answers: one for a row, one per cell for a table.
 
     Args:
         planned: rows, then tables, checked against `live`.
-        private: the tables that are counted.
-        live: what is in force; it takes in what is drawn.
+        private: the data that are counted.
+        live: the measurements in force; the new ones are added.
 
     Raises:
         MeasurementError: a value is out of range or no exact number.
@@ -48,13 +48,13 @@ def draw_all(
 def in_turn(
     planned: Sequence[Planned], *, source: IndexSource, live: Live
 ) -> list[tuple[int, ...]]:
-    """Indices of every planned thing, each given what is in force once those before it are.
+    """The indices of every planned row and table, each drawn after those before it are in force.
 
     Args:
-        live: what is in force; it takes in what comes from the source.
+        live: the measurements in force; the new ones are added.
 
     Raises:
-        MeasurementError: something is not in force with as little noise as is paid for.
+        MeasurementError: an answer in force has more noise than was paid for.
     """
     found = []
     for one in planned:
@@ -91,13 +91,13 @@ def draw_row(
 ) -> int:
     """Lattice index of one released answer.
 
-    Without an origin its noise is its own. An origin with more noise than planned is refined. One
-    with no more noise than planned is taken over as it is: it costs nothing more, and its noise is
-    less than is said of it.
+    Without an origin the noise is new and independent. An origin with more noise than planned is
+    refined. An origin with no more noise than planned is released again as it is: that costs
+    nothing more, and its noise is at most the stated one.
 
     Args:
         truth: exact answer of the row or cell, in records.
-        planned: what is measured: its lattice step and alpha.
+        planned: the row or table, with its lattice step and alpha.
 
     Raises:
         MeasurementError: a value is out of range or no exact number.
@@ -128,7 +128,7 @@ def draw_table(
 
     Args:
         counts: exact counts, one per cell of the partition, row-major.
-        origins: what cells continue from, by cell.
+        origins: the answers that cells continue from, by cell.
 
     Raises:
         MeasurementError: the counts are not one per cell, or as for `draw_row`.
@@ -142,16 +142,16 @@ def draw_table(
 
 
 def slot_of(planned: Sequence[Planned], *, slot_s: float, sampled: bool = False) -> float:
-    """Seconds that counting and sampling for a plan are rounded up to a multiple of.
+    """The plan's slot in seconds: counting and sampling take a whole multiple of it.
 
-    What a draw takes grows with the answers drawn, and spreads with their noise, so a plan's slot
-    grows with them: one slot for every 64 new answers begun, or 21 refined ones. Both numbers are
-    public. A slot must hold the whole draw: a draw that ends near a slot's end would tell.
+    The time of a draw grows with the number of answers, and varies with their noise. So the slot
+    grows too: by one `slot_s` for every 64 new answers begun, or 21 refined ones. Both numbers are
+    public. A slot must hold the whole draw: one that ends near a slot's end would reveal its time.
 
     Args:
-        planned: all that is drawn, the tables of a sample included.
+        planned: all rows and tables of the draw, with the tables of a sample.
         slot_s: the slot of a few answers, in seconds.
-        sampled: whether a sample of the records is taken first, and looked at.
+        sampled: whether a sample of the records is drawn and looked at first.
     """
     n_slots = math.ceil(sum(map(_as_new, planned)) / WORKER.new_per_slot)
     return slot_s * (n_slots + (WORKER.sample_slots if sampled else 0))
@@ -161,7 +161,7 @@ def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
     """How long to wait until counting and sampling have taken a whole number of slots.
 
     Args:
-        elapsed_s: seconds since counting was begun.
+        elapsed_s: seconds since counting began.
         slot_s: the plan's slot, in seconds; 0 for none.
     """
     if slot_s <= 0:
@@ -171,7 +171,7 @@ def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
 
 
 def _as_new(planned: Planned) -> int:
-    """New answers that take as long to draw as these."""
+    """Number of new answers that take as long to draw as these."""
     if isinstance(planned, PlannedRow):
         return WORKER.refined_as_new if planned.old_alpha_nano else 1
     refined = planned.old_alpha_nano > 0 or bool(planned.sources)

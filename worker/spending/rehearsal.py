@@ -1,9 +1,9 @@
-"""A spend on placeholders: the whole answer is formed once before anything is charged.
+"""A spend on placeholders: the whole answer is built once before anything is charged.
 
-What a plan measures is published and answered from by the same code that does it afterwards, with
-made-up answers in place of drawn ones, on a copy of the state. So a plan that no answer comes of is
-never charged. All of it is public: the plan, the released history, and placeholders that follow
-from these. No private data are read and no noise is drawn.
+The code that later publishes and answers runs first on a copy of the state, with placeholders
+instead of drawn answers. So a plan that gives no answer is never charged. All of it is public: the
+plan, the released history, and placeholders that follow from these. No private data are read, and
+no noise is drawn.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ from qserver.storage.encoding.records import measurement_json
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Outcome
 from worker.journal.sections import Drawn
-from worker.spending.answers import answer_spent
-from worker.spending.charges import charges_of
 from worker.spending.live import Live, Origin
 from worker.spending.measure import in_turn
+from worker.spending.reservation import answer_spent, charges_of
 from worker.spending.two_stages import decided, first_tables
 
 
 def rehearse(reservation: Reservation, replica: Replica) -> Outcome:
-    """How a job would end if placeholders were drawn; nothing is changed by it.
+    """The outcome of a job if placeholders were drawn; it changes nothing.
 
     Args:
         reservation: not made yet, of a plan on the replica's present state.
 
     Raises:
-        Exception: whatever would go wrong once it is charged.
+        Exception: any fault that would come up after the charge.
     """
-    # A worker that takes over reads all of it back.
+    # A worker that takes over reads all of this back.
     reservation = Reservation.from_json(reservation.to_json())
     _check_charges(reservation, replica)
     drawn = _made_up(reservation, replica)
@@ -69,7 +68,7 @@ def _check_charges(reservation: Reservation, replica: Replica) -> None:
 
 
 def _made_up(reservation: Reservation, replica: Replica) -> Drawn:
-    """What would be drawn, of placeholders; of two stages the first one's as well."""
+    """The draw with placeholders; in a plan of two stages, of both."""
     source, live = Placeholders(), Live(replica.measurements)
     if reservation.sampled is not None:
         reservation = _decided(reservation, replica.meta.domain)
@@ -86,13 +85,13 @@ def _decided(reservation: Reservation, domain: Domain) -> Reservation:
 
 @dataclass(frozen=True)
 class Placeholders:
-    """Answers one scale of noise away from none, or from what they continue from."""
+    """Answers one noise scale away from zero, or from the answer that they continue from."""
 
     def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
         """A row's placeholder.
 
         Raises:
-            InputError: no noise could be drawn for it whatever the data are.
+            InputError: no noise could be drawn for it on any data.
         """
         if row.row.is_zero or (Fraction(1, row.row.denominator) / row.step).denominator != 1:
             raise InputError("step", "divide the row's unit", row.step)

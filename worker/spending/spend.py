@@ -1,7 +1,6 @@
 """One spend, from a taken job to its acknowledgement. Spend before reveal; fail closed.
 
-The journal is the arbiter between this worker and one that takes over:
-worker/journal/sections.py.
+The journal decides between this worker and one that takes over: worker/journal/sections.py.
 """
 
 from __future__ import annotations
@@ -45,20 +44,19 @@ from worker.journal.sections import (
     write_released,
     write_reserved,
 )
-from worker.noise.randomness import Entropy
+from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
-from worker.spending.answers import answer_spent
-from worker.spending.charges import charges_of, reservation_of
 from worker.spending.live import Live
 from worker.spending.measure import draw_all, slot_of, slot_wait_s
 from worker.spending.rehearsal import rehearse
+from worker.spending.reservation import answer_spent, charges_of, reservation_of
 from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
 
 
 @dataclass(frozen=True)
 class Trusted:
-    """What only the trusted side has: private tables by snapshot, journals by population."""
+    """The trusted side's data: private tables by snapshot, journals by population, entropy."""
 
     tables: Mapping[str, Tables]
     journals: Mapping[str, Journal]
@@ -66,12 +64,12 @@ class Trusted:
 
 
 class Spender:
-    """Works jobs off, one at a time; for one thread.
+    """Brings jobs to their end, one at a time; for one thread.
 
     Args:
         reader: the store's read side.
         writer: the store's spending side.
-        pause: sleeps for so many seconds; given to keep the publication slot.
+        pause: sleeps for a number of seconds, to keep the publication slot.
         clock: seconds, monotonic.
         wall_clock: Unix time in seconds.
     """
@@ -99,8 +97,22 @@ class Spender:
         self._replicas: dict[str, Replica] = {}
         self._trails = Trails(reader, trusted.journals)
 
+    @classmethod
+    def without_data(
+        cls,
+        journals: Mapping[str, Journal],
+        *,
+        reader: Store,
+        writer: SpendingStore,
+        settings: Settings,
+        log: logging.Logger,
+    ) -> Spender:
+        """A spender that can settle jobs, but has no private data to count or draw from."""
+        trusted = Trusted({}, journals, SystemEntropy())
+        return cls(reader=reader, writer=writer, trusted=trusted, settings=settings, log=log)
+
     def settle(self, lease: Lease) -> None:
-        """Finish or burn every open reservation; refuse a store that knows less than the journal.
+        """Finish or burn every open reservation. A store behind its journal is refused.
 
         Raises:
             StoreBehindError: the store was lost or restored.
@@ -119,13 +131,13 @@ class Spender:
         self.settle_open(lease)
 
     def settle_open(self, lease: Lease) -> None:
-        """Finish or burn every reservation that the store has open, by what the journal says."""
+        """Finish or burn every open reservation of the store, as the journal decides."""
         population = lease.population
         for job in self._writer.open_reservations(population):
             self.settle_job(lease, job)
 
     def catch_up(self) -> None:
-        """Take in what was released, while nobody waits: the next plan then need not."""
+        """Take the last release into the replicas now, so that the next plan need not."""
         for replica in self._replicas.values():
             replica.engine.catch_up()
 
@@ -133,8 +145,8 @@ class Spender:
         """Bring one job to its end, under the lease.
 
         Raises:
-            StoreError: the store failed or the lease passed on; the job stays open and its
-                reservation, if any, is settled by the next holder of the lease.
+            StoreError: the store failed or the lease passed on. The job stays open; the next
+                holder of the lease settles its reservation, if there is one.
             JournalError: the journal cannot be written; the job stays open likewise.
         """
         try:
@@ -156,7 +168,7 @@ class Spender:
         except QServerError as exc:
             self._fail(taken, exc, snapshot="", n_show=0)
         except Exception:  # noqa: BLE001
-            # Whatever went wrong may depend on data: the public text is constant.
+            # The fault may depend on private data, so the public text is constant.
             self._log.exception("job %s failed", taken.job)
             self._fail(taken, MeasurementError(), snapshot="", n_show=0)
 
@@ -166,14 +178,14 @@ class Spender:
             self._resume(lease, taken, reservation)
             return
         if taken.n_taken > WORKER.most_taken:
-            # Worker after worker died over it, and would go on to.
+            # Several workers died over this job, and the next one would too.
             raise MeasurementError
         request = Request.from_json(record.request)
         replica = self._replica(request)
         try:
             replica.refresh(self._reader)
         except NotFoundError:
-            # Detached, or replaced: the facts of the dataset tell which.
+            # Detached or replaced: the dataset's facts tell which.
             self._replicas.pop(request.snapshot)
             replica = self._replica(request)
             replica.refresh(self._reader)
@@ -188,15 +200,15 @@ class Spender:
     ) -> None:
         table = self._trusted.tables.get(request.snapshot)
         if table is None or (plan.sampled is not None and not isinstance(table, SampledTables)):
-            # The private data are missing or were changed, or no sample can be drawn of them:
-            # refused before anything is charged.
+            # The private data are missing or changed, or they cannot be sampled. Refuse before
+            # anything is charged.
             raise MeasurementError
         live = Live(replica.measurements)
         live.check((*plan.rows, *plan.tables))
         reservation = reservation_of(plan, job=taken.job, request=request, replica=replica)
         self._rehearse(reservation, replica)
         if self._settings.replicas:
-            # Without its replicas the charge could not be kept, and would be burnt for nothing.
+            # Without its replicas the store could not keep the charge: it would be burnt.
             self._writer.await_durable(own_writes=False)
         self._reserve(lease, reservation, replica)
         try:
@@ -210,10 +222,10 @@ class Spender:
         self._finish(lease, drawn, entry=taken.entry)
 
     def _rehearse(self, reservation: Reservation, replica: Replica) -> None:
-        """Return if an answer comes of the plan; before it is charged, and by public facts alone.
+        """Return if the plan gives an answer; by public facts alone, before it is charged.
 
         Raises:
-            UnanswerableError: none does.
+            UnanswerableError: it gives none.
         """
         try:
             rehearse(reservation, replica)
@@ -244,12 +256,12 @@ class Spender:
         )
 
     def _measure(self, table: Tables, reservation: Reservation, live: Live) -> Drawn:
-        """The released answers; truth, noise and samples live in this call only.
+        """The released answers. Truth, noise and samples live in this call only.
 
-        It takes a whole number of slots, also where it fails.
+        It takes a whole number of slots, also when it fails.
 
         Args:
-            live: what is in force; it takes in what is drawn.
+            live: the measurements in force; the new ones are added.
         """
         domain, entropy = self._replica(reservation.request).meta.domain, self._trusted.entropy
         planned = [*reservation.planned, *first_tables(reservation, domain)]
@@ -265,15 +277,15 @@ class Spender:
             self._keep_slot(begun, planned, sampled=reservation.sampled is not None)
 
     def _journal_release(self, lease: Lease, drawn: Drawn) -> bool:
-        """Write the released answers down; False when the reservation was burnt meanwhile."""
+        """Write the released answers down; False if the reservation was burnt meanwhile."""
         return write_released(self._trusted.journals[lease.population], drawn)
 
     def _keep_slot(self, begun: float, planned: Sequence[Planned], *, sampled: bool) -> None:
-        """Wait until a whole number of slots has passed since counting was begun.
+        """Wait until a whole number of slots has passed since counting began.
 
-        Only counting and sampling may take their time from private data, so they alone are
-        rounded up. Rounding up a longer time would be weaker: whatever else takes a varying time,
-        a disk say, could carry a sum close to a slot's end, where a little more counting shows.
+        The time of counting and sampling alone may depend on private data, so they alone are
+        rounded up. To round up a longer time would be weaker: another part whose time varies, such
+        as a disk, could bring the sum close to a slot's end, where a little more counting shows.
         """
         if self._settings.slot_ms == 0:
             return
@@ -287,13 +299,13 @@ class Spender:
         """Publish, wait until that is durable, then show and acknowledge. Idempotent by job."""
         reservation = drawn.reservation
         population, request = lease.population, reservation.request
-        # On any other history the row that a refinement replaces might not be the live one.
+        # On another history a refinement might replace a row that is not the live one.
         outcome = self._writer.publish(
             lease, reservation, drawn.indices, n_history=reservation.n_history
         )
         if outcome == "burnt":
             raise MeasurementError
-        # A repeated publish wrote nothing itself, so it must wait for everybody's writes.
+        # A repeated publish wrote nothing itself, so it must wait for the writes of others.
         self._writer.await_durable(own_writes=outcome == "published")
         replica = self._replica(request)
         replica.refresh(self._reader)
@@ -301,7 +313,7 @@ class Spender:
         self._succeed(taken, request, answer_spent(replica, reservation), keep_s=0)
 
     def settle_job(self, lease: Lease, job: str) -> None:
-        """Bring a reserved job to its end, by what the journal says; nothing where it has ended.
+        """Bring a reserved job to its end, as the journal decides; does nothing if it has ended.
 
         Raises:
             StoreBehindError: the store does not know the reservation.
@@ -344,7 +356,7 @@ class Spender:
     def _succeed(self, taken: Taken, request: Request, found: Free, *, keep_s: int) -> None:
         answer = found.answer
         if isinstance(answer, ModelAnswer):
-            # Before the job is shown as done. Settled twice, what was kept first stays.
+            # Before the job is shown as done. If it is settled twice, the first model stays.
             answer = replace(answer, id=taken.job)
             self._writer.models.keep(taken.population, request, answer)
         n_show = self._writer.n_history(taken.population, request.snapshot)

@@ -1,7 +1,7 @@
 """The trail of charges: every charge names its payer and the entry before it.
 
-The journal keeps the last entry's digest. So whoever changes, moves, adds or removes a charge in
-the store, but cannot rewrite the journal, is found out before anything more is spent.
+The journal keeps the last entry's digest. So if anybody changes, moves, adds or removes a charge in
+the store, and cannot rewrite the journal too, the worker notices before it spends anything more.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class TrailEntries:
     """New charges as JSON texts, each linked to the one before, and the digest of the last.
 
     Args:
-        changes: entries of the audit log since the population's last charge; a store that forgot
-            them is given them back with the charge.
+        changes: entries of the audit log since the population's last charge. A store that forgot
+            them gets them back with the charge.
     """
 
     texts: tuple[str, ...]
@@ -43,7 +43,7 @@ class TrailEntries:
 
 @dataclass(frozen=True)
 class ChargePayment:
-    """Who pays for which charges, when.
+    """The payer of charges, and the time.
 
     Args:
         by: account; '' where there are no accounts.
@@ -57,7 +57,7 @@ class ChargePayment:
 
 
 class Trail:
-    """The charges of one population as the store has them; use it under the lease."""
+    """The charges of one population in the store; use it under the lease."""
 
     def __init__(self, population: str) -> None:
         self._population = population
@@ -71,10 +71,10 @@ class Trail:
         self._n_taken: dict[str, int] = {}
 
     def read(self, reader: Store, *, account: str = "", anchor: str = "") -> Allowance:
-        """Take in what is new; the allowance of `account`.
+        """Read the new entries; returns the allowance of `account`.
 
         Args:
-            anchor: the digest that the journal has, '' for none.
+            anchor: the digest in the journal, '' for none.
 
         Raises:
             StoreBehindError: an entry was changed, moved, added or removed.
@@ -114,13 +114,13 @@ class Trail:
 
     @property
     def _last_changes(self) -> str:
-        """The digest of the changes that the last charge was made on."""
+        """The digest of the change before the last charge."""
         if not self._entries:
             return GENESIS
         return str(json.loads(self._entries[-1].text).get("changes", GENESIS))
 
     def check(self, payment: ChargePayment, allowance: Allowance) -> int | None:
-        """What the charges must say of the payer's own ledger, where that was proven; else None.
+        """The spending of the payer's ledger to write into the charges, if proven; else None.
 
         Raises:
             AllowanceExhaustedError: the payer's allowance or pace cannot pay.
@@ -139,7 +139,7 @@ class Trail:
         return after.share_nano
 
     def entries(self, payment: ChargePayment, *, own_nano: int | None = None) -> TrailEntries:
-        """The entries of a payment that come after those read; nothing is changed.
+        """The entries of a payment, which follow those read; it changes nothing.
 
         Args:
             own_nano: as `check` returns it.
@@ -148,7 +148,7 @@ class Trail:
         prev, texts = self._charges_digest, []
         for charge in payment.charges:
             facts = json.loads(charge_json(charge, snapshot=payment.snapshot, at=payment.at))
-            # The digest of the changes ties what the owner did before to the same chain.
+            # The digest of the changes ties the owner's earlier changes to the same chain.
             facts |= {"by": payment.by, "changes": self._changes_digest, **proven}
             text = linked(facts, prev=prev)
             prev = digest_of(text)
@@ -172,7 +172,7 @@ class Trail:
 
 
 class Trails:
-    """The trails of all populations of a worker, each held against its journal."""
+    """The trails of all populations of a worker, each checked against its journal."""
 
     def __init__(self, reader: Store, journals: Mapping[str, Journal]) -> None:
         self._reader = reader
@@ -180,7 +180,7 @@ class Trails:
         self._trails: dict[str, Trail] = {}
 
     def entries(self, population: str, payment: ChargePayment) -> TrailEntries:
-        """The entries of a payment, once the trail and the payer's allowance are checked.
+        """The entries of a payment, after a check of the trail and of the payer's allowance.
 
         Raises:
             StoreBehindError: an entry was changed, moved, added or removed.

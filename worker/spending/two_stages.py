@@ -1,8 +1,8 @@
 """Draw a plan of two stages: look at a secret sample, decide, measure all records.
 
-The sample, its counts and its noisy counts live in one call, and leave it only as the alphas of the
-final tables, which are released. The charge of both stages was reserved before, for whatever alphas
-are decided: they must not add up to more than the plan says.
+The sample, its counts and its noisy counts live in one call. Only the alphas of the final tables
+leave it, and these are released. The charge of both stages was reserved before, for any decision:
+the alphas must not add up to more than the plan says.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class SampledTables(Tables, Protocol):
     """Private data that a sample can be drawn from."""
 
     def sample(self, entropy: Entropy) -> Tables:
-        """Each record with a probability of at most a tenth, by itself; as private as the data."""
+        """Each record with a probability of at most a tenth, independently; private as the data."""
         ...
 
 
 def first_tables(reservation: Reservation, domain: Domain) -> list[PlannedTable]:
-    """The tables of the sample as they are drawn; none is ever released. None in one stage."""
+    """The tables of the sample, never released; an empty list for a plan of one stage."""
     sampled, asked = reservation.sampled, reservation.request.asked
     if sampled is None or not isinstance(asked, ModelAsked):
         return []
@@ -56,14 +56,14 @@ def first_tables(reservation: Reservation, domain: Domain) -> list[PlannedTable]
 def draw_in_two_stages(
     reservation: Reservation, *, domain: Domain, private: Tables, live: Live, entropy: Entropy
 ) -> Drawn:
-    """The final tables' released indices, at alphas that the sample's noisy tables decide.
+    """The released indices of the final tables, at alphas that the sample's noisy tables decide.
 
     Args:
-        live: what is in force; it takes in what is drawn.
+        live: the measurements in force; the new ones are added.
 
     Raises:
-        MeasurementError: the plan has one stage, a sample cannot be drawn, or what was decided
-            passes what is reserved.
+        MeasurementError: the plan has one stage, a sample cannot be drawn, or the decision passes
+            the reservation.
     """
     if not isinstance(private, SampledTables):
         raise MeasurementError
@@ -73,7 +73,7 @@ def draw_in_two_stages(
         * float(table.step)
         for table in first_tables(reservation, domain)
     ]
-    # From here on everything follows from noisy counts.
+    # Everything below follows from noisy counts.
     final = decided(reservation, domain, noisy)
     return Drawn(final, draw_all(final.planned, private=private, live=live, entropy=entropy))
 
@@ -84,8 +84,8 @@ def decided(
     """The reservation with the alphas that a sample's noisy tables decide.
 
     Raises:
-        MeasurementError: the plan has one stage, or what was decided passes what is reserved, or
-            has parts that its charges do not tell of.
+        MeasurementError: the plan has one stage, or the decision passes the reservation, or it has
+            parts that the charges do not cover.
     """
     sampled, asked = reservation.sampled, reservation.request.asked
     if sampled is None or not isinstance(asked, ModelAsked):
@@ -95,7 +95,7 @@ def decided(
     if len(rises) != len(reservation.tables) or sum(rises) > sampled.alpha_nano:
         raise MeasurementError
     if reservation.rows or any(table.sources for table in reservation.tables):
-        # The charge is for tables as wholes.
+        # The charge covers whole tables only.
         raise MeasurementError
     tables = tuple(
         replace(table, alpha_nano=table.old_alpha_nano + rise)

@@ -36,11 +36,10 @@ from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.store import Budget, Changes, Cursor, Stamp
 from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import RecordTable, table_from_columns
-from worker.spending.answers import answer_spent
-from worker.spending.charges import charges_of, reservation_of
 from worker.spending.live import Live
 from worker.spending.measure import draw_all
 from worker.spending.rehearsal import rehearse
+from worker.spending.reservation import answer_spent, charges_of, reservation_of
 
 
 def domain_of(sizes: Sequence[int], *, is_total: bool) -> Domain:

@@ -17,7 +17,7 @@ from qserver.storage.queue import Taken
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, PEOPLE, Deployment
-from worker.load import load
+from worker.load import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
 from worker.spending.loop import Loop
@@ -102,7 +102,7 @@ def test_a_job_of_a_silent_worker_is_taken_over(town: Deployment) -> None:
 
 def test_data_that_cannot_be_read_are_refused_and_named(town: Deployment) -> None:
     town.data.unlink()
-    loaded = load(Registry(town.settings.state_dir), log=LOG)
+    loaded = AttachedData(Registry(town.settings.state_dir), log=LOG).load()
     assert loaded.refused == ("people",)
     assert loaded.trusted.tables == {}
 

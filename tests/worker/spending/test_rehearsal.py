@@ -88,7 +88,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "qserver.inference.engine.InferenceEngine", "estimate_with"),
     (question, "qserver.inference.engine.InferenceEngine", "_planned"),
     (question, "qserver.storage.encoding.records.PlannedRow", "from_plain"),
-    (question, "worker.spending.answers", "answer_from"),
+    (question, "worker.spending.reservation", "answer_from"),
     (question, "worker.spending.rehearsal", "measurement_json"),
     (question, "worker.spending.rehearsal", "answer_json"),
     (question, "worker.journal.sections.Drawn", "to_journal"),
@@ -97,11 +97,11 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (workload, "qserver.inference.tables.answer.Choice", "answer"),
     (workload, "qserver.storage.encoding.requests.Reservation", "sources"),
     (workload, "qserver.answering.workload", "answer_from"),
-    (workload, "worker.spending.answers", "answer_workload"),
+    (workload, "worker.spending.reservation", "answer_workload"),
     (workload, "worker.spending.live.Live", "origins_of_cells"),
     (model, "qserver.answering.models.kinds.network_kind.NetworkKind", "shares"),
     (model, "qserver.answering.models.kinds.network_kind.NetworkKind", "used"),
-    (model, "worker.spending.answers", "learnt"),
+    (model, "worker.spending.reservation", "learnt"),
     (model, "worker.spending.two_stages", "divided_nano"),
 ]
 

@@ -1,4 +1,4 @@
-"""The answer of a job once what it reserved is released and published."""
+"""From a plan to its reservation and charges, and from the published reservation to its answer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,54 @@ from qserver.answering.models.purchase import learnt
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload
 from qserver.errors import MeasurementError
+from qserver.planning.planner import Plan
+from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import ModelAsked, Question, Workload
-from qserver.storage.encoding.requests import Reservation
+from qserver.records.charge import AnyCharge, Charge, TableCharge
+from qserver.storage.encoding.requests import Request, Reservation
+
+
+def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) -> Reservation:
+    """The reservation of a plan for the replica's present state."""
+    return Reservation(
+        job=job,
+        request=request,
+        rows=plan.rows,
+        before=replica.present.standing,
+        after=replica.after(plan),
+        n_history=replica.n_events,
+        weights=plan.weights,
+        tables_give_rest=plan.tables_give_rest,
+        tables=plan.tables,
+        paid=tuple(question.to_json() for question in plan.paid),
+        estimators=plan.estimators if isinstance(plan, WorkloadPlan) else (),
+        simultaneous=plan.simultaneous if isinstance(plan, WorkloadPlan) else None,
+        n_measurements=replica.engine.n_measurements,
+        sampled=plan.sampled,
+    )
+
+
+def charges_of(reservation: Reservation) -> list[AnyCharge]:
+    """One charge per row and table: the rise of its alpha, less the payments of its cells' rows.
+
+    Where a sample decides the tables' alphas, there is one charge per stage, for any decision.
+    """
+    job = reservation.job
+    if reservation.sampled is not None:
+        return list(reservation.sampled.charges(job))
+    rows = [Charge(row.row, row.charge_nano, job) for row in reservation.rows]
+    tables = [
+        TableCharge(table.partition, table.charge_nano, table.paid, job)
+        for table in reservation.tables
+    ]
+    return [*rows, *tables]
 
 
 def answer_spent(replica: Replica, reservation: Reservation) -> Free:
-    """The answer, and weights to be kept, on a replica that has read the release.
+    """The answer, and the weights to keep, on a replica that has read the release.
 
     Raises:
-        MeasurementError: history does not give it, which no released answer can cause.
+        MeasurementError: history does not give the answer. No released answer can cause that.
     """
     asked = reservation.request.asked
     if isinstance(asked, ModelAsked):
