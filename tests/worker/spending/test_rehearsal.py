@@ -28,7 +28,8 @@ from tests.deployment import Deployment
 from tests.query.small_queries import dense_queries
 from tests.worker.by_hand import spent_nano
 from tests.worker.spending.dry import DryTown
-from worker.spending import answers, spend
+from worker.spending import reservation as reservations
+from worker.spending import spend
 from worker.spending.live import Origin
 from worker.spending.rehearsal import Placeholders, rehearse
 
@@ -94,7 +95,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "worker.journal.sections.Drawn", "to_journal"),
     (question, "worker.spending.live.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),
-    (workload, "qserver.inference.tables.answer.Choice", "answer"),
+    (workload, "qserver.inference.tables.answer.WeightChoice", "answer"),
     (workload, "qserver.storage.encoding.requests.Reservation", "sources"),
     (workload, "qserver.answering.workload", "answer_from"),
     (workload, "worker.spending.reservation", "answer_workload"),
@@ -136,7 +137,7 @@ def test_without_the_rehearsal_the_same_fault_is_charged(
 ) -> None:
     """Control."""
     monkeypatch.setattr(spend, "rehearse", lambda *_: None)
-    monkeypatch.setattr(answers, "answer_from", fails)
+    monkeypatch.setattr(reservations, "answer_from", fails)
     job = question(town)
     town.work_off()
     assert town.service().job(job.id).state == "failed"
