@@ -1,4 +1,4 @@
-"""The worker's command line, from attach to top-up. The trusted side's only door."""
+"""The worker's command line: every command of the trusted side, and its only door."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
-    """What attach enforces and what it takes the owner's word for."""
+    """The parts of the guarantee: enforced by attach, or declared by the owner."""
     how = "enforced" if meta.records_verified else "as declared; not verified"
     lines = [f"Records per person: {meta.records_per_person}, {how}."]
     if meta.guard_nano is not None:
@@ -187,7 +187,7 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
-    # The models load only here: a worker that answers questions has no use for them.
+    # The models load only here: a worker that answers questions does not need them.
     from qserver.storage.store import Store
     from worker.owner.model_audit import TracingRequest, audit_model
 
@@ -213,7 +213,7 @@ def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _log(registry: Registry, settings: Settings) -> logging.Logger:
-    """The worker's own log: a private file, never the terminal, never the store."""
+    """The worker's log: a private file, never the terminal, never the store."""
     log = logging.getLogger("qserver.worker")
     log.setLevel(logging.INFO)
     log.propagate = False

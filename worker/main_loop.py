@@ -1,4 +1,4 @@
-"""`qserver-worker run`: load what is attached, find the store, and work until asked to stop."""
+"""`qserver-worker run`: load the attached data, find the store, and work until asked to stop."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from worker.spending.loop import Loop, waiting_for
 def run(
     settings: Settings, *, registry: Registry, log: logging.Logger, say: Callable[[str], None]
 ) -> int:
-    """The exit status after SIGTERM or SIGINT; 1 where none of the data can be served.
+    """Returns the exit status after SIGTERM or SIGINT; 1 if none of the data can be served.
 
     Raises:
         ConfigError: nothing is attached.
-        StoreUnavailableError: the store that was named does not answer.
+        StoreUnavailableError: the named store does not answer.
         StoreBehindError: the store knows less than a journal.
     """
     if not registry.entries():
@@ -66,9 +66,9 @@ def _first_connected(
     stopping: threading.Event,
     say: Callable[[str], None],
 ) -> Loop | None:
-    """The loop on its store; None when asked to stop before there is one.
+    """The loop on its store; None if asked to stop before there is one.
 
-    The embedded store may start later. One by address fails at once: the address may be wrong.
+    The embedded store may start later. An address fails at once, since it may be wrong.
     """
     if settings.redis_url:
         return make()

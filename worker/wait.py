@@ -1,4 +1,4 @@
-"""Waiting for a store that is away: said once on the terminal, and again when it is there."""
+"""Wait for a store that is away, and say so once; say so again when it is back."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Waiting:
 
     Args:
         where: the store, for people.
-        stopping: set when the worker is asked to stop; looked at after each pause. Not waited for:
-            a signal's handler must not set an event that its own thread waits for.
+        stopping: set when the worker is asked to stop; looked at after each pause. Nobody waits
+            for it: a signal handler must not set an event that the same thread waits for.
         say: takes one line for people.
-        pause: sleeps for so many seconds.
+        pause: sleeps for a number of seconds.
     """
 
     where: str
@@ -33,11 +33,11 @@ class Waiting:
     def until_found(
         self, open_store: Callable[[], T], *, passing: tuple[type[Exception], ...], found: str
     ) -> T | None:
-        """What `open_store` returns once it raises no more; None when asked to stop before.
+        """The result of `open_store` once it succeeds; None if asked to stop before.
 
         Args:
             passing: the errors that may pass; any other is raised.
-            found: what to say when the wait is over. Nothing is said where the first try succeeds.
+            found: the line for the end of the wait; not said if the first try succeeds.
         """
         pause_s, waits = WORKER.first_pause_s, False
         while not self.stopping.is_set():

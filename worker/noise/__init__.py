@@ -1,5 +1,5 @@
 """Noise: exact integers from the operating system's entropy.
 
-Begin with `mechanism`, the release and its refinement. `randomness` is the only source of
-entropy.
+Begin with `mechanism`: call `release` for a new answer and `release_refined` for a less noisy one.
+`randomness` is the only source of entropy.
 """

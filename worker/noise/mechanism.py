@@ -2,8 +2,8 @@
 
 An answer is y = step * (truth / step + k) with k an integer drawn from the discrete Laplace law
 P(k) = (1 - a) / (1 + a) * a^abs(k), a = exp(-step * alpha). A float sampler has gaps in its
-low bits that tell the truth; here the law of k does not depend on the truth, and y is a lattice
-point whatever the truth is, so two neighbours' likelihoods differ by at most exp(alpha * abs(h)).
+low bits that reveal the truth. Here the law of k does not depend on the truth, and y is a lattice
+point for every truth, so two neighbours' likelihoods differ by at most exp(alpha * abs(h)).
 
 References:
     Canonne, Kamath and Steinke (2020), "The Discrete Gaussian for Differential Privacy",
@@ -31,16 +31,16 @@ def release(
         truth: exact answer of a primitive row, in records; a multiple of `step`.
         step: lattice step g, in records, > 0; divides every cell value of the row.
         alpha_nano: 1 / b in 1e-9 epsilon per record, an int > 0.
-        entropy: where the noise comes from.
+        entropy: source of the noise.
 
     Returns:
         truth / step + k, k discrete Laplace of rate step * alpha. The log-ratio of two truths
         that differ by d is at most alpha * abs(d).
 
     Raises:
-        MeasurementError: a value is out of range or no exact number, or `truth` lies off the
-            lattice, so that the answer would reveal its residue. The error's cause names the
-            condition and shows nothing of `truth`.
+        MeasurementError: a value is out of range or not exact, or `truth` lies off the lattice:
+            the answer would reveal its residue. The error's cause names the condition and shows
+            nothing of `truth`.
     """
     true_index = _true_index(truth, step)
     return true_index + discrete_laplace(_rate(step, alpha_nano, "alpha_nano"), entropy)
@@ -57,16 +57,16 @@ def release_refined(
 ) -> int:
     """Lattice index of an answer with less noise, correlated with the one already released.
 
-    Together the two answers cost what the new one alone would: the extra charge is
+    Together the two answers cost as much as the new one alone: the extra charge is
     `new_alpha_nano - old_alpha_nano` times abs(h). The same holds along a chain.
 
     Args:
         truth: exact answer of the same row on the same snapshot, in records.
-        released_index: what `release` or the last refinement returned.
+        released_index: the result of `release` or of the last refinement.
         step: the lattice step of the first release, in records.
         old_alpha_nano: 1 / b of `released_index`, in 1e-9 epsilon per record.
-        new_alpha_nano: 1 / b wanted, greater than `old_alpha_nano`.
-        entropy: where the noise comes from.
+        new_alpha_nano: the new 1 / b, greater than `old_alpha_nano`.
+        entropy: source of the noise.
 
     Raises:
         MeasurementError: as for `release`, or the new alpha does not exceed the old one.
@@ -105,7 +105,7 @@ def refine(
         old_alpha_nano: 1 / b of the old noise, in 1e-9 epsilon per record.
         new_alpha_nano: 1 / b of the new noise, greater than `old_alpha_nano`.
         step: lattice step, in records.
-        entropy: where the randomness comes from.
+        entropy: source of the randomness.
 
     Raises:
         MeasurementError: a value is out of range or no exact number.
@@ -130,7 +130,7 @@ def discrete_laplace(rate: Fraction | int, entropy: Entropy) -> int:
 
     Args:
         rate: any exact rational > 0.
-        entropy: where the randomness comes from.
+        entropy: source of the randomness.
 
     Raises:
         MeasurementError: `rate` is not an exact number > 0.
@@ -154,7 +154,7 @@ def geometric(gamma: Fraction | int, entropy: Entropy) -> int:
 
     Args:
         gamma: any exact rational > 0.
-        entropy: where the randomness comes from.
+        entropy: source of the randomness.
 
     Raises:
         MeasurementError: `gamma` is not an exact number > 0.

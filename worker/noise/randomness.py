@@ -1,8 +1,7 @@
-"""The only entropy source of the project: the operating system, read as it is needed.
+"""The only entropy source of the project: the operating system, read for each draw.
 
-Nothing is kept between two draws. A buffer would be copied by a fork, and two worker processes
-would then draw the same noise: the difference of their answers would be the difference of the
-truths.
+Nothing is kept between two draws. A fork would copy a buffer, and two worker processes would then
+draw the same noise. The difference of their answers would be the difference of the truths.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from qserver.errors import MeasurementError, RequirementError
 
 
 class Entropy(Protocol):
-    """What a sampler may ask for; tests pass seeded and enumerated sources through it."""
+    """A source of exact random numbers; tests use seeded and enumerated sources."""
 
     def uniform_below(self, n: int) -> int:
         """An integer uniform on 0, 1, ..., n - 1; `n` is at least 1."""
@@ -31,7 +30,7 @@ class SystemEntropy:
     """Exact uniform draws from the operating system's generator, unbuffered.
 
     Args:
-        read: returns that many random bytes; another function only to test this class.
+        read: returns n random bytes; replaced only in tests of this class.
     """
 
     def __init__(self, read: Callable[[int], bytes] = os.urandom) -> None:
@@ -41,7 +40,7 @@ class SystemEntropy:
         """An integer uniform on 0, 1, ..., n - 1, by rejection, so without any bias.
 
         Args:
-            n: how many values there are, an int >= 1 of any size.
+            n: number of values, an int >= 1 of any size.
 
         Raises:
             MeasurementError: `n` is no such int; the condition is the error's cause.

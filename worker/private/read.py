@@ -1,6 +1,6 @@
 """Private files into integer codes: CSV or Parquet through DuckDB, total by construction.
 
-DuckDB's own messages quote values, so they never leave this module but to the owner's terminal.
+DuckDB's messages quote values, so they leave this module for the owner's terminal only.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _READERS = {
 class Snapshot:
     """Converted records: the table and a keyed fingerprint of its content.
 
-    Both are private. No count of records is kept beside the table: under add-remove even the
-    number of records is not public.
+    Both are private. No separate count of records is kept: under add-remove even the number of
+    records is not public.
     """
 
     table: RecordTable
@@ -50,10 +50,10 @@ def read_snapshot(
     Args:
         path: a .csv, .tsv (with a header line, optionally .gz) or .parquet file whose columns
             include every attribute of the domain; other columns are not read.
-        key: the worker's secret; without it a fingerprint could be compared with guesses, and
-            foreseen which records stay.
-        person: how many records of one person are kept; None keeps all. Records that the
-            domain's rules drop count as nobody's.
+        key: the worker's secret. Without it anybody could compare a fingerprint with guesses, and
+            foresee which records stay.
+        person: how many records of one person are kept; None keeps all. Records that the domain's
+            rules drop do not count.
 
     Raises:
         PrivateDataError: the file cannot be read, or lacks a column. Shown to the owner only.
@@ -136,7 +136,7 @@ def _make_enums(connection: duckdb.DuckDBPyConnection, domain: Domain) -> None:
 
 
 def _code_sql(attribute: Attribute, i: int) -> str:
-    """SQL that gives a label's code or a number, `_MISSING` or NULL; it cannot fail on a value."""
+    """SQL for a label's code or a number, `_MISSING` or NULL; it cannot fail on any value."""
     text = _text_sql(attribute.name)
     markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
     missing = f"{text} IS NULL OR {text} IN ({markers})"
@@ -151,7 +151,7 @@ def _text_sql(column: str) -> str:
 
 
 def _codes(attribute: Attribute, raw: Any) -> NDArray[np.int64]:
-    """Codes of one attribute by its rules; -1 where the record is to be dropped."""
+    """Codes of one attribute by its rules; negative for a record to drop."""
     if attribute.kind == "labels":
         codes = np.asarray(raw, dtype=np.int64).copy()
     else:
@@ -194,7 +194,7 @@ def _identifier(name: str) -> str:
 def infer_domain_document(
     path: Path, columns: Sequence[str] | None = None, *, without: str = ""
 ) -> dict[str, object]:
-    """A domain document from the private file itself. This reveals data; see `attach --help`.
+    """A domain document from the private file. This reveals data; see `attach --help`.
 
     Every distinct value of every column becomes a label, so rare values become public.
 

@@ -1,6 +1,6 @@
-"""The worker's private folder: its key, what is attached, and the journals. Mode 0700.
+"""The worker's private folder: its key, the attached datasets, and the journals. Mode 0700.
 
-It holds where the private files are and the keyed fingerprints of their contents. Nothing of it
+It knows the paths of the private files and the keyed fingerprints of their contents. Nothing in it
 ever goes to the store.
 """
 
@@ -27,7 +27,7 @@ class RegistryEntry:
     """One attached snapshot: its private file and the fingerprint that the file must have.
 
     Args:
-        person_column: column that tells whose record it is; '' where k is only declared.
+        person_column: column that names the person of a record; '' if k is only declared.
     """
 
     name: str
@@ -41,17 +41,17 @@ class RegistryEntry:
 
     @property
     def person_rule(self) -> PersonRule | None:
-        """How many records of one person are kept; None for all."""
+        """The rule for the records of one person; None keeps all."""
         if not self.person_column:
             return None
         return PersonRule(self.person_column, self.records_per_person)
 
 
 class Registry:
-    """What is attached at this worker.
+    """The datasets that are attached at this worker.
 
     Args:
-        state_dir: the folder that the server's settings name; private files live in `worker/`.
+        state_dir: the state folder of the settings; the private folder is its `worker/`.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -65,7 +65,7 @@ class Registry:
 
     @property
     def log_path(self) -> Path:
-        """The worker's own log, private."""
+        """The worker's private log."""
         return self.folder / "worker.log"
 
     def key(self) -> bytes:
@@ -82,7 +82,7 @@ class Registry:
         return path.read_bytes()
 
     def mark(self) -> tuple[int, int] | None:
-        """What differs after each change of what is attached."""
+        """A mark that differs after each change of the attached datasets."""
         try:
             found = (self.folder / "datasets.json").stat()
         except FileNotFoundError:
@@ -91,7 +91,7 @@ class Registry:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, RegistryEntry]]:
-        """The entries, to be changed by one command at a time; durable at the end."""
+        """The entries, for one command at a time to change; durable at the end."""
         descriptor = os.open(self.folder / "datasets.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -102,9 +102,9 @@ class Registry:
             os.close(descriptor)
 
     def entries(self) -> dict[str, RegistryEntry]:
-        """The attached snapshots: datasets by name, and `NAME/SNAPSHOT` for what is to come next.
+        """The attached snapshots by dataset name, and by `NAME/SNAPSHOT` for the next ones.
 
-        While a dataset is rotated both of its snapshots are here, as either may be the store's.
+        During a rotation both snapshots of a dataset are here, as either may be the store's.
         """
         path = self.folder / "datasets.json"
         if not path.exists():
@@ -124,7 +124,7 @@ class Registry:
         return found
 
     def data_path(self, entry: RegistryEntry) -> Path:
-        """Where a dataset's private file is."""
+        """The path of a dataset's private file."""
         return Path(entry.data)
 
     def put(self, entry: RegistryEntry) -> None:
@@ -133,13 +133,13 @@ class Registry:
             entries[entry.name] = entry
 
     def put_next(self, entry: RegistryEntry) -> None:
-        """Remember a snapshot that is to take its dataset's place; durable when this returns."""
+        """Remember the next snapshot of a dataset; durable when this returns."""
         with self._changing() as entries:
             _forget_next(entries, entry.name)
             entries[f"{entry.name}/{entry.snapshot}"] = entry
 
     def settle(self, name: str, *, snapshot: str) -> None:
-        """Keep only this snapshot of a dataset: the store has decided.
+        """Keep only this snapshot of a dataset, as the store has decided.
 
         Raises:
             NotFoundError: the snapshot is not here.
@@ -190,6 +190,6 @@ class Registry:
 
 
 def _forget_next(entries: dict[str, RegistryEntry], name: str) -> None:
-    """Leave out the snapshots that were to take a dataset's place."""
+    """Remove the next snapshots of a dataset."""
     for key in [key for key in entries if key.startswith(f"{name}/")]:
         del entries[key]

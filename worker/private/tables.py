@@ -28,21 +28,21 @@ _N_BYTE = 256
 # Up to 2^40 records, sums of values this small fit 63 bits.
 _SMALL_VALUE = 1 << 22
 
-# Rounded down: a record is drawn no more often than the charge says.
+# Rounded down, so that a record is drawn no more often than the charge assumes.
 _COIN = (1 << 64) * SAMPLING_RATE.numerator // SAMPLING_RATE.denominator
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 
 
 class Tables(Protocol):
-    """Anything that can answer a query exactly; each engine of private data is one."""
+    """Private data that can answer a query exactly; every engine implements this."""
 
     def answer(self, query: LinearQuery) -> Fraction:
         """The exact true answer. It must never leave the worker's memory without noise."""
         ...
 
     def counts(self, partition: ProductPartition) -> list[int]:
-        """How many records each cell has, row-major, exactly; as private as `answer`."""
+        """The exact number of records in each cell, row-major; as private as `answer`."""
         ...
 
 
@@ -73,7 +73,7 @@ class RecordTable:
         return sum((self._by_records(t) for t in query.terms), Fraction(0))
 
     def counts(self, partition: ProductPartition) -> list[int]:
-        """How many records each cell of `partition` has, row-major; absent groups have none.
+        """The number of records in each cell of `partition`, row-major.
 
         Raises:
             MeasurementError: the partition is of another domain.
@@ -83,10 +83,10 @@ class RecordTable:
         return [int(n) for n in self._counts(partition.axes, partition.n_cells)]
 
     def sample(self, entropy: Entropy) -> RecordTable:
-        """Each record with the same probability, by itself: a tenth, less at most 2^-64.
+        """A sample: each record independently, with a probability of a tenth less at most 2^-64.
 
-        As private as the records, and never to outlive the call that it is drawn for. Every record
-        costs the same work, whether it is drawn or not, but for the copy of those that are.
+        It is as private as the records, and must not outlive the call that draws it. Every record
+        costs the same work, drawn or not, except for the copy of the drawn ones.
         """
         kept = np.concatenate(
             [np.zeros(0, dtype=bool)]
@@ -117,7 +117,7 @@ class RecordTable:
         return counts
 
     def _by_records(self, term: Term) -> Fraction:
-        """Sum a term over the records, for queries whose class grid is too large to write down."""
+        """Sum a term over the records, for a query whose class grid is too large."""
         largest = 1
         for factor in term.factors:
             largest *= max(map(abs, factor.weights.values))
@@ -146,27 +146,27 @@ class _Lookup:
         """Classes of the chunk that begins at record `start`."""
         part = self.codes[start : start + _CHUNK]
         if part.dtype == np.uint8 and self.classes.dtype == np.uint8:
-            # Several times faster than numpy's own look-up; the same work whatever the values.
+            # Several times faster than numpy's look-up, and the same work for all values.
             table = self.classes.tobytes().ljust(_N_BYTE, b"\0")
             return np.frombuffer(part.tobytes().translate(table), dtype=np.uint8)
         return np.take(self.classes, part, mode="clip")
 
 
 def _histogram(cell: NDArray[Any], n_cells: int) -> NDArray[np.int64]:
-    """How many records each cell has. The route depends on the number of cells alone."""
+    """The number of records in each cell. The method depends on the number of cells alone."""
     if n_cells > WORKER.compared_cells:
         return np.bincount(cell, minlength=n_cells)
     return np.array([np.count_nonzero(cell == c) for c in range(n_cells)], dtype=np.int64)
 
 
 def _coins(n: int, entropy: Entropy) -> NDArray[np.bool_]:
-    """So many independent coins that are True with `_COIN` / 2^64 each."""
+    """`n` independent coins, each True with probability `_COIN` / 2^64."""
     drawn = entropy.uniform_below(1 << (64 * n))
     return np.frombuffer(drawn.to_bytes(8 * n, "big"), dtype=">u8") < _COIN
 
 
 def _weigh(values: IntegerGrid, counts: NDArray[np.int64]) -> int:
-    """Sum of value times count, exactly. The route depends on the public values alone."""
+    """Sum of value times count, exactly. The method depends on the public values alone."""
     if values.dtype == np.int64 and int(np.abs(values).max()) < _SMALL_VALUE:
         return int(values.astype(np.int64) @ counts)
     return sum(int(v) * int(c) for v, c in zip(values, counts, strict=True))

@@ -1,9 +1,9 @@
-"""Which records of each person stay when a person may own k at most.
+"""Keep at most k records of each person.
 
-The choice is keyed: a person's records are ranked by a keyed digest of person and record, so it
-depends neither on the order of the file nor on anybody else's records, and cannot be foreseen
-without the worker's key. Equal records of one person are numbered among themselves; which of them
-is dropped makes no difference.
+The choice is keyed: a keyed digest of person and record ranks the records of a person. So the
+choice depends neither on the order of the file nor on other people's records, and nobody can
+foresee it without the worker's key. Equal records of one person are numbered; it makes no
+difference which of them is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PersonRule:
     """At most `most` records of one person are kept.
 
     Args:
-        column: of the private file, that tells whose record it is. It becomes no attribute.
+        column: the column of the private file that names the person. It is no attribute.
         most: k, >= 1.
     """
 
@@ -44,11 +44,11 @@ class PersonRule:
 def kept_records(
     people: NDArray[Any], codes: Sequence[NDArray[np.int64]], *, most: int, key: bytes
 ) -> NDArray[np.bool_]:
-    """Which records to keep, as a mask.
+    """Mask of the records to keep.
 
     Args:
-        people: whose record each is, as text; '' is nobody known, and is never kept: such records
-            might all be of one person.
+        people: the person of each record, as text. '' is unknown, and such a record is never kept:
+            all of them might be of one person.
         codes: per attribute, the code of each record.
         most: most records kept of one person.
         key: the worker's secret.
