@@ -9,8 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("qserver", "worker")
-# Beside the console scripts: gunicorn's app and settings, the Python client, `python -m worker`.
-ENTRIES = ("qserver.wsgi", "qserver.api.process.gunicorn", "qserver.client", "worker.__main__")
+# Beside the console scripts: gunicorn's app and settings, the Python client, `python -m`.
+ENTRIES = (
+    "qserver.wsgi",
+    "qserver.api.process.gunicorn",
+    "qserver.client",
+    "qserver.cli.__main__",
+    "worker.__main__",
+)
 # What no entry point reaches, and why it is kept.
 KEPT = {
     "qserver.inference.law.convolution": "posteriors of other laws will be served by it",

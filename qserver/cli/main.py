@@ -1,4 +1,4 @@
-"""The command line `qserver`: options, errors and exit codes; the commands are in `commands`."""
+"""The command line `qserver`: its parser, errors and exit codes; each command has its own file."""
 
 from __future__ import annotations
 

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from qserver.cli.console import Console
 from qserver.cli.programs import Programs
-from qserver.client.http import HttpClient
+from qserver.client.clients import DEFAULT_URL
 from qserver.errors import InputError, QServerError
-
-DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class ExitCode(IntEnum):
@@ -87,16 +85,12 @@ class Runtime:
         """QSERVER_URL, or the address of a local demo."""
         return self.environ.get("QSERVER_URL") or DEFAULT_URL
 
-    def http_client(self, url: str, *, timeout_s: float) -> HttpClient:
-        """A client of the server at `url`, with the token of QSERVER_TOKEN where there is one.
-
-        A token is no option of the command line: others could read it there.
-        """
-        return HttpClient(url, timeout_s=timeout_s, token=self.token)
-
     @property
     def token(self) -> str:
-        """QSERVER_TOKEN, or '' for none."""
+        """QSERVER_TOKEN, or '' for none.
+
+        A token is no option of the command line: other users of the machine could read it there.
+        """
         return self.environ.get("QSERVER_TOKEN", "").strip()
 
     @property

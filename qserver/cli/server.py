@@ -13,7 +13,7 @@ from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client import requests
 from qserver.client.drivers import SyncDriver
 from qserver.client.flows import Exchange, Patience
-from qserver.client.http import Reply
+from qserver.client.http import HttpClient, Reply
 
 
 def number(text: str) -> float:
@@ -68,10 +68,8 @@ def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
 
 def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
     """Sends requests to the server of the command line; each is sent once."""
-    patience = Patience(0, args.timeout, runtime.clock)
-    return SyncDriver(
-        runtime.http_client(args.url, timeout_s=args.timeout), patience, runtime.sleep
-    )
+    http = HttpClient(args.url, timeout_s=args.timeout, token=runtime.token)
+    return SyncDriver(http, Patience(0, args.timeout, runtime.clock), runtime.sleep)
 
 
 def reply_to(exchange: Exchange[Any], args: argparse.Namespace, runtime: Runtime) -> Reply:

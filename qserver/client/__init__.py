@@ -1,8 +1,9 @@
 """Python clients of a qserver: `Client` waits for each answer, `AsyncClient` awaits it.
 
 Begin with `clients`, which lists the methods. `requests` and `model_requests` make the exchange of
-each method, `flows` says in which steps the reply is got, and `drivers` carries them out. Results
-are in `results`, `tables`, `model_results` and `leaks`. `http` is the connection.
+each method, `flows` has the steps that lead to its reply, and `drivers` carries them out. Results
+are in `results`, `tables`, `model_results` and `leaks`; `reading` reads them from JSON, and
+`listing` shows those of many rows. `http` is the connection.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from qserver.client.model_results import (
     MostProbable,
     SyntheticRecords,
 )
-from qserver.client.requests import Query, path_of
+from qserver.client.requests import Query, path_of, priced
 
 Network = str | Mapping[str, Any] | Sequence[tuple[str, str]]
 """BIF text, the object that HTTP takes, or edges (parent, child)."""
@@ -63,16 +63,7 @@ def learn_network(
     return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
 
 
-def price_of_network(
-    dataset: str, network: Network, *, epsilon: float, allocation: str = "best"
-) -> Exchange[LearningPrice]:
-    """The price of `learn_network`, and the tables that it would buy.
-
-    Args:
-        network: BIF text, edges (parent, child), or the object that HTTP takes.
-    """
-    asked = learn_network(dataset, network, epsilon=epsilon, allocation=allocation)
-    return asked.explained(LearningPrice.of)
+price_of_network = priced(learn_network, LearningPrice)
 
 
 def learn_marginals(
@@ -96,25 +87,7 @@ def learn_marginals(
     return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
 
 
-def price_of_marginals(
-    dataset: str,
-    marginals: Sequence[Sequence[str]] = (),
-    *,
-    epsilon: float,
-    selection: str = "best",
-    oracle: str = "auto",
-    likelihood: str = "squares",
-) -> Exchange[LearningPrice]:
-    """The price of `learn_marginals`, and the tables that it would buy."""
-    asked = learn_marginals(
-        dataset,
-        marginals,
-        epsilon=epsilon,
-        selection=selection,
-        oracle=oracle,
-        likelihood=likelihood,
-    )
-    return asked.explained(LearningPrice.of)
+price_of_marginals = priced(learn_marginals, LearningPrice)
 
 
 def all_models(dataset: str) -> Exchange[list[ModelInfo]]:
@@ -178,25 +151,7 @@ def check(
     return Exchange(Call(_path(dataset, model, "query"), document), ModelCount.of, answered_again)
 
 
-def price_of_check(
-    dataset: str,
-    model: Model,
-    query: Query,
-    *,
-    length: float,
-    confidence: float = 0.95,
-    fallback_length: float | None = None,
-) -> Exchange[CheckPrice]:
-    """The price of `check`, and its likely outcome."""
-    asked = check(
-        dataset,
-        model,
-        query,
-        length=length,
-        confidence=confidence,
-        fallback_length=fallback_length,
-    )
-    return asked.explained(CheckPrice.of)
+price_of_check = priced(check, CheckPrice)
 
 
 def sample(

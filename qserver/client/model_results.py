@@ -7,16 +7,14 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from itertools import product
 from math import inf
 from typing import Any
 
+from qserver.client.listing import MOST_SHOWN, Listing, library
 from qserver.client.reading import FromJson, at
-from qserver.client.results import Answer, Cost, Price, library
+from qserver.client.results import Answer, Cost, Price
 from qserver.text import epsilon_text
-
-_MOST_SHOWN = 20
 
 
 def _flat(nested: Any) -> Iterator[float]:
@@ -70,7 +68,7 @@ class ModelInfo(FromJson):
 
 
 @dataclass(frozen=True, repr=False)
-class Distribution(FromJson):
+class Distribution(Listing, FromJson):
     """A joint distribution that a model gives, without a guarantee.
 
     Args:
@@ -106,38 +104,17 @@ class Distribution(FromJson):
             for labels, p in self._by_labels.items()
         ]
 
-    def to_pandas(self) -> Any:
-        """`records` as a pandas.DataFrame; ConfigError where pandas is not installed."""
-        return library("pandas").DataFrame.from_records(self.records())
-
-    def to_arrow(self) -> Any:
-        """`records` as a pyarrow.Table; ConfigError where pyarrow is not installed."""
-        return library("pyarrow").Table.from_pylist(self.records())
-
     def _lines(self) -> Iterator[list[str]]:
-        for labels, p in list(self._by_labels.items())[:_MOST_SHOWN]:
+        for labels, p in list(self._by_labels.items())[:MOST_SHOWN]:
             yield [*labels, f"{p:.6f}"]
 
-    def _rest(self) -> str:
-        more = len(self) - _MOST_SHOWN
-        return (f"{more} more rows; " if more > 0 else "") + "a model's answer, without a guarantee"
+    def _header(self) -> Sequence[str]:
+        return (*self.variables, "probability")
 
-    def __repr__(self) -> str:
-        rows = [[*self.variables, "probability"], *self._lines()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([*(line.rstrip() for line in lines), self._rest()])
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in (*self.variables, "probability"))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
-            for row in self._lines()
-        )
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p>{escape(self._rest())}</p>"
-        )
+    def _rest(self) -> list[str]:
+        more = len(self) - MOST_SHOWN
+        rest = f"{more} more rows; " if more > 0 else ""
+        return [f"{rest}a model's answer, without a guarantee"]
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
 from qserver.client.flows import Call, Exchange, all_datasets, answered, answered_again
+from qserver.client.reading import FromJson
 from qserver.client.results import Answer, DatasetInfo, Price
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.query.sql.tokens import dataset_of, explains
 
+P = ParamSpec("P")
+PriceResult = TypeVar("PriceResult", bound=FromJson)
 Query = Mapping[str, Any] | str
 """The structured form of a question, or a text of SQL that says what to count."""
 
@@ -43,12 +48,22 @@ def query(
     return Exchange(Call(path_of(dataset, "query"), document), Answer.of, answered)
 
 
-def explain(
-    dataset: str, query: Query, *, length: float, confidence: float = 0.95
-) -> Exchange[Price]:
-    """The price of an answer, and what is known without charge; spends nothing."""
-    document = {"query": query, "length": length, "confidence": confidence}
-    return Exchange(Call(path_of(dataset, "explain"), document), Price.of)
+def priced(
+    make: Callable[P, Exchange[Any]], kind: type[PriceResult]
+) -> Callable[P, Exchange[PriceResult]]:
+    """The function, with the same arguments, whose exchange asks for the price alone."""
+
+    @wraps(make)
+    def price(*args: P.args, **kwargs: P.kwargs) -> Exchange[PriceResult]:
+        return make(*args, **kwargs).explained(kind.of)
+
+    price.__doc__ = f"The price of `{make.__name__}`, with the same arguments; spends nothing."
+    shown = signature(make).replace(return_annotation=f"Exchange[{kind.__name__}]")
+    price.__signature__ = shown  # type: ignore[attr-defined]
+    return price
+
+
+explain = priced(query, Price)
 
 
 def probability(

@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import import_module
 from typing import Any, Self
 
 from qserver.client.reading import FromJson, at
-from qserver.errors import ConfigError
 from qserver.text import epsilon_text, interval_text, percent_text
 
 
@@ -166,11 +164,3 @@ class DatasetInfo(FromJson):
         metadata=at("domain", "attributes", by=lambda all_: [a["name"] for a in all_ or ()])
     )
     document: Mapping[str, Any] = field(repr=False, compare=False, metadata=at())
-
-
-def library(name: str) -> Any:
-    """A library that only some results need; ConfigError where it is not installed."""
-    try:
-        return import_module(name)
-    except ImportError as exc:
-        raise ConfigError(name, "be installed for this", hint=f"`pip install {name}`.") from exc

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Self
 
+from qserver.client.listing import MOST_SHOWN, Listing
 from qserver.client.reading import FromJson, at
-from qserver.client.results import Cost, Interval, library
+from qserver.client.results import Cost, Interval
 from qserver.text import interval_text, percent_text
-
-_MOST_SHOWN = 20
 
 
 def _or_nan(estimate: float | None) -> float:
@@ -46,7 +44,7 @@ class Cell(FromJson):
 
 
 @dataclass(frozen=True, repr=False)
-class Table(FromJson):
+class Table(Listing, FromJson):
     """Numbers by group and column, all paid together.
 
     Args:
@@ -131,14 +129,6 @@ class Table(FromJson):
             found.append(record)
         return found
 
-    def to_pandas(self) -> Any:
-        """`records` as a pandas.DataFrame; ConfigError where pandas is not installed."""
-        return library("pandas").DataFrame.from_records(self.records())
-
-    def to_arrow(self) -> Any:
-        """`records` as a pyarrow.Table; ConfigError where pyarrow is not installed."""
-        return library("pyarrow").Table.from_pylist(self.records())
-
     def _unique_columns(self) -> list[str]:
         """The columns' names, a number behind those that come again."""
         taken = set(self.groups)
@@ -181,30 +171,16 @@ class Table(FromJson):
         return found
 
     def _lines(self) -> Iterator[list[str]]:
-        for group, cells in zip(self.keys[:_MOST_SHOWN], self.cells, strict=False):
+        for group, cells in zip(self.keys[:MOST_SHOWN], self.cells, strict=False):
             yield [*group, *map(self._line_of, cells)]
 
     def _line_of(self, cell: Cell) -> str:
         estimate, _, _, *consistent = self._texts(cell)
         return "  ".join([estimate, f"[{cell.interval}]", *(f"({c})" for c in consistent)])
 
+    def _header(self) -> Sequence[str]:
+        return (*self.groups, *self.columns)
+
     def _rest(self) -> list[str]:
-        more = len(self) - _MOST_SHOWN
+        more = len(self) - MOST_SHOWN
         return [*([f"{more} more rows"] if more > 0 else []), *self.notes()]
-
-    def __repr__(self) -> str:
-        rows = [[*self.groups, *self.columns], *self._lines()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([*(line.rstrip() for line in lines), *self._rest()])
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in (*self.groups, *self.columns))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
-            for row in self._lines()
-        )
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p>{'<br>'.join(map(escape, self._rest()))}</p>"
-        )

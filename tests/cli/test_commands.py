@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -392,6 +394,12 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"], environ={})
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"qserver {__version__}\n"
+
+
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "qserver.cli", "--version"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout == f"qserver {__version__}\n"
 
 
 def test_facts_of_a_problem_are_kept_apart_from_its_text(server: FakeServer) -> None:

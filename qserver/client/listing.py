@@ -1,0 +1,65 @@
+"""Results of many rows: shown in a terminal and in a notebook, and made into data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from qserver.errors import ConfigError
+
+MOST_SHOWN = 20
+"""How many rows a terminal or a notebook shows."""
+
+
+class Listing:
+    """Rows of texts below a header, and the same rows as records."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dict per row."""
+        raise NotImplementedError
+
+    def _header(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _lines(self) -> Iterable[list[str]]:
+        """The texts of the rows that are shown."""
+        raise NotImplementedError
+
+    def _rest(self) -> list[str]:
+        """The lines below the rows."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """`records` as a pandas.DataFrame; ConfigError if pandas is not installed."""
+        return library("pandas").DataFrame.from_records(self.records())
+
+    def to_arrow(self) -> Any:
+        """`records` as a pyarrow.Table; ConfigError if pyarrow is not installed."""
+        return library("pyarrow").Table.from_pylist(self.records())
+
+    def __repr__(self) -> str:
+        rows = [[*self._header()], *self._lines()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*(line.rstrip() for line in lines), *self._rest()])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self._header())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
+            for row in self._lines()
+        )
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{'<br>'.join(map(escape, self._rest()))}</p>"
+        )
+
+
+def library(name: str) -> Any:
+    """A library that only some results need; ConfigError where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as exc:
+        raise ConfigError(name, "be installed for this", hint=f"`pip install {name}`.") from exc
