@@ -19,7 +19,7 @@ owner of the data. The commonest is `qserver query DATASET --where CONDITION --l
 Made from the programs' own parsers by `python -m tests.docs`.
 """
 # An argument that so many commands of a program take alike is described once.
-_COMMON = 4
+_COMMON = 2
 
 
 def command_reference(programs: list[argparse.ArgumentParser]) -> str:
@@ -55,7 +55,7 @@ def _program(parser: argparse.ArgumentParser) -> Iterator[str]:
     taken = Counter(_row(action) for leaf in commands for action in _shown(leaf.parser))
     common = {row for row, times in taken.items() if times >= _COMMON}
     yield "Arguments that several commands take:\n"
-    yield _table(row for row in taken if row in common and not row.endswith("|  |"))
+    yield _list(row for row in taken if row in common and ": " in row)
     for leaf in commands:
         yield from _command(leaf, common)
 
@@ -66,14 +66,14 @@ def _command(leaf: Leaf, common: set[str]) -> Iterator[str]:
     rows = [_row(action) for action in _shown(leaf.parser)]
     apart = [row for row in rows if row not in common]
     if apart:
-        yield _table(apart)
-    also = [row.split(" | ")[0].removeprefix("| ") for row in rows if row in common]
+        yield _list(apart)
+    also = [row.split(": ")[0].removeprefix("- ") for row in rows if row in common]
     if also:
         yield f"{'Also' if apart else 'Takes'} {', '.join(also)}.\n"
 
 
-def _table(rows: Iterable[str]) -> str:
-    return "\n".join(["| argument | is |", "|---|---|", *rows]) + "\n"
+def _list(rows: Iterable[str]) -> str:
+    return "\n".join(rows) + "\n"
 
 
 def _commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction | None:  # type: ignore[type-arg]
@@ -92,7 +92,8 @@ def _row(action: argparse.Action) -> str:
     takes = f" {value}" if action.option_strings and action.nargs != 0 else ""
     need = " (required)" if action.option_strings and action.required else ""
     text = (action.help or "") % {**vars(action), "prog": ""} if action.help else ""
-    return f"| `{names}{takes}` | {_cell(text)}{need} |"
+    about = (_cell(text) + need).strip()
+    return f"- `{names}{takes}`" + (f": {about}" if about else "")
 
 
 def _value(action: argparse.Action) -> str:
@@ -105,7 +106,7 @@ def _value(action: argparse.Action) -> str:
 
 def _cell(text: str) -> str:
     """One line; the folder of whoever makes the page is nobody else's."""
-    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace(str(Path.home()), "~")
+    return re.sub(r"\s+", " ", text).replace(str(Path.home()), "~")
 
 
 def _sentence(summary: str) -> str:

@@ -21,6 +21,7 @@ _SHORT, _ASKED = " in short", " asked"
 _WIDTH = 150
 # Said once in the conventions of the page.
 _PLAIN = "in epsilon, a multiple of 1e-9"
+_KNOWN = {"version", "interval", "n_cells", "n_charges", "id", "model", "code", "own"}
 
 Schema = Mapping[str, Any]
 
@@ -89,40 +90,55 @@ class _Page:
         operation = self.routes[place]
         request = operation.get("requestBody")
         if request:
-            yield from self._body(_name_of(request["content"]))
+            name = _name_of(request["content"])
+            if name in self._shown:
+                yield f"The body is a `{name}`, as above."
+            yield from self._body(name, above="")
         for response in list(operation["responses"].values())[:1]:
             name = _name_of(response["content"])
             if has_reply:
                 yield from self._body(name, above="200:")
             elif name is not None:
-                yield from self._described_fields(name, above="200:")
+                yield from self._described_fields(name, above="200:", is_whole=False)
 
-    def _body(self, name: str | None, above: str = "") -> Iterator[str]:
+    def _body(self, name: str | None, *, above: str) -> Iterator[str]:
         """A body's example and fields; nothing where it stood before."""
         if name is None or name in self._shown:
             return
         self._shown.add(name)
         example = json_text(self._schemas[name]["examples"][0])
         yield f"{above}\n\n```json {name}\n{example}\n```".strip()
-        yield from self._described_fields(name)
+        yield from self._described_fields(name, is_asked=not above)
 
-    def _described_fields(self, name: str, above: str = "") -> Iterator[str]:
-        fields = list(self._fields(name))
-        if fields:
-            yield "\n\n".join([above, "\n".join(fields)]).strip()
+    def _described_fields(
+        self, name: str, *, above: str = "", is_asked: bool = False, is_whole: bool = True
+    ) -> Iterator[str]:
+        lines = [
+            f"- `{field}`: {text}"
+            for field, text in self._fields(name, is_whole=is_whole)
+            if self._is_news(field, text, is_asked=is_asked)
+        ]
+        if lines:
+            yield "\n\n".join([above, "\n".join(lines)]).strip()
 
-    def _fields(self, name: str) -> Iterator[str]:
-        """Fields with a description that was not given before, of inner components too."""
+    def _fields(self, name: str, *, is_whole: bool) -> Iterator[tuple[str, str]]:
+        """Fields with their descriptions; those of inner components too where `is_whole`."""
         if name in self._described:
             return
         self._described.add(name)
         for field, schema in self._schemas[name].get("properties", {}).items():
-            text = _line(schema.get("description", ""))
-            if text and f"{field} {text}" not in self._said and text != _PLAIN:
-                self._said.add(f"{field} {text}")
-                yield f"- `{field}`: {text}"
-            for inner in _inner(schema):
-                yield from self._fields(inner)
+            yield field, _line(schema.get("description", ""))
+            for inner in _inner(schema) if is_whole else ():
+                yield from self._fields(inner, is_whole=True)
+
+    def _is_news(self, field: str, text: str, *, is_asked: bool) -> bool:
+        """Whether a description must be given: in a reply a name is described once."""
+        if not text or text == _PLAIN or field in _KNOWN:
+            return False
+        mark = f"{field}: {text}" if is_asked else field
+        is_new = mark not in self._said
+        self._said |= {mark, field}
+        return is_new
 
 
 def _route_of(place: str) -> str:

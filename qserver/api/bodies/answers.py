@@ -24,9 +24,12 @@ class AnswerBody(RecordBody):
     interval: Interval
     confidence: float = Field(description="as asked")
     confidence_attained: float = Field(
-        description="certified confidence of an interval of the asked length"
+        description="certified: what an interval of the asked length reaches"
     )
-    source: Source
+    source: Source = Field(
+        description="`history`: nothing was spent; `measured`; `refined`: an earlier row was "
+        "released again with less noise, for the difference; `exact`: zero on every record"
+    )
     epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
     epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
     evidence: list[int] = Field(description="ids of the history's rows and tables used")

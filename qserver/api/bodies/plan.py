@@ -58,12 +58,16 @@ class OwnPriceBody(RecordBody):
 class ExplanationBody(RecordBody):
     """What an answer would cost and how it would be found; nothing was spent."""
 
-    kind: PlanKind
-    price: Epsilon
+    kind: PlanKind = Field(
+        description="`free`; `exact`: public; `fresh`: a new measurement alone; `combined`: "
+        "together with history; `refined`: rows of history get less noise; `blocks`: tables that "
+        "will answer later questions too"
+    )
+    price: Epsilon = Field(description="rise of the ledger, in epsilon")
     remaining: Epsilon
     affordable: bool
-    plan: list[PlanRowBody | PlanTableBody]
-    free: OfferBody | None
+    plan: list[PlanRowBody | PlanTableBody] = Field(description="what would be measured or refined")
+    free: OfferBody | None = Field(description="the best interval to be had at no cost, or null")
     curve: list[PricePoint] = Field(
         description="[length, price] at the same confidence; a null price is out of reach"
     )
