@@ -21,7 +21,6 @@ ENTRIES = (
 KEPT = {
     "qserver.inference.law.convolution": "posteriors of other laws will be served by it",
     "qserver.inference.law.monte_carlo": "posteriors of other laws will be served by it",
-    "qserver.models.marginals.fit.proximal": "a fit that leans towards entropy starts there",
 }
 
 

@@ -11,7 +11,7 @@ S = TypeVar("S", bound=np.generic)
 
 
 class GrowingArray(Generic[S]):
-    """A one-dimensional array with `extend`; `view` is valid until the next one."""
+    """A one-dimensional array with `extend`; a `view` is valid until the next `extend`."""
 
     def __init__(self, dtype: type[S]) -> None:
         self._data: npt.NDArray[S] = np.empty(16, dtype=dtype)
@@ -47,7 +47,7 @@ def grown_matrix(matrix: npt.NDArray[Any], n_rows: int, n_columns: int) -> npt.N
         shape = (max(n_rows, 2 * rows, 64), shape[1])
     if n_columns > columns:
         shape = (shape[0], max(n_columns, 2 * columns, 64))
-    # Zero pages that are never written to take no memory: triangular use costs half.
+    # Zero pages that are never written take no memory: a triangular matrix costs half.
     grown = np.zeros(shape, dtype=matrix.dtype)
     grown[:rows, :columns] = matrix
     return grown

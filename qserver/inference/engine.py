@@ -1,4 +1,4 @@
-"""From the released history to answers: the one entry that service and planner use."""
+"""The inference engine: from the released history to estimates and weights."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class InferenceEngine(LiveRows):
 
     Args:
         sizes: number of values per attribute.
-        entropy: source of secret randomness such as `random.SystemRandom()`; the test of
-            estimability rests on its secrecy.
-        max_rows: cap on the measurements that are combined by algebra. Direct answers and stored
-            estimators are exempt.
+        entropy: source of secret randomness such as `random.SystemRandom()`. The test of
+            estimability relies on its secrecy.
+        max_rows: most measurements that are combined by algebra. Direct answers and stored
+            estimators do not count.
 
     Attributes:
-        tables: the measured tables, and what they say. Rows and tables are joined for a query's
-            own row alone: nothing else is known to be independent of the tables' cells.
+        tables: the measured tables. A query combines them only with a measurement of the query
+            itself: no other row is known to be independent of the tables' cells.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class InferenceEngine(LiveRows):
         return self._version
 
     def extend(self, events: Iterable[AnyMeasurement | Estimator]) -> None:
-        """Take in the events that followed, in history order.
+        """Add the next events, in history order.
 
-        A measurement with an earlier id refines that one and replaces it: every weight stays
+        A measurement with an earlier id is a refinement and replaces that one. Every weight stays
         valid, and every interval gets shorter.
 
         Raises:
-            InputError: a measurement's id is beyond the next one, or it cannot be a refinement.
+            InputError: a measurement's id is above the next one, or it cannot be a refinement.
         """
         for event in events:
             if isinstance(event, Estimator):
@@ -87,9 +87,9 @@ class InferenceEngine(LiveRows):
         self._estimates.clear()
 
     def tried(self) -> InferenceEngine:
-        """The same history, to try releases on: what it takes in changes nothing here.
+        """A copy of the history to try releases on; this engine does not change.
 
-        It is of use until this one takes something in.
+        The copy is valid until this engine takes in an event.
         """
         found = copy.copy(self)
         found._measurements = list(self._measurements)
@@ -100,35 +100,27 @@ class InferenceEngine(LiveRows):
         return found
 
     def keep(self, estimator: Estimator) -> None:
-        """Try these weights whenever their row is asked, before the history says so too."""
+        """Use these weights whenever their row is asked, even before the history has them."""
         self._keep(estimator)
         self._estimates.clear()
 
     def has_kept(self, estimator: Estimator) -> bool:
-        """Whether these weights are tried whenever their row is asked."""
+        """Whether these weights are used whenever their row is asked."""
         if not estimator.weights:
             return estimator.at in self.tables.kept_at(estimator.key)
         stores = self._stored if estimator.at is None else self._stored_beside
         return estimator in stores.get(estimator.key, ())
 
-    def estimable(self, primitive: Primitive) -> bool:
-        """Whether history gives an unbiased estimate of the row."""
-        stores = (self._direct, self._stored, self._stored_beside)
-        known = any(primitive.key in store for store in stores)
-        if known or primitive.is_zero or self.tables.is_estimable(primitive):
-            return True
-        return self._combinations_of(primitive) is not None
-
     def estimate(
         self, primitive: Primitive, *, confidence: float, enough: float = 0.0
     ) -> RowEstimate | None:
-        """The shortest interval that history gives the row at `confidence`; None without one.
+        """The estimate of the row with the shortest interval at `confidence`, or None.
 
         Args:
             primitive: the row.
             confidence: 1 - delta.
-            enough: a half-width in records; the first estimate that meets it is returned, since
-                the search for the shortest costs many times more.
+            enough: a half-width in records. The first estimate that meets it is returned, since
+                the search for the shortest interval takes many times longer.
 
         Raises:
             RequirementError: `confidence` is out of range.
@@ -138,7 +130,7 @@ class InferenceEngine(LiveRows):
     def estimate_by_rows(
         self, primitive: Primitive, *, confidence: float, enough: float = 0.0
     ) -> RowEstimate | None:
-        """`estimate` from measured rows alone, without tables: all of it is in its weights."""
+        """`estimate` from measured rows alone, without tables; its weights are the whole answer."""
         return self._shortest(primitive, confidence, enough, None)
 
     def _shortest(
@@ -159,7 +151,7 @@ class InferenceEngine(LiveRows):
             if candidate.half_width <= enough:
                 return candidate
         _trim(self._estimates)
-        # Known weights come first, so ties go to them.
+        # Stored weights come first, so they win ties.
         best = min(found, key=lambda c: c.half_width, default=None)
         self._estimates[key] = _Sought(best, enough)
         return best
@@ -167,7 +159,7 @@ class InferenceEngine(LiveRows):
     def combined(
         self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction
     ) -> Combined | None:
-        """The least alpha of a new measurement of the row that meets the target with history.
+        """The least alpha with which a new measurement of the row, and history, meet the target.
 
         Args:
             primitive: the row.
@@ -176,8 +168,8 @@ class InferenceEngine(LiveRows):
             step: lattice step of the new measurement.
 
         Returns:
-            Alpha (0 where history alone will do), with the weights that were verified to meet
-            the target; None if history cannot give the row, or no alpha can meet the target.
+            Alpha (0 if history alone meets the target) and weights that were checked to meet it.
+            None if history does not give the row, or if no alpha meets the target.
         """
         known = self.estimate_by_rows(primitive, confidence=confidence)
         if known is None:
@@ -203,13 +195,12 @@ class InferenceEngine(LiveRows):
         enough: float = 0.0,
         tables_give_rest: bool = False,
     ) -> RowEstimate | None:
-        """The shorter of `estimate` and of what given weights make of the row.
+        """The shorter of `estimate` and of the estimate by given weights.
 
         Args:
-            weights: pairs of a measurement's id and its weight that were planned for the row;
-                left out where empty.
+            weights: pairs of a measurement's id and its weight, planned for the row; may be empty.
             enough: as for `estimate`.
-            tables_give_rest: whether the weights leave something of the row to the tables.
+            tables_give_rest: whether the weights leave a part of the row to the tables.
         """
         planned = self._planned(primitive, weights, confidence, tables_give_rest=tables_give_rest)
         if planned is not None and planned.half_width <= enough:
@@ -235,9 +226,9 @@ class InferenceEngine(LiveRows):
     def estimate_after(
         self, primitive: Primitive, planned: Estimator, *, confidence: float
     ) -> RowEstimate | None:
-        """The row by weights that were planned: on rows, or the shortest after `planned.at` events.
+        """The estimate by planned weights: on rows, or the shortest after `planned.at` events.
 
-        None where they are on tables that had no part in the row then.
+        None if the weights are on tables that did not contribute to the row at that time.
         """
         if planned.at is None:
             return self._foreseen(planned, confidence)
@@ -248,7 +239,7 @@ class InferenceEngine(LiveRows):
         return self.tables.estimate_after(primitive, own, at=planned.at, confidence=confidence)
 
     def own_after(self, primitive: Primitive, at: int) -> Measurement | None:
-        """Of this very row the measurement that had least noise after `at` events, or None."""
+        """The measurement of exactly this row with the least noise after `at` events, or None."""
         own = [m for m in self._own_rows(primitive) if m is not None]
         alphas = {m.id: self.tables.alpha_nano_at(m, at) for m in own}
         best = max(alphas, key=lambda i: (alphas[i], -i), default=None)
@@ -257,15 +248,15 @@ class InferenceEngine(LiveRows):
     def refined_row(
         self, primitive: Primitive, *, half_width: float, confidence: float
     ) -> Refined | None:
-        """The least alpha to which the row's own measurement must rise, history helping.
+        """The least alpha that a measurement of the row must rise to, together with history.
 
         Args:
             primitive: the row.
-            half_width: target in records, which history alone does not meet.
+            half_width: target in records; history alone does not meet it.
             confidence: 1 - delta.
 
         Returns:
-            None if the row was never measured, or the target is finer than its lattice.
+            None if the row was never measured, or if the target is finer than its lattice.
         """
         direct = self.direct(primitive)
         if not direct:
@@ -280,7 +271,7 @@ class InferenceEngine(LiveRows):
         ).solve()
 
     def catch_up(self) -> None:
-        """Bring new measurements into play; where that passes the cap, the most useful rows."""
+        """Update the row space with new measurements; past the cap, keep the most useful rows."""
         self._in_play.catch_up(self._rows)
 
     def _add(self, measurement: AnyMeasurement) -> None:
@@ -312,7 +303,7 @@ class InferenceEngine(LiveRows):
         enough: float,
         tables: MeasuredTables | None,
     ) -> Iterator[RowEstimate]:
-        """Estimates of the row, the cheapest to find first, the shortest of all last."""
+        """Estimates of the row: the cheapest to compute first, the shortest last."""
         if primitive.is_zero:
             yield self._evaluate((), 0.0, confidence, "direct")
             return
@@ -334,7 +325,7 @@ class InferenceEngine(LiveRows):
     def _by_tables(
         self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables
     ) -> Iterator[RowEstimate]:
-        """Estimates from tables: beside the row's own measurement, or beside stored weights."""
+        """Estimates from tables, joined with a measurement of the row or with stored weights."""
         for own in self._own_rows(primitive):
             found = tables.estimate(primitive, own, confidence=confidence, enough=enough)
             if found is not None:
@@ -366,13 +357,13 @@ class InferenceEngine(LiveRows):
 
 @dataclass(frozen=True)
 class _Sought:
-    """The shortest estimate found, where none met what was `enough`."""
+    """The shortest estimate of a search in which none met `enough`."""
 
     found: RowEstimate | None
     enough: float
 
     def settles(self, enough: float) -> bool:
-        """Whether a new search cannot do better for this."""
+        """Whether a new search with this `enough` can find nothing better."""
         is_met = self.found is not None and self.found.half_width <= enough
         return is_met or enough <= self.enough
 

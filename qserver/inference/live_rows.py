@@ -1,4 +1,4 @@
-"""Live measured rows, and what given weights on them make of a query."""
+"""The live measured rows of a snapshot, and estimates by given weights on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LiveRows:
         return found
 
     def live(self, number: int) -> AnyMeasurement:
-        """The live measurement of this id, a row or a table."""
+        """The live measurement of this id: a row or a table."""
         return self._measurements[number]
 
     def _rows(self) -> list[Measurement]:
@@ -51,11 +51,11 @@ class LiveRows:
     def half_width_after(
         self, weights: Weights, alphas_nano: Mapping[int, int], *, confidence: float, step: Fraction
     ) -> float:
-        """Half-width that given weights will have, in records, once rows are raised.
+        """Half-width of given weights, in records, after some rows are refined.
 
         Args:
             weights: pairs of a measurement's id, or `NEW`, and its weight.
-            alphas_nano: 1 / b in nano-epsilon of the rows that are raised, and of `NEW`.
+            alphas_nano: 1 / b in nano-epsilon of the refined rows and of `NEW`, by id.
             step: lattice step of the new row, in records.
         """
         scales = [
@@ -72,7 +72,7 @@ class LiveRows:
         return known + sum(abs(w) * float(step) for i, w in weights if i == NEW)
 
     def direct(self, primitive: Primitive) -> Weights:
-        """The id and the weight of the row's own noisy measurement, of least noise; or nothing."""
+        """Id and weight of the row's measurement with the least noise; empty without one."""
         own = [m for m in map(self.measurement, self._direct.get(primitive.key, ())) if m.scale]
         least = min(own, key=lambda m: m.scale, default=None)
         return () if least is None else ((least.id, self._ratio(primitive, least.id)),)
@@ -86,13 +86,13 @@ class LiveRows:
         step: Fraction,
         price: Callable[[int], float],
     ) -> list[Refined]:
-        """Ways to raise several rows, so that given weights meet a target.
+        """Ways to refine several rows so that given weights meet a target.
 
         Args:
             weights: pairs of a measurement's id, or `NEW`, and its weight.
             half_width: target in records.
             step: lattice step of the new row, in records.
-            price: of a unit of alpha of a row by id, > 0.
+            price: cost of a unit of alpha of a row, by its id, > 0.
         """
         weights = tuple((i, w) for i, w in weights if w)
         if not weights:
@@ -112,7 +112,7 @@ class LiveRows:
         return [f for f in found if f is not None]
 
     def error_of(self, planned: Estimator) -> SharedError:
-        """The error of given weights on rows, by its noises."""
+        """The error of given weights on rows, as weights on independent noises."""
         rows = {i: self.measurement(i) for i, _ in planned.weights}
         return error_of_rows(planned, rows)
 
@@ -121,7 +121,7 @@ class LiveRows:
         return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
 
     def _own_rows(self, primitive: Primitive) -> list[Measurement] | list[None]:
-        """The noisy measurements of this very row, or [None]."""
+        """The noisy measurements of exactly this row, or [None]."""
         rows = map(self.measurement, self._direct.get(primitive.key, ()))
         own = [m for m in rows if not m.is_public and self._ratio(primitive, m.id) == 1.0]
         return own or [None]
@@ -139,13 +139,13 @@ class LiveRows:
         return RowEstimate(weights, posterior, confidence, half_width, method, float_error)
 
     def _foreseen(self, planned: Estimator, confidence: float) -> RowEstimate:
-        """What given weights on rows make of the answer, and what floats add unforeseen."""
+        """The estimate by given weights on rows, with the float error that nobody foresaw."""
         found = self._evaluate(planned.weights, planned.float_error, confidence, "planned")
         foreseen = self.error_of(planned).allowance
         return replace(found, unforeseen=max(0.0, found.posterior.allowance - foreseen))
 
     def _ratio(self, primitive: Primitive, measurement_id: int) -> float:
-        """The row as a multiple of a measured one of the same key: 1 unless S is a mere bound."""
+        """The row over a measured row of the same key: 1 unless the key's scale is a mere bound."""
         measured = self.measurement(measurement_id).row
         if primitive.exact or primitive.row == measured:
             return 1.0

@@ -1,9 +1,9 @@
-"""What it has cost: the loss of every cell, exactly, by account and in all.
+"""The ledger: the exact loss of every cell, for each account and in total.
 
-Begin with `cell_ledger`, the loss of the worst cell after all charges. `composition` adds
-charges up, `maximum` finds the greatest entry, `proof` shows that no cell passes a level, and
-`upper_bound` serves where a sum is too large to write down.
+Begin with `cell_ledger`: the loss of the worst cell after all charges. `composition` adds up
+charges, `maximum` finds the greatest entry, `proof` shows that no cell passes a level, and
+`upper_bound` bounds sums that are too large to write down.
 
-Doors: `cell_ledger.CellLedger`, unless one account's own spending is meant: then
-`account_ledger`. `forecast` draws how spending went on over time.
+Which one to call: `cell_ledger.CellLedger` for the spending of a population,
+`account_ledger.OwnLedger` for the spending of one account, `forecast` for spending over time.
 """

@@ -1,4 +1,4 @@
-"""What one analyst's own charges cost: the analyst's own cell ledger, and how it rose in time."""
+"""The cost of one analyst's charges: a cell ledger of these alone, and its course over time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ChargeEntry:
         by: account that pays; '' where there are no accounts.
         at: Unix time in whole seconds.
         text: the whole entry as JSON.
-        own_nano: what the payer's own charges on the snapshot cost with this job, where that was
-            proven to be less than the quick bound; else None.
+        own_nano: cost of the payer's charges on the snapshot, this job included, if a proof made
+            it less than the quick bound; else None.
     """
 
     snapshot: str
@@ -49,7 +49,7 @@ class ChargeEntry:
 
 @dataclass(frozen=True)
 class Mark:
-    """What an analyst had spent once a job was charged, in nano-epsilon."""
+    """The analyst's spending just after a job was charged, in nano-epsilon."""
 
     at: int
     spent_nano: int
@@ -57,11 +57,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class OwnSpend:
-    """What an analyst will have spent, in nano-epsilon.
+    """An analyst's spending after some charges, in nano-epsilon.
 
     Args:
-        share_nano: on the charged snapshot alone, where it was proven and the charge must say so;
-            None where the quick bound tells it.
+        spent_nano: on all snapshots.
+        share_nano: on the charged snapshot alone, if a proof was needed: the charge must record
+            it. None if the quick bound gives it.
     """
 
     spent_nano: int
@@ -69,7 +70,7 @@ class OwnSpend:
 
 
 class OwnLedger:
-    """The charges of one analyst on one population; snapshots add up, as the population's do.
+    """The charges of one analyst on one population. Costs of snapshots add up.
 
     Args:
         metas: the facts of every snapshot by its id; may grow.
@@ -83,11 +84,11 @@ class OwnLedger:
 
     @property
     def spent_nano(self) -> int:
-        """The greatest loss that the analyst's own charges cause, as an upper bound."""
+        """An upper bound of the greatest loss caused by the analyst's charges."""
         return self._spent({k: ledger.spent_nano for k, ledger in self.by_snapshot.items()})
 
     def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> int:
-        """What `spent_nano` would be after these charges as well; nothing is changed."""
+        """`spent_nano` with these charges added. Changes nothing."""
         ledger = self._ledger(snapshot)
         shares = {k: own.spent_nano for k, own in self.by_snapshot.items()}
         return self._spent({**shares, snapshot: ledger.spent_after(charges)})
@@ -95,9 +96,9 @@ class OwnLedger:
     def within(
         self, snapshot: str, charges: Sequence[AnyCharge], allowed_nano: int
     ) -> OwnSpend | None:
-        """What may be spent after these charges, where a search proves that it is allowed.
+        """The spending after these charges, if a search proves it to be at most `allowed_nano`.
 
-        Some tenths of a second; nothing is changed. None where nothing was proven.
+        Takes some tenths of a second and changes nothing. None if the proof fails.
         """
         room = allowed_nano - self.spent_nano
         ledger = self._ledger(snapshot)
@@ -117,14 +118,14 @@ class OwnLedger:
                 if members[0].own_nano is not None:
                     after = min(after, members[0].own_nano)
                 ledger.extend(charges)
-                # What the allowance was checked against: on a wide domain, where the figure is a
-                # bound, adding the charges may give a looser one.
+                # The allowance was checked against this figure. On a wide domain it is a bound, and
+                # adding the charges may give a looser one.
                 ledger.cap(after)
             self.n_charges += len(members)
             self.marks.append(Mark(members[-1].at, self.spent_nano))
 
     def spent_at(self, moment: int) -> int:
-        """What had been spent at a Unix time, in nano-epsilon."""
+        """The spending at a Unix time, in nano-epsilon."""
         before = [mark.spent_nano for mark in self.marks if mark.at <= moment]
         return before[-1] if before else 0
 
@@ -165,7 +166,7 @@ def own_spend(
     charges: Sequence[AnyCharge],
     at: int,
 ) -> OwnSpend:
-    """What an analyst will have spent; where the quick bound is refused, what can be proven."""
+    """An analyst's spending after these charges: the quick bound or, if too high, a proven one."""
     after = ledger.spent_after(snapshot, charges)
     spent = ledger.spent_nano
     bounds = [allowance.limit_nano]
@@ -180,16 +181,16 @@ def own_spend(
 def check_allowance(
     ledger: OwnLedger, allowance: Allowance, *, spent_after_nano: int, at: int
 ) -> None:
-    """Return if an analyst may spend up to `spent_after_nano` at a Unix time.
+    """Raise an error unless an analyst may spend up to `spent_after_nano` at a Unix time.
 
     Raises:
         AllowanceExhaustedError: the allowance is passed.
-        PaceExceededError: the pace is passed; tells when it would not be, if ever.
+        PaceExceededError: the pace is passed; says from when on it would not be, if ever.
     """
     spent = ledger.spent_nano
     price = spent_after_nano - spent
     limit, pace = allowance.limit_nano, allowance.pace_nano
-    # What costs the analyst nothing more is never refused, whatever was lowered since.
+    # A job that costs the analyst nothing more is never refused, even if a limit was lowered since.
     if price == 0:
         return
     if limit is not None and spent_after_nano > limit:
@@ -206,12 +207,12 @@ def check_allowance(
 
 
 def _affordable_at(ledger: OwnLedger, *, least_nano: int) -> int | None:
-    """When what had been spent a day before is `least_nano` or more; None: never."""
+    """The first time at which the spending a day earlier is at least `least_nano`, or None."""
     return next((m.at + DAY_S for m in ledger.marks if m.spent_nano >= least_nano), None)
 
 
 def attached_metas(changes: Iterable[str]) -> dict[str, DatasetMeta]:
-    """The facts of every snapshot that the list of changes says was attached, by its id."""
+    """The facts of every attached snapshot by its id, from the list of changes."""
     entries: Iterable[Mapping[str, Any]] = map(json.loads, changes)
     metas = (
         DatasetMeta.from_json(json.dumps(entry["meta"]))

@@ -1,9 +1,9 @@
-"""The greatest value of a sum of tables, one axis maximised out after the other.
+"""The greatest value of a sum of tables by bucket elimination.
 
-Bucket elimination: for an axis, add up the tables that mention it and keep the greatest entry
-along it, a table over the other axes. Exact whenever all of them are added up. Where the sum
-would be too large they are added up in several groups (mini-buckets) and each is maximised for
-itself, which can only raise the result.
+For one axis after the other, the tables that mention it are added up, and their sum is replaced by
+its greatest entries along the axis: a table over the other axes. The result is exact if every such
+sum is formed whole. A sum that would be too large is split into groups (mini-buckets), and each
+group is maximised alone. This can only raise the result.
 
 References:
     Dechter (1999), "Bucket elimination". Dechter and Rish (2003), "Mini-buckets".
@@ -21,7 +21,7 @@ from qserver.ledger.loss_tables import SumTable, TableLayout, total
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Tables that will be added up, and the layout of their sum."""
+    """Tables to be added up, and the layout of their sum."""
 
     layout: TableLayout
     tables: list[SumTable]
@@ -38,7 +38,7 @@ def eliminate(
         kept: axes that the result may still depend on.
 
     Returns:
-        A table over the kept axes; exact where `is_narrow` holds.
+        A table over the kept axes. It is exact if `is_narrow` holds.
     """
     left = list(tables)
     classes = _class_counts(left)
@@ -51,7 +51,7 @@ def eliminate(
 
 
 def is_narrow(tables: Sequence[SumTable], *, max_entries: int) -> bool:
-    """Whether `eliminate` needs no split group, judged from axes and numbers of classes alone."""
+    """Whether `eliminate` splits no group, judged from axes and numbers of classes alone."""
     classes = _class_counts(tables)
     scopes = list({t.layout.axes for t in tables})
     while (axis := _next_axis(scopes, classes, ())) is not None:
@@ -63,7 +63,7 @@ def is_narrow(tables: Sequence[SumTable], *, max_entries: int) -> bool:
 
 
 def _class_counts(tables: Sequence[SumTable]) -> dict[int, int]:
-    """Classes per axis once all the tables are refined to one partition."""
+    """Number of classes per axis after all tables are refined to one partition."""
     joined: dict[int, Partition] = {}
     for table in tables:
         for axis, partition in table.layout.by_axis.items():
@@ -74,7 +74,7 @@ def _class_counts(tables: Sequence[SumTable]) -> dict[int, int]:
 def _next_axis(
     scopes: Iterable[tuple[int, ...]], classes: dict[int, int], kept: Collection[int]
 ) -> int | None:
-    """The axis whose bucket is smallest, or None when all that are left are kept."""
+    """The axis with the smallest bucket, or None if only kept axes remain."""
     neighbours: dict[int, set[int]] = {}
     for scope in scopes:
         for axis in scope:
@@ -86,7 +86,7 @@ def _next_axis(
 
 
 def _groups(tables: Sequence[SumTable], max_entries: int) -> list[_Group]:
-    """First fit, the largest first, so that a table joins one that contains its axes."""
+    """Groups by first fit, the largest table first: a table joins one that contains its axes."""
     groups: list[_Group] = []
     for table in sorted(tables, key=lambda t: -t.layout.n_entries):
         for i, group in enumerate(groups):

@@ -1,17 +1,17 @@
-"""The cell ledger: the loss of every cell, and what a population has spent.
+"""The cell ledger: the loss of every cell, and the spending of a population.
 
-The loss of a cell c is k * sum of abs(h_c) * alpha over the charges, k the records that a person
-may own. Spent is the greatest loss of a cell under add-remove, and under replace-one the greatest
-over pairs of cells of k * sum of abs(h_c - h_c') * alpha; the null cell, outside the domain, is
-one more cell with h = 0 unless every value maps into the domain. An opaque charge adds its
-epsilon, which holds for the population's own relation, to every cell and to every pair.
+The loss of a cell c is k * sum of abs(h_c) * alpha over the charges; a person owns at most k
+records. Under add-remove the spending is the greatest loss of a cell. Under replace-one it is the
+greatest value over pairs of cells of k * sum of abs(h_c - h_c') * alpha. The null cell, outside the
+domain, is one more cell with h = 0 unless every value maps into the domain. An opaque charge adds
+its epsilon, which holds for the population's relation, to every cell and to every pair.
 
-A table adds k * alpha to every cell, less what the cell's own row has paid of it before. A pair of
-cells of the domain is charged twice that, without refunds (nothing for the total): an upper bound,
-as both may be in one cell of the table; so is twice the greatest loss of a cell, and the less of
-the two counts.
+A table adds k * alpha to every cell, less the part that the cell's row has paid before. A pair of
+cells of the domain is charged twice that without refunds (nothing for the total). This is an upper
+bound, as both may be in one cell of the table. Twice the greatest loss of a cell is another upper
+bound; the lesser of the two counts.
 
-Every figure is a whole number of nano-epsilon, rounded up, and an upper bound where the domain is
+Every figure is a whole number of nano-epsilon, rounded up. It is an upper bound if the domain is
 too large for the exact maximum.
 """
 
@@ -31,7 +31,7 @@ from qserver.records.charge import AnyCharge, Charge, Relation
 
 
 class CellLedger:
-    """The charges of one snapshot, as the loss of every cell. Grows only.
+    """The charges of one snapshot as the loss of every cell. Charges are only ever added.
 
     Args:
         sizes: number of values per attribute; their product may be 10^12 and more.
@@ -70,7 +70,7 @@ class CellLedger:
         charges: Sequence[AnyCharge],
         spent_nano: int,
     ) -> CellLedger:
-        """The ledger with these charges and this recorded figure; see `cap`."""
+        """A ledger with these charges and this recorded spending; see `cap`."""
         ledger = cls(
             sizes,
             relation=neighbours.relation,
@@ -88,17 +88,17 @@ class CellLedger:
 
     @property
     def spent_nano(self) -> int:
-        """What the charges cost in all: at least the greatest loss, and never decreasing.
+        """The cost of all charges: at least the greatest loss, and never decreasing.
 
-        It depends on the path: it rises by at most the price of each charge, and where the bound
-        was loose before it stays until the bound has caught up.
+        It depends on the order of events. Each charge raises it by at most its price; after a
+        loose bound it stays until the bound has caught up.
         """
         self._take_in()
         return self._spent_nano
 
     @property
     def bound_nano(self) -> int | None:
-        """The least bound of the greatest loss now known, or None past 5,864 epsilon of rows."""
+        """The least known bound of the greatest loss; None past 5,864 epsilon of rows."""
         self._take_in()
         if self._is_past_sums:
             return None
@@ -113,11 +113,11 @@ class CellLedger:
         return self.spent_nano == bound <= certain
 
     def spent_after(self, charges: Sequence[AnyCharge]) -> int:
-        """What `spent_nano` would be after these charges as well; nothing is changed.
+        """`spent_nano` with these charges added. Changes nothing.
 
-        The less of the new bound and of what was spent plus the price of each charge, but never
-        less than what was spent. Where a domain is wide and tables refund many cells, the charges
-        may come to a little less once they are appended; see `Maximum.top_with`.
+        It is the lesser of the new bound and of the present spending plus all prices, but never
+        less than the present spending. On a wide domain where tables refund many cells, appending
+        the charges may give a little less; see `Maximum.top_with`.
         """
         self._take_in()
         most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
@@ -130,14 +130,14 @@ class CellLedger:
         return max(self._spent_nano, min(most, bound))
 
     def within(self, charges: Sequence[AnyCharge], allowed_nano: int) -> int | None:
-        """What `spent_nano` may be after these charges as well, at most `allowed_nano`, if it can.
+        """A spending of at most `allowed_nano` that holds with these charges added, if any does.
 
-        Where `spent_after` is more only because its bound is loose, a search for the greatest loss
-        may show that no person loses more than is allowed. Some tenths of a second; nothing is
-        changed.
+        `spent_after` may be more only because its bound is loose. A search for the greatest loss
+        may then show that no person loses more than is allowed. It takes some tenths of a second
+        and changes nothing.
 
         Returns:
-            A figure from `spent_nano` to `allowed_nano`; None where none was proven.
+            A figure from `spent_nano` to `allowed_nano`; None if none was proven.
         """
         after = self.spent_after(charges)
         if after <= allowed_nano or self._spent_nano > allowed_nano:
@@ -147,7 +147,7 @@ class CellLedger:
             return None
         flat = self._flat + due.flat
         level = (allowed_nano - flat.cell_nano) * UNITS_PER_NANO
-        # A pair's other cell need not be touched.
+        # The charges may touch one cell of a pair and not the other.
         where = {} if self._has_pairs else _touched(charges)
         cells = self._cells.within(due.cells, level, where=where)
         if cells is None:
@@ -157,35 +157,35 @@ class CellLedger:
         return max(self._spent_nano, found) if found <= allowed_nano else None
 
     def append(self, charge: AnyCharge) -> None:
-        """Append one charge; it is taken in when a figure is next asked for."""
+        """Append one charge. The sums are updated when a figure is next asked for."""
         self._pending.append(charge)
 
     def extend(self, charges: Iterable[AnyCharge]) -> None:
-        """Append charges. Taken in together they are much quicker than one by one."""
+        """Append charges; many at once are much quicker than one by one."""
         self._pending.extend(charges)
 
     def cap(self, spent_nano: int) -> None:
-        """Take over the recorded figure for the charges so far: it is the authority.
+        """Set the spending so far to the recorded figure, which is the authority.
 
-        What spends writes `spent_after` there, by its own path, which may differ from this one's.
+        The worker wrote its `spent_after` there. Its order of events may differ from this one's.
 
         Raises:
-            StoreError: the charges certainly cost more than the record says.
+            StoreError: the charges certainly cost more than the recorded figure.
         """
         charges, self._pending = self._pending, []
         self._add(charges)
         certain = self._certain_nano
         if certain is not None:
-            # Single losses were rounded up, perhaps on other occasions than those recorded.
+            # Single losses were rounded up, perhaps at other steps than those recorded.
             room = 1 + self._n_payments // UNITS_PER_NANO
             if spent_nano < certain - room:
                 raise StoreError("The recorded budget is less than what its charges cost.")
         self._spent_nano = spent_nano
 
     def tighten(self, *, n_steps: int) -> None:
-        """Work on the bound of a wide domain for `n_steps` steps of about 0.1 ms, at idle times.
+        """Lower the bound of a wide domain in `n_steps` steps of about 0.1 ms, at idle times.
 
-        `spent_nano` stays; later charges cost less, until the bound has caught up with it.
+        `spent_nano` stays the same. Later charges cost less until the bound has caught up with it.
         """
         self._take_in()
         self._cells.tighten(n_steps=n_steps)
@@ -207,7 +207,7 @@ class CellLedger:
         return self._loss_nano(self._cells.top_where(allowed))
 
     def loss_by_value(self, axis: int) -> list[int]:
-        """Per value of one attribute, at least the greatest loss of the cells with that value.
+        """For each value of one attribute, at least the greatest loss of the cells with it.
 
         Raises:
             QueryError: the axis is outside the domain.
@@ -224,15 +224,15 @@ class CellLedger:
 
     @property
     def _is_past_sums(self) -> bool:
-        """Whether 64 bits might not hold the sums; then only prices are added up."""
+        """Whether the sums might not fit 64 bits; then only prices are added up."""
         return self._most_units >= MAX_UNITS
 
     @property
     def _certain_nano(self) -> int | None:
-        """A loss that some cell or pair has for certain, as far as rounding goes, or None.
+        """A loss that some cell or pair certainly has, up to rounding, or None.
 
-        Of a pair only its rows: what two cells pay of tables is not known, but never less than
-        what the tables refund.
+        For a pair only rows count. The tables' cost for two cells is not known exactly, but it is
+        never less than the tables' refunds.
         """
         if self._is_past_sums:
             return None
@@ -244,7 +244,7 @@ class CellLedger:
         return max(certain, default=None)
 
     def _take_in(self) -> None:
-        """Add what is pending, at the figure that `spent_after` gives."""
+        """Add the pending charges, with the spending that `spent_after` gives."""
         if not self._pending:
             return
         charges, self._pending = self._pending, []
@@ -252,7 +252,7 @@ class CellLedger:
             self._spent_nano = self.spent_after(charges)
             self._add(charges)
             return
-        # The same, without adding to a copy first.
+        # `spent_after` would add to a copy first; this gives the same without one.
         most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
         self._add(charges)
         bound = self.bound_nano
@@ -282,8 +282,8 @@ class CellLedger:
         """The greatest loss.
 
         Args:
-            cells, pairs: the greatest of a cell and of a pair of cells in the domain, in units,
-                but for what is `flat`.
+            cells, pairs: greatest loss of a cell and of a pair of cells in the domain, in units.
+            flat: the part that is equal for every cell, which `cells` and `pairs` leave out.
         """
         alone = _nano(cells) + flat.cell_nano
         if not self._has_pairs:
@@ -305,9 +305,9 @@ class CellLedger:
 
 
 def _touched(charges: Sequence[AnyCharge]) -> dict[int, Indices]:
-    """Values per axis of the only cells that can lose more by these charges.
+    """Values per axis of the only cells that lose more by these charges; empty: any cell may.
 
-    What any other cell loses was allowed before.
+    The losses of all other cells were allowed before.
     """
     if len(charges) != 1 or not isinstance(charges[0], Charge):
         return {}

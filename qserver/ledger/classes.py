@@ -1,4 +1,4 @@
-"""Partitions of an attribute's values into classes that a set of tables does not tell apart."""
+"""Partitions of an attribute's values: a set of tables treats the values of a class alike."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Classes of an attribute's values, as runs: run i ends before `stops[i]`, of class `ids[i]`.
+    """Classes of an attribute's values as runs: run i ends before `stops[i]` and is of `ids[i]`.
 
-    Compared by identity: what does not change an object keeps it.
+    Partitions compare by identity. An operation that changes nothing returns the same object.
 
     Args:
         stops: increasing ends of the runs, shape (runs,); the last is the attribute's size.
@@ -52,7 +52,7 @@ class Partition:
         return self.ids[np.searchsorted(self.stops, values, side="right")]
 
     def restricted_to(self, allowed: Indices) -> Partition:
-        """The partition of the values `allowed` (increasing) alone, which become 0, 1, ..."""
+        """This partition of the values `allowed` (increasing), renumbered 0, 1, ..."""
         _, first, ids = np.unique(self.class_of(allowed), return_index=True, return_inverse=True)
         return _numbered(np.arange(1, len(allowed) + 1), ids, first)
 
@@ -62,7 +62,7 @@ class Meeting:
     """Which classes of two partitions of one attribute share a value.
 
     Args:
-        left, right: classes that meet, pair by pair, sorted by the right one; shape (pairs,).
+        left, right: the pairs of classes that share a value, sorted by the right one; (pairs,).
     """
 
     left: Indices
@@ -75,12 +75,12 @@ class Meeting:
 
     @cached_property
     def lefts(self) -> list[Indices]:
-        """The left classes that each right class meets."""
+        """For each right class, the left classes that share a value with it."""
         return np.split(self.left, self.starts[1:])
 
     @cached_property
     def runs(self) -> list[list[slice]]:
-        """The same as runs of neighbours."""
+        """`lefts` as slices of neighbouring classes."""
         return [_runs(classes) for classes in self.lefts]
 
 
@@ -97,14 +97,14 @@ def whole(size: int) -> Partition:
 
 @lru_cache(maxsize=1 << 14)
 def from_classes(classes: AxisClasses) -> Partition:
-    """The same classes as a partition; equal classes give the same object."""
+    """A query's classes as a partition; equal classes give the same object."""
     stops, ids = np.array(classes.stops, dtype=np.intp), np.array(classes.ids, dtype=np.intp)
     return Partition(stops, ids, classes.n)
 
 
 @lru_cache(maxsize=1 << 13)
 def common(one: Partition, other: Partition) -> Partition:
-    """The coarsest partition that refines both: `one` itself where it does, or else `other`."""
+    """The coarsest partition that refines both: `one` or `other` itself if that one does."""
     if _refines(one, other):
         return one
     stops = _merged(one.stops, other.stops)
@@ -117,7 +117,7 @@ def common(one: Partition, other: Partition) -> Partition:
 
 @lru_cache(maxsize=1 << 13)
 def meeting(left: Partition, right: Partition) -> Meeting:
-    """Which classes of `left` and of `right` share a value."""
+    """The pairs of classes of `left` and `right` that share a value."""
     if _refines(left, right):
         rights = parents(right, left)
         order = np.argsort(rights, kind="stable")
@@ -129,12 +129,12 @@ def meeting(left: Partition, right: Partition) -> Meeting:
 
 @lru_cache(maxsize=1 << 13)
 def parents(coarse: Partition, fine: Partition) -> Indices:
-    """Class in `coarse` of each class of `fine`, which refines it."""
+    """For each class of `fine`, which refines `coarse`, the class of `coarse` that holds it."""
     return coarse.class_of(fine.first)
 
 
 def _refines(fine: Partition, coarse: Partition) -> bool:
-    """Whether every class of `fine` lies within one of `coarse`: tested without a sort."""
+    """Whether every class of `fine` lies within one class of `coarse`; needs no sort."""
     if fine is coarse or coarse.n == 1:
         return True
     ends = np.searchsorted(fine.stops, coarse.stops)

@@ -1,8 +1,8 @@
-"""What charges come to: rows and refunds, which differ from cell to cell, and what does not.
+"""Composition of charges: payments that differ from cell to cell, and a flat part for all cells.
 
-A table costs every cell the same, so it is a number and no table of losses; only the cells whose
-own rows have paid part of it before differ. What they need not pay again is a *refund*: a negative
-payment for the cell's own row, which takes back what that row was charged.
+A table costs every cell the same, so a number stands for it, not a table of losses. The exceptions
+are cells whose rows have paid part of it before. Such a cell gets a *refund*: a negative payment
+for the cell's row, which takes back the earlier charge.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 
 @dataclass(frozen=True)
 class Flat:
-    """What every cell pays alike, in nano-epsilon.
+    """Payments that are equal for all cells, in nano-epsilon.
 
     Args:
-        tables_nano: of tables that tell values apart. Two cells of the domain pay it twice, as if
-            no two of them ever were in one cell of the table.
-        totals_nano: of tables of the total alone, which two cells of the domain never differ in.
-        opaque_nano: of opaque charges: once, for a cell and for a pair.
+        tables_nano: for tables that tell values apart. A pair of cells of the domain pays it
+            twice, as if the two were never in one cell of the table.
+        totals_nano: for tables of the total alone. Two cells of the domain never differ in these.
+        opaque_nano: for opaque charges, once for a cell and once for a pair.
     """
 
     tables_nano: int = 0
@@ -44,18 +44,18 @@ class Flat:
 
     @property
     def cell_nano(self) -> int:
-        """What a cell pays of it."""
+        """The whole payment of one cell."""
         return self.tables_nano + self.totals_nano + self.opaque_nano
 
 
 @dataclass(frozen=True)
 class Dues:
-    """What some charges come to.
+    """The sum of some charges.
 
     Args:
-        rows: the rows charged, each once.
-        cells: the same less the refunds, each row once: what the loss of a cell grows by.
-        flat: what every cell pays alike.
+        rows: payments for the charged rows, each row once.
+        cells: `rows` less the refunds, each row once. They raise the loss of a cell.
+        flat: the payments that are equal for all cells.
     """
 
     rows: tuple[RowPayment, ...]
@@ -64,13 +64,13 @@ class Dues:
 
     @cached_property
     def most_units(self) -> int:
-        """More than the rows and refunds can change the loss of a cell or a pair, in units."""
+        """More units than rows and refunds can add to the loss of a cell or a pair."""
         payments = {*self.rows, *self.cells}
         return sum(3 * abs(p.units) * _ceiling(p.row) for p in payments)
 
 
 def dues(charges: Sequence[AnyCharge], *, sizes: tuple[int, ...], records_per_person: int) -> Dues:
-    """What these charges come to.
+    """The sum of these charges.
 
     Raises:
         QueryError: one is not on the domain of these `sizes`.
@@ -102,7 +102,7 @@ def _flat(charge: TableCharge, records_per_person: int) -> Flat:
 
 
 def _refunds(charge: TableCharge) -> Iterable[tuple[LinearQuery, int]]:
-    """Rows of cells that pay less than the rise of the table, and how much less."""
+    """Rows of the cells that pay less than the rise of the table, and how much less they pay."""
     least = charge.alpha_nano - table_rise_nano(charge)
     return [
         (_cell_row(charge.partition, cell), nano - least)
@@ -113,7 +113,7 @@ def _refunds(charge: TableCharge) -> Iterable[tuple[LinearQuery, int]]:
 
 @lru_cache(maxsize=1 << 12)
 def _cell_row(partition: ProductPartition, cell: int) -> LinearQuery:
-    # Candidate plans name the same cells again and again.
+    # Cached, as candidate plans name the same cells again and again.
     return partition.row(cell)
 
 

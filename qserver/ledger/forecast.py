@@ -1,4 +1,4 @@
-"""How a budget went down, and how long it lasts at the present pace."""
+"""The course of a budget so far, and how long it will last at the present pace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_WINDOW_S = 7 * DAY_S
 
 @dataclass(frozen=True)
 class SpendPoint:
-    """What had been spent from a moment on: Unix time in whole seconds, nano-epsilon."""
+    """The spending from a moment on: Unix time in whole seconds, nano-epsilon."""
 
     at: int
     spent_nano: int
@@ -20,27 +20,22 @@ class SpendPoint:
 
 @dataclass(frozen=True)
 class Forecast:
-    """How long a budget lasts if spending goes on as it did lately.
+    """How long a budget lasts if spending goes on at the recent pace.
 
     Args:
-        window_s: the seconds up to now that the pace was taken over: one day to seven.
-        spent_nano: what was spent within them.
-        days_left: days until nothing remains; None where nothing was spent lately.
+        window_s: length of the window before now that gives the pace: one to seven days.
+        spent_nano: spending within the window.
+        days_left: days until nothing remains; None if nothing was spent in the window.
     """
 
     window_s: int
     spent_nano: int
     days_left: float | None
 
-    @property
-    def per_day_nano(self) -> float:
-        """The pace, in nano-epsilon a day."""
-        return self.spent_nano * DAY_S / self.window_s
-
 
 @dataclass(frozen=True)
 class BurnDown:
-    """What a population had spent in the course of time.
+    """A population's spending over time.
 
     Args:
         points: one per moment at which `spent` rose, oldest first, thinned out.
@@ -59,12 +54,12 @@ def forecast(
 ) -> Forecast:
     """How long `remaining_nano` lasts at the pace of the last week.
 
-    A younger budget is judged by its own age, but by a day at least: its first minutes say little.
+    For a younger budget the window is its age, but at least a day: its first minutes say little.
 
     Args:
-        points: what had been spent, oldest first.
+        points: the spending over time, oldest first.
         now: Unix time in whole seconds.
-        spent_nano: what has been spent by now.
+        spent_nano: spending until now.
     """
     age = now - points[0].at if points else 0
     window = min(max(age, _LEAST_WINDOW_S), _MOST_WINDOW_S)
@@ -74,15 +69,15 @@ def forecast(
 
 
 def spent_at(points: Sequence[SpendPoint], moment: int) -> int:
-    """What had been spent at a Unix time, in nano-epsilon."""
+    """The spending at a Unix time, in nano-epsilon."""
     before = [point.spent_nano for point in points if point.at <= moment]
     return before[-1] if before else 0
 
 
 def thinned(points: Sequence[SpendPoint], n_most: int) -> tuple[SpendPoint, ...]:
-    """At most `n_most` of the points at which `spent` rose; the first and the last are kept.
+    """At most `n_most` of the points at which the spending rose, always the first and the last.
 
-    Of equal moments the last counts, and of points without a rise none.
+    Of several points at one time the last counts. Points without a rise are left out.
     """
     risen: list[SpendPoint] = []
     for point in points:

@@ -1,9 +1,9 @@
-"""The loss that one row's charge means for each cell, or each pair of cells, as small tables.
+"""The loss of each cell, or of each pair of cells, from one row's charge, as small tables.
 
-Entries are whole numbers of units, 2^-12 nano-epsilon, rounded up one by one; so a sum over
-4,096 rows is less than one nano-epsilon too large, and exact for rows of zeros and ones. The
-loss of a pair of cells (c, c') lives on doubled axes: axis a of c is a, axis a of c' is a + the
-number of attributes.
+Entries are whole numbers of units of 2^-12 nano-epsilon, each rounded up. So a sum over 4,096 rows
+is less than one nano-epsilon too large, and exact for rows of zeros and ones. The loss of a pair
+of cells (c, c') is a table on doubled axes: axis a of c is a, axis a of c' is a + the number of
+attributes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 
 UNITS_PER_NANO = 1 << 12
-# No sum of losses may reach it (2^44 nano, 17,592 epsilon): int64 sums cannot overflow.
+# Every sum of losses stays below it (2^44 nano, 17,592 epsilon): int64 sums cannot overflow.
 MAX_UNITS = 1 << 56
 _INT64_SAFE = 1 << 62
-# A row or its pairs on a larger grid are bounded, not tabulated.
+# On a larger grid a row, or its pairs, is bounded instead of tabulated.
 MAX_GRID = 1 << 18
-# Entries times terms written down in Python integers for such a bound.
+# Most entries times terms of such a bound, in Python integers.
 MAX_WORK = 1 << 22
 
 
@@ -40,7 +40,7 @@ class Shape:
         layout: axes and classes.
         numerators: of the layout's shape; int64, or Python integers where they are large.
         denominator: > 0.
-        exact: whether it is the function it stands for, not an upper bound.
+        exact: whether this is the function itself; else it is an upper bound.
     """
 
     layout: TableLayout
@@ -54,9 +54,9 @@ class Shape:
         return int(self.numerators.max())
 
     def loss(self, units: int) -> LossTable:
-        """`units` times the function, each entry rounded up; the results are below 2^62 in size.
+        """`units` times the function, each entry rounded up; entries are below 2^62 in size.
 
-        Units below 0 make a refund, which is sound for an exact shape only.
+        Negative units make a refund. A refund is sound only if the shape is exact.
         """
         numerators: NDArray[Any] = self.numerators
         if abs(units) * self.top >= _INT64_SAFE:
@@ -69,8 +69,8 @@ class Shape:
 def cell_shapes(row: LinearQuery) -> tuple[Shape, ...]:
     """abs(h_c) as a sum of shapes.
 
-    Exact where the row's class grid has at most 2^18 cells, or where no term is negative anywhere
-    and each term's grid is that small; otherwise one upper bound.
+    The sum is exact if the row's class grid has at most 2^18 cells, or if no term is negative
+    anywhere and each term's grid is that small. Otherwise the result is one upper bound.
     """
     grid = class_grid(row)
     if grid.n_cells <= MAX_GRID:
@@ -88,8 +88,8 @@ def cell_shapes(row: LinearQuery) -> tuple[Shape, ...]:
 def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
     """abs(h_c - h_c') as a sum of shapes over pairs of cells.
 
-    Exact where the row's class grid has at most 2^9 cells. Otherwise abs(h_c - m) +
-    abs(h_c' - m), m the middle of the row's range: nowhere more than the row's range.
+    The sum is exact if the row's class grid has at most 2^9 cells. Otherwise it is
+    abs(h_c - m) + abs(h_c' - m), m being the middle of the row's range: never above that range.
     """
     grid = class_grid(row)
     if grid.n_cells**2 <= MAX_GRID:
@@ -130,7 +130,7 @@ def _is_non_negative(term: Term) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """A row's cell values times its denominator lie between `low` and `high`, Python integers."""
+    """Bounds `low` and `high` of a row's cell values times its denominator, Python integers."""
 
     layout: TableLayout
     low: NDArray[np.object_]
@@ -138,10 +138,10 @@ class _Ends:
 
 
 def _ends(grid: ClassGrid, row: LinearQuery) -> _Ends:
-    """Bounds of the row over the axes that fit, most used first; exact where all of them fit.
+    """Bounds of the row over as many axes as fit, most used first; exact if all axes fit.
 
-    Each term's product over the axes left out lies between its own extremes, so the row lies
-    between the sums of the lower and of the upper ends.
+    Each term's product over the other axes lies between its least and greatest value. So the row
+    lies between the sums of these lower ends and of these upper ends.
     """
     uses = {a.axis: sum(a.axis in t.by_axis for t in row.terms) for a in grid.axes}
     kept: list[AxisClasses] = []

@@ -1,4 +1,4 @@
-"""Integer functions of a cell, tabulated over the classes of the few axes that they depend on."""
+"""Integer functions of a cell as tables over classes of the few axes that they depend on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_RUNS = 2
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Axes, in increasing order, and a partition of each. Partitions compare by identity."""
+    """The axes of a table in increasing order, with a partition of each."""
 
     axes: tuple[int, ...]
     partitions: tuple[Partition, ...]
@@ -33,7 +33,7 @@ class TableLayout:
 
     @property
     def n_entries(self) -> int:
-        """Number of entries of a table laid out so."""
+        """Number of entries of a table with this layout."""
         return prod(self.shape)
 
     @cached_property
@@ -42,7 +42,7 @@ class TableLayout:
         return dict(zip(self.axes, self.partitions, strict=True))
 
     def joined_with(self, other: TableLayout) -> TableLayout:
-        """The axes of both, with classes that refine both; this layout itself where it does."""
+        """The axes of both, with classes that refine both; `self` if it already does."""
         mine = self.by_axis
         changed = {
             axis: common(mine[axis], partition) if axis in mine else partition
@@ -54,11 +54,11 @@ class TableLayout:
         return TableLayout(tuple(sorted(joined)), tuple(joined[a] for a in sorted(joined)))
 
     def only(self, axes: Sequence[int]) -> TableLayout:
-        """These of its axes, in increasing order."""
+        """The layout of the given axes alone, in increasing order."""
         return TableLayout(tuple(axes), tuple(self.by_axis[a] for a in axes))
 
     def spread(self, values: Values, source: TableLayout) -> Values:
-        """`values`, laid out as `source`, on the finer classes here; broadcastable to `shape`."""
+        """`values` with layout `source`, on the finer classes here; broadcastable to `shape`."""
         for i, axis in enumerate(source.axes):
             coarse, fine = source.partitions[i], self.by_axis[axis]
             if coarse is not fine:
@@ -69,12 +69,12 @@ class TableLayout:
 
 @dataclass(frozen=True, eq=False)
 class LossTable:
-    """A loss of a cell, or a refund, constant along the axes that it does not mention.
+    """A cell's loss or refund by one row; constant along axes that are not in its layout.
 
     Args:
         layout: axes and classes.
         values: entries, of the layout's shape: all >= 0, or all <= 0 in a refund.
-        exact: whether it is the loss itself, not an upper bound.
+        exact: whether this is the loss itself; else it is an upper bound.
     """
 
     layout: TableLayout
@@ -83,7 +83,7 @@ class LossTable:
 
     @cached_property
     def blocks(self) -> list[tuple[int, ...]] | None:
-        """Indices of the non-zero entries, or None where there are many."""
+        """Indices of the non-zero entries, or None if there are more than `MAX_BLOCKS`."""
         if np.count_nonzero(self.values) > MAX_BLOCKS:
             return None
         return [tuple(map(int, index)) for index in np.argwhere(self.values)]
@@ -117,7 +117,7 @@ class SumTable:
 
     @property
     def top_values(self) -> dict[int, int]:
-        """A value per axis whose class has the greatest entry."""
+        """Per axis, a value of the cell with the greatest entry."""
         if self._top_values is None:
             place = np.unravel_index(int(self.values.argmax()), self.layout.shape)
             of_axis = zip(self.layout.by_axis.items(), place, strict=True)
@@ -131,7 +131,7 @@ class SumTable:
         return twin
 
     def refined(self, layout: TableLayout) -> SumTable:
-        """The same function on finer classes, possibly of more axes; itself where it has them."""
+        """The same function on finer classes, possibly of more axes; `self` if nothing changes."""
         if layout is self.layout:
             return self
         values = layout.spread(self.values, self.layout)
@@ -154,14 +154,14 @@ class SumTable:
                 raised = self.values[box] + amount
                 self.values[box] = raised
                 top = max(top, int(raised.max()))
-        # What was greatest may have been lowered.
+        # A refund may have lowered the greatest entry.
         self._top = None if loss.is_refund else top
 
     def top_with(self, loss: LossTable) -> int:
-        """The greatest entry of this table plus `loss`; this table stays as it is.
+        """The greatest entry of this table plus `loss`. Changes nothing.
 
-        A class here and a class of the loss hold a common cell just where they share a value on
-        every axis, so nothing need be split.
+        A class here and a class of the loss hold a common cell exactly if they share a value on
+        every axis. So no class needs to be split.
         """
         if loss.blocks is None or loss.is_refund:
             return int((self.seen_from(loss.layout) + loss.values).max())
@@ -178,14 +178,14 @@ class SumTable:
         if not positions:
             return self
         values = self.values
-        # One by one, outer axes first: what is left then lies side by side.
+        # One by one, outer axes first: the remaining entries stay contiguous in memory.
         for n_gone, i in enumerate(positions):
             values = np.maximum.reduce(values, axis=i - n_gone)
         kept = [a for a in self.layout.axes if a not in axes]
         return SumTable(self.layout.only(kept), np.asarray(values))
 
     def restricted_to(self, where: Mapping[int, Indices]) -> SumTable:
-        """The function on the cells whose value on each axis of `where` is one of those."""
+        """The function on the cells with a value from `where` on each axis of it."""
         values, partitions = self.values, list(self.layout.partitions)
         for i, axis in enumerate(self.layout.axes):
             if axis in where:
@@ -196,7 +196,7 @@ class SumTable:
         return SumTable(TableLayout(self.layout.axes, tuple(partitions)), values)
 
     def seen_from(self, layout: TableLayout) -> Values:
-        """The greatest entry over the classes that meet each class of `layout`, broadcastable."""
+        """Per class of `layout`, the greatest entry over classes that meet it; broadcastable."""
         seen = self.maximum_over([a for a in self.layout.axes if a not in layout.by_axis])
         values = seen.values
         for i, axis in enumerate(seen.layout.axes):
@@ -227,9 +227,9 @@ def zero_table(layout: TableLayout = TableLayout((), ())) -> SumTable:
 def _boxes(
     layout: TableLayout, loss: TableLayout, index: tuple[int, ...]
 ) -> Iterator[tuple[slice | Indices, ...]]:
-    """Indices into a table laid out as `layout` of what meets one entry of a loss.
+    """Indices into a table of layout `layout` for all entries that meet one entry of a loss.
 
-    Slices where the classes are neighbours: numpy then copies nothing.
+    Neighbouring classes are slices, so that numpy copies nothing.
     """
     entry = dict(zip(loss.axes, index, strict=True))
     met = {

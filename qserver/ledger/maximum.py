@@ -1,9 +1,9 @@
-"""The greatest loss that a growing list of charged rows means for any cell, or pair of cells.
+"""The greatest loss of any cell, or pair of cells, from a growing list of charged rows.
 
-While the product of all classes has at most 2^22 entries the sum is written down and the maximum
-is exact. Past that the rows' own tables are kept; axes are eliminated one by one, which is exact
-as long as no group of tables must be split (the queries then touch a chain or a tree of
-attributes); when one must, shifted tables give an upper bound.
+The sum of all losses is one dense table while the product of all classes has at most 2^22 entries;
+the maximum is then exact. A larger sum is kept as one table per row. Bucket elimination is still
+exact as long as no bucket must be split: the queries then touch a chain or a tree of attributes.
+Otherwise shifted tables (`upper_bound`) give an upper bound.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ Tabulate = Callable[[LinearQuery], tuple[Shape, ...]]
 
 MAX_DENSE = 1 << 22
 MAX_ELIMINATED = 1 << 18
-# Groups of tables stay smaller where they must be split anyway.
+# Buckets that must be split anyway are kept smaller.
 _MAX_SPLIT_GROUP = 1 << 14
-# Steps after one row was added; rounds over all tables once they are first needed.
+# Shifting steps after each new row, and rounds over all tables when shifting starts.
 _SETTLE_STEPS = 48
 _SETTLE_ROUNDS = 20
-# Refunds that a price takes in: about 0.1 ms each where the sum is not written down.
+# Most refunds that a price counts: about 0.1 ms each without a dense sum.
 _MAX_PRICED = 24
-# Rounds of looking for the refunds of the greatest cell alone.
+# Most rounds of applying only the refunds of the greatest cell.
 _MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True)
 class RowPayment:
-    """A row and its alpha times the records per person, in units; below 0 for a refund."""
+    """A row with its alpha times the records per person, in units; a refund is negative."""
 
     row: LinearQuery
     units: int
 
 
 class Maximum:
-    """An upper bound, exact while it can be, of the greatest sum of losses less refunds.
+    """The greatest sum of losses less refunds: exact while it can be, then an upper bound.
 
     Args:
         tabulate: the loss of a row per unit of alpha, over cells or over pairs of cells.
-        n_attributes: of the domain; over pairs, axes a and a + n_attributes are one attribute.
+        n_attributes: attributes of the domain; over pairs, axes a and a + n_attributes are both
+            attribute a.
     """
 
     def __init__(self, tabulate: Tabulate, *, n_attributes: int) -> None:
@@ -76,7 +77,7 @@ class Maximum:
 
     @property
     def exact(self) -> bool:
-        """Whether some cell or pair attains `top`, but for the rounding of single losses."""
+        """Whether some cell or pair attains `top`, up to the rounding of single losses."""
         bounded = not (self._exact_losses and self._sum.exact)
         return not bounded and (self._dense is not None or self._narrow)
 
@@ -98,10 +99,10 @@ class Maximum:
         self._add_to_sum(losses)
 
     def top_with(self, payments: Sequence[RowPayment]) -> int:
-        """A bound of the greatest sum with these payments too; nothing is changed.
+        """A bound of the greatest sum with these payments added. Changes nothing.
 
-        Where the sum is not written down, of many refunds only some are taken in, those of the
-        rows that were charged most; so `add` may then come to less.
+        Without a dense sum only some of many refunds count, those of the rows that were charged
+        most. Then `add` may give a lower maximum.
         """
         rises = [p for p in payments if p.units > 0]
         refunds = [p for p in payments if p.units < 0]
@@ -119,13 +120,13 @@ class Maximum:
     def within(
         self, payments: Sequence[RowPayment], level: int, *, where: Mapping[int, Indices]
     ) -> int | None:
-        """A bound of the greatest sum with these payments too that is at most `level`, in units.
+        """A bound of at most `level` on the greatest sum with these payments added, in units.
 
-        Slower than `top_with`: where that bound is loose, a search tries to do better. Nothing is
-        changed. None where no such bound was found.
+        If the bound of `top_with` is too loose, a slower search tries to find a lower one. Changes
+        nothing. None if no bound of at most `level` was found.
 
         Args:
-            where: per axis the values of the cells that matter; axes left out have all.
+            where: per axis the values of the cells that matter; an axis left out allows all.
         """
         twin = self.copy()
         twin.add(payments)
@@ -153,7 +154,7 @@ class Maximum:
         return self._sum.top_with(losses[0])
 
     def _dense_top_less(self, refunds: Sequence[RowPayment]) -> int:
-        """The greatest entry less these refunds: only those of the greatest cells are written."""
+        """The greatest entry less these refunds; applies only refunds of the greatest cells."""
         twin, left = self, list(refunds)
         for _ in range(_MAX_ROUNDS):
             if twin._dense is None:
@@ -171,13 +172,13 @@ class Maximum:
         return twin.top
 
     def tighten(self, *, n_steps: int) -> None:
-        """Lower the bound by more shifts, where it is not exact."""
+        """Lower a bound that is not exact by more shifting steps."""
         if self._dense is None and not self._narrow:
             self._sum.settle(n_steps=n_steps)
             self._top = self._sum.top
 
     def top_where(self, where: Mapping[int, Indices]) -> int:
-        """At least the greatest sum over the cells whose value on each axis is one of `where`'s."""
+        """At least the greatest sum over the cells with a value from `where` on each axis of it."""
         tables = [t.restricted_to(where) for t in self._tables]
         return min(self._top, eliminate(tables, max_entries=self._max_group).top)
 
@@ -195,7 +196,7 @@ class Maximum:
         return MAX_ELIMINATED if self._narrow else _MAX_SPLIT_GROUP
 
     def _losses(self, payments: Iterable[RowPayment]) -> list[LossTable]:
-        # A refund of what is only bounded is left out: to take back a bound might take too much.
+        # A loss that is only bounded is not refunded: the bound may exceed the loss.
         return [
             shape.loss(payment.units)
             for payment in payments
@@ -226,7 +227,7 @@ class Maximum:
         self._top = self._sum.top
 
     def _settle(self, n_losses: int) -> None:
-        """Steps after so many losses. A refund has had its step on the table that took it."""
+        """Shifting steps after `n_losses` losses; refunds need no further step."""
         if n_losses > 1:
             self._sum.settle_all(rounds=1)
         elif n_losses == 1:

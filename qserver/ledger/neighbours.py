@@ -1,4 +1,4 @@
-"""Neighbouring datasets: what one person changes, and so what a charge can cost at most."""
+"""Neighbouring datasets: how much one person changes, and so the most that a charge can cost."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Neighbours:
             raise DomainError("records_per_person", "be a whole number >= 1", k)
 
     def price_nano(self, charge: AnyCharge) -> int:
-        """What the charge costs at most, in nano-epsilon.
+        """The most that the charge can cost, in nano-epsilon.
 
-        Of a row k * alpha * its rise, rounded up. Of a table k times what a cell pays, and twice
-        that for a pair of cells; but two cells of the domain never differ in the total.
+        For a row: k * alpha * its rise, rounded up. For a table: k times the payment of a cell,
+        twice that for a pair of cells. Two cells of the domain never differ in the total.
         """
         if isinstance(charge, OpaqueCharge):
             return charge.epsilon_nano
@@ -61,8 +61,8 @@ class Neighbours:
 def table_rise_nano(charge: TableCharge) -> int:
     """The most that a cell pays of a table, in nano-epsilon per record.
 
-    The rise of the table's alpha, less what the cells' own rows have paid of it, where every cell
-    has paid at least that much.
+    This is the rise of the table's alpha. If the rows of all cells have paid part of it before, the
+    least of these payments is subtracted.
     """
     if len(charge.paid) < charge.partition.n_cells:
         return charge.alpha_nano
@@ -70,17 +70,17 @@ def table_rise_nano(charge: TableCharge) -> int:
 
 
 def rise(low: Fraction, high: Fraction, *, relation: Relation, null_cell: bool) -> Fraction:
-    """The most that one record changes a row: what alpha is multiplied by to give its price.
+    """The most that one record changes a row; the price of the row is alpha times this.
 
     Args:
         low, high: least and greatest cell value of the row, or bounds of them.
         relation: neighbours add or remove a record, or replace one.
         null_cell: under replace-one, whether a record may also lie outside the domain, where the
-            row is 0. No matter under add-remove.
+            row is 0. Not used under add-remove.
 
     Returns:
-        max(abs(low), abs(high)) under add-remove; high - low, 0 counted among the values where
-        the null cell counts, under replace-one.
+        Under add-remove max(abs(low), abs(high)). Under replace-one high - low; with a null cell,
+        0 counts as one of the values.
     """
     if relation == "add-remove":
         return max(abs(low), abs(high))

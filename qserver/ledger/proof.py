@@ -1,9 +1,9 @@
 """A proof that no cell passes a level: branch and bound over a sum of tables.
 
-Axes are settled one after the other. What the axes not settled yet can still add is bounded by
-mini-buckets, made once: tables that end in the same axis are added up as far as there is room and
-maximised over it. A branch whose bound is at most the level is closed. So a finished search shows
-that no value passes the level, and the greatest bound that closed a branch bounds them all.
+The search fixes a class on one axis after the other. Mini-buckets, made once, bound how much the
+remaining axes can still add: tables that end in the same axis are added up in groups, as large as
+there is room, and maximised over it. A branch whose bound is at most the level is closed. If every
+branch closes, no value passes the level, and the greatest closing bound holds for all of them.
 
 References:
     Kask and Dechter (2001), "A general scheme for automatic generation of search heuristics from
@@ -22,23 +22,23 @@ from qserver.ledger.loss_tables import SumTable, TableLayout, Values, total
 
 MAX_NODES = 2_000
 _MAX_GROUP = 1 << 15
-# Beside what the tables hold already: 2^23 entries are 64 MiB.
+# In addition to the entries of the tables themselves: 2^23 entries are 64 MiB.
 _MAX_ENTRIES = 1 << 23
 
 
 def greatest_within(
     tables: Sequence[SumTable], *, level: int, max_nodes: int = MAX_NODES
 ) -> int | None:
-    """A bound of the greatest value of the sum, if it can be shown to be at most `level`.
+    """A bound of at most `level` on the greatest value of the sum of `tables`, if one is proven.
 
     Args:
-        tables: whose sum is looked at, at least one; entries of any sign.
-        level: what no value must pass.
+        tables: at least one; entries of any sign.
+        level: the most that a value may be.
         max_nodes: steps before the search gives up.
 
     Returns:
-        A bound between the greatest value and `level`; None where some value passes the level, or
-        the search gave up.
+        A bound between the greatest value and `level`; None if some value passes the level or the
+        search gave up.
     """
     scopes = _merged(tables)
     if scopes is None:
@@ -51,12 +51,12 @@ def greatest_within(
 
 @dataclass(frozen=True, eq=False)
 class _Factor:
-    """A table over some axes in the order in which they are settled.
+    """A table with its axes in the order of the search.
 
     Args:
-        places: of its axes in that order.
-        values: one axis each, on the table's own classes.
-        seen: class of the table per common class, of each axis.
+        places: place of each axis in that order.
+        values: the entries, on the table's classes.
+        seen: per axis, the table's class of each common class.
     """
 
     places: tuple[int, ...]
@@ -64,7 +64,7 @@ class _Factor:
     seen: tuple[Indices, ...]
 
     def along(self, cell: Sequence[int], place: int) -> Values:
-        """Its values over the classes of the axis at `place`, the earlier ones settled."""
+        """Values over the common classes of the axis at `place`, the earlier axes fixed."""
         settled = [p for p in self.places if p < place]
         index = tuple(int(seen[cell[p]]) for p, seen in zip(settled, self.seen, strict=False))
         found: Values = self.values[index]
@@ -73,12 +73,12 @@ class _Factor:
 
 @dataclass(frozen=True, eq=False)
 class _AxisStep:
-    """What settling one axis adds, and what bounds all that comes after it.
+    """One axis of the search.
 
     Args:
-        size: common classes of the axis.
-        here: tables whose last axis this is.
-        ahead: maximised tables of later axes, over this axis and earlier ones.
+        size: number of common classes of the axis.
+        here: tables of which this is the last axis.
+        ahead: bounds on later axes: maximised tables over this axis and earlier ones.
     """
 
     size: int
@@ -88,7 +88,7 @@ class _AxisStep:
 
 @dataclass
 class _BranchAndBound:
-    """One depth-first search.
+    """One depth-first search by branch and bound.
 
     Attributes:
         bound: the greatest bound that closed a branch.
@@ -100,10 +100,10 @@ class _BranchAndBound:
     bound: int = field(init=False, default=-(1 << 62))
 
     def closes(self, everywhere: int) -> bool:
-        """Whether every branch was closed at or below the level.
+        """Whether every branch closed at or below the level.
 
         Args:
-            everywhere: what every cell has.
+            everywhere: constant part of the sum.
         """
         return self._closes(0, everywhere, [0] * len(self.levels))
 
@@ -132,7 +132,7 @@ class _BranchAndBound:
 
 
 def _merged(tables: Sequence[SumTable]) -> list[SumTable] | None:
-    """One table per set of axes; None where they are too large to write down."""
+    """One table per set of axes; None if they would be too large."""
     by_scope: dict[tuple[int, ...], list[SumTable]] = {}
     for table in tables:
         by_scope.setdefault(table.layout.axes, []).append(table)
@@ -157,7 +157,7 @@ def _common_classes(tables: Sequence[SumTable]) -> dict[int, Partition]:
 
 
 def _levels(tables: Sequence[SumTable], classes: Mapping[int, Partition]) -> list[_AxisStep]:
-    """The levels of a search, the axes of most weight first."""
+    """The axes of a search in order, the heaviest first."""
     weight = {
         axis: sum(axis in t.layout.by_axis for t in tables) * np.log1p(p.n)
         for axis, p in classes.items()

@@ -1,19 +1,19 @@
-"""An upper bound of the greatest value of a sum of many tables, kept up to date cheaply.
+"""An upper bound of the greatest value of a sum of many tables, cheap to update.
 
-The sum of the tables' own greatest entries is a bound. To move amounts that depend on one
-attribute from one table to another changes no sum but lowers the bound; so each table hands what
-it can to one table per attribute, its single, from which the others draw. A step on a table draws
-into it all that the singles of its s attributes hold, then hands to each of them 1/s of the
-greatest entry per class. No step raises the bound (but for units lost in the division), and
-everything is whole numbers, so the sum stays exactly what it was.
+The sum of the tables' greatest entries is a bound. Amounts that depend on one attribute may be
+moved from one table to another: the sum stays the same, and the bound may fall. Each attribute has
+one table for such amounts, its single. A step on a table over s attributes moves all amounts of
+their singles into the table, then moves 1/s of the greatest entry per class back to each single.
+No step raises the bound (except by units lost in the division). All entries are whole numbers, so
+the sum stays exactly the same.
 
-Over pairs of cells an attribute is a pair of axes, and its single a table over both: a count on
-one attribute, which a pair pays where one cell is inside and the other outside, is then exact.
+Over pairs of cells an attribute is a pair of axes, and its single is a table over both. A count on
+one attribute, which a pair pays if one cell is inside and the other outside, is then exact.
 
 References:
     Globerson and Jaakkola (2007), "Fixing max-product: convergent message passing algorithms for
     MAP LP-relaxations", the step. Ihler, Flerova, Dechter and Otten (2012), "Join-graph based
-    cost-shifting schemes", for its use beside mini-buckets.
+    cost-shifting schemes", for its use together with mini-buckets.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ import numpy as np
 
 from qserver.ledger.loss_tables import LossTable, SumTable, TableLayout, Values, zero_table
 
-# Tables grow no larger by sharing; one loss alone may need more.
+# Losses share a table only up to this many entries; one loss alone may need more.
 MAX_TABLE = 1 << 14
 MAX_SINGLE = 1 << 20
-# Past either, a loss is replaced by its maximum over all but one attribute. 2^24 entries: 128 MiB.
+# Past either limit a loss is replaced by its maximum over all attributes but one. 2^24: 128 MiB.
 MAX_STORED = 1 << 24
 MAX_TABLES = 4000
-# A step that would leave entries beyond this is not made: any sum of tables fits 64 bits.
+# A step that would leave larger entries is skipped, so that any sum of tables fits 64 bits.
 _MAX_SHIFTED = 1 << 49
 
 
 class ShiftedSum:
-    """A sum of losses as tables between which amounts are shifted.
+    """A sum of losses, held as tables that exchange amounts.
 
-    Tables are replaced, never changed, so a copy may share them.
+    Tables are replaced and never changed in place, so copies may share them.
 
     Args:
         n_attributes: axes a and a + n_attributes belong to attribute a.
 
     Attributes:
-        exact: whether every loss was added as it is, none replaced by a bound for want of room.
+        exact: whether every loss was added as it is. For lack of room a bound may replace one.
     """
 
     def __init__(self, n_attributes: int) -> None:
@@ -66,7 +66,7 @@ class ShiftedSum:
 
     @property
     def tables(self) -> list[SumTable]:
-        """Tables whose sum this is."""
+        """Tables that add up to this sum."""
         everywhere = SumTable(TableLayout((), ()), np.array(self._everywhere, dtype=np.int64))
         return [everywhere, *self._singles.values(), *self._tables]
 
@@ -77,7 +77,7 @@ class ShiftedSum:
         return self._everywhere + sum(t.top for t in parts)
 
     def top_with(self, loss: LossTable) -> int:
-        """A bound of the sum and `loss` together; this sum stays as it is."""
+        """A bound of this sum plus `loss`. Changes nothing."""
         i = self._host(loss.layout)
         home = zero_table(loss.layout) if i is None else self._tables[i]
         held = self._held(home.layout)
@@ -85,7 +85,7 @@ class ShiftedSum:
         return self.top - replaced + self._gathered(home, held).top_with(loss)
 
     def add(self, loss: LossTable, *, shift: bool) -> None:
-        """Add a loss; where `shift`, with a step on the table that took it."""
+        """Add a loss. If `shift`, do a step on the table that it was added to."""
         parts = self._parts(loss.layout)
         if len(parts) > 1 and self._is_full:
             loss, self.exact = self._over_one_attribute(loss), False
@@ -106,13 +106,13 @@ class ShiftedSum:
             self._step(i)
 
     def settle(self, *, n_steps: int) -> None:
-        """Steps on the next `n_steps` tables in turn, or on each of them once."""
+        """Do a step on each of the next `n_steps` tables in turn, at most once on each table."""
         for _ in range(min(n_steps, len(self._tables))):
             self._next = (self._next + 1) % len(self._tables)
             self._step(self._next)
 
     def settle_all(self, *, rounds: int) -> None:
-        """Steps on every table, `rounds` times."""
+        """Do a step on every table, `rounds` times."""
         for _ in range(rounds):
             for i in range(len(self._tables)):
                 self._step(i)
@@ -125,14 +125,14 @@ class ShiftedSum:
         return _parts(layout, self._n_attributes)
 
     def _split_single(self, attribute: int, part: TableLayout) -> None:
-        """Let the single refine `part`, unless it would be too large."""
+        """Make the attribute's single refine `part`, unless it would become too large."""
         single = self._singles.get(attribute, zero_table())
         joined = single.layout.joined_with(part)
         if joined.n_entries <= MAX_SINGLE or attribute not in self._singles:
             self._singles[attribute] = single.refined(joined)
 
     def _refines(self, attribute: int, part: TableLayout) -> bool:
-        """Whether the attribute's single tells apart whatever `part` does."""
+        """Whether the attribute's single refines `part`."""
         layout = self._singles[attribute].layout
         return layout.joined_with(part) is layout
 
@@ -149,7 +149,7 @@ class ShiftedSum:
         return i
 
     def _host(self, layout: TableLayout) -> int | None:
-        """The table that `layout` makes least large, among those that have its axes."""
+        """The table with the axes of `layout` that stays smallest with its classes, or None."""
         axes, best, size = set(layout.axes), None, MAX_TABLE + 1
         for i, table in enumerate(self._tables):
             if axes <= table.layout.by_axis.keys():
@@ -159,12 +159,12 @@ class ShiftedSum:
         return best
 
     def _held(self, layout: TableLayout) -> dict[int, Values]:
-        """Per attribute of `layout` the greatest entries of its single over the classes there."""
+        """Per attribute of `layout`, the greatest entries of its single over the classes there."""
         parts = self._parts(layout)
         return {a: self._singles[a].seen_from(parts[a]) for a in parts if a in self._singles}
 
     def _gathered(self, table: SumTable, held: Mapping[int, Values]) -> SumTable:
-        """The table with what the singles hold."""
+        """The table plus the amounts `held` of the singles."""
         values, parts = table.values.copy(), self._parts(table.layout)
         for attribute, amounts in held.items():
             values += _along(table.layout, parts[attribute], amounts)
@@ -189,7 +189,7 @@ class ShiftedSum:
             self._singles.update(singles)
 
     def _over_one_attribute(self, loss: LossTable) -> LossTable:
-        """An upper bound that depends on one attribute, the one that makes it least on average."""
+        """An upper bound on one attribute alone: the one with the least mean."""
         table = SumTable(loss.layout, loss.values)
         choices = [
             table.maximum_over([a for a in loss.layout.axes if a not in part.axes])
@@ -201,7 +201,7 @@ class ShiftedSum:
 
 @lru_cache(maxsize=1 << 13)
 def _parts(layout: TableLayout, n_attributes: int) -> Mapping[int, TableLayout]:
-    """Per attribute the axes of the layout that belong to it."""
+    """Per attribute, the part of the layout on its axes."""
     axes: dict[int, list[int]] = {}
     for axis in layout.axes:
         axes.setdefault(axis % n_attributes, []).append(axis)

@@ -12,7 +12,7 @@ from typing import Protocol
 from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
 from qserver.models.marginals.fit.measurement import NoisyMarginal
 from qserver.models.marginals.graph.layout import FloatArray, Scope
-from qserver.models.marginals.graph.regions import distinct
+from qserver.models.marginals.graph.scopes import distinct
 
 
 class Source(Protocol):

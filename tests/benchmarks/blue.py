@@ -103,7 +103,7 @@ def _answer_times(case: Case, rows: Sequence[Measurement]) -> Times:
     """The whole way to an interval: weights of the shortest tail, estimate, half-width."""
     engine = InferenceEngine(case.rows[0].sizes, random.Random(SEED), max_rows=2 * len(case.rows))
     engine.extend(rows)
-    engine.estimable(primitive(case.others[0]))
+    engine.catch_up()
 
     def ask(row: Primitive) -> None:
         if engine.estimate(row, confidence=CONFIDENCE) is None:

@@ -23,10 +23,9 @@ import numpy.typing as npt
 from qserver.models.marginals.fit.consensus import agree
 from qserver.models.marginals.fit.measurement import NoisyMarginal
 from qserver.models.marginals.fit.observations import Observations
-from qserver.models.marginals.graph.belief import BeliefPropagation
 from qserver.models.marginals.graph.layout import Scope, layout_of
-from qserver.models.marginals.graph.regions import RegionGraph, saturated
 from qserver.models.marginals.graph.triangulation import clique_tree
+from tests.models.marginals.message_passing import BeliefPropagation, RegionGraph, saturated
 
 from .machine import times_of
 from .plain_propagation import PlainPropagation

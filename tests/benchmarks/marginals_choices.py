@@ -23,10 +23,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from qserver.models.marginals.fit.proximal import LossAt, proximal_descent
-from qserver.models.marginals.graph.belief import BeliefPropagation
 from qserver.models.marginals.graph.layout import FloatArray, Layout, Scope, layout_of
-from qserver.models.marginals.graph.regions import factor_graph, saturated
+from tests.models.marginals.message_passing import BeliefPropagation, factor_graph, saturated
+from tests.models.marginals.mirror_descent import LossAt, proximal_descent
 
 from .tables import Report, Value
 from .wide_records import Records, adult_records

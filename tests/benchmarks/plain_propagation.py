@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.models.marginals.graph.layout import Scope
-from qserver.models.marginals.graph.regions import RegionGraph
+from tests.models.marginals.message_passing import RegionGraph
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[Scope, Scope]

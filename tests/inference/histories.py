@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -33,6 +34,11 @@ def engine(
     found = InferenceEngine(tuple(sizes), random.Random(seed))
     found.extend(events)
     return found
+
+
+def is_estimable(engine: InferenceEngine, row: Primitive) -> bool:
+    """Whether history gives the row any estimate at all."""
+    return engine.estimate(row, confidence=0.5, enough=math.inf) is not None
 
 
 def combined_alpha(

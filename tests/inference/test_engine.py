@@ -16,7 +16,7 @@ from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import Estimator
-from tests.inference.histories import STEP, engine, measured, random_range
+from tests.inference.histories import STEP, engine, is_estimable, measured, random_range
 from tests.records.grown import History, grown
 
 SIZES = (10,)
@@ -60,7 +60,7 @@ def test_a_sum_of_rows_has_their_estimates_and_errors_summed():
 def test_what_history_cannot_give_is_none_and_not_estimable():
     inference = engine(SIZES, [measured(0, _box(1, 2))])
     assert inference.estimate(primitive(_box(1)), confidence=0.9) is None
-    assert not inference.estimable(primitive(_box(1)))
+    assert not is_estimable(inference, primitive(_box(1)))
 
 
 def test_an_empty_history_gives_nothing_but_the_zero_query():
@@ -71,7 +71,7 @@ def test_an_empty_history_gives_nothing_but_the_zero_query():
     assert found is not None
     assert found.half_width == 0.0
     assert found.posterior.estimate == 0.0
-    assert inference.estimable(zero)
+    assert is_estimable(inference, zero)
 
 
 def test_a_stored_estimator_is_used_where_it_is_the_shortest():
@@ -79,7 +79,7 @@ def test_a_stored_estimator_is_used_where_it_is_the_shortest():
     query = primitive(_box(1, 2))
     inference = InferenceEngine(SIZES, random.Random(1), max_rows=1)
     inference.extend(rows)
-    assert not inference.estimable(query)
+    assert not is_estimable(inference, query)
     inference.extend([Estimator(query.key, ((0, 1.0), (1, 1.0)))])
     found = inference.estimate(query, confidence=0.9)
     assert found is not None
@@ -143,11 +143,11 @@ def test_beyond_the_cap_the_rows_of_least_noise_stay_in_play():
     rows = [measured(i, q, scale=1 if i % 4 == 0 else 50) for i, q in enumerate(boxes)]
     for row in rows:
         inference.extend([row])
-        inference.estimable(primitive(total_query((40,))))
-    assert inference.estimable(primitive(boxes[0] + boxes[28]))
-    assert not inference.estimable(primitive(boxes[1] + boxes[2]))
+        is_estimable(inference, primitive(total_query((40,))))
+    assert is_estimable(inference, primitive(boxes[0] + boxes[28]))
+    assert not is_estimable(inference, primitive(boxes[1] + boxes[2]))
     # A row that is out of play still answers for itself.
-    assert inference.estimable(primitive(boxes[1]))
+    assert is_estimable(inference, primitive(boxes[1]))
 
 
 def test_history_taken_in_piece_by_piece_answers_like_history_at_once():
@@ -156,7 +156,7 @@ def test_history_taken_in_piece_by_piece_answers_like_history_at_once():
     whole, pieces = engine((60,), rows), engine((60,), [])
     for row in rows:
         pieces.extend([row])
-        pieces.estimable(primitive(random_range(rng, 60, 12)))
+        is_estimable(pieces, primitive(random_range(rng, 60, 12)))
     for _ in range(15):
         query = primitive(random_range(rng, 60, 12))
         a, b = (e.estimate(query, confidence=0.95) for e in (whole, pieces))
@@ -185,6 +185,6 @@ def test_rows_on_a_domain_of_a_million_million_cells_combine():
     assert set(weights) == set(expected)
     for number, weight in expected.items():
         assert weights[number] == pytest.approx(float(weight), rel=1e-15)
-    assert not inference.estimable(
-        primitive(query + linear_query(sizes, [(1, {0: indicator(1000, [0])})]))
+    assert not is_estimable(
+        inference, primitive(query + linear_query(sizes, [(1, {0: indicator(1000, [0])})]))
     )

@@ -13,7 +13,7 @@ from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Estimator
-from tests.inference.histories import NANO, STEP, measured
+from tests.inference.histories import NANO, STEP, is_estimable, measured
 from tests.inference.tables.blocks.test_blocks import dense
 from tests.inference.tables.table_cases import BLOCKS, SIZES, asked, random_counts, table, tables_of
 
@@ -42,7 +42,7 @@ def test_the_engine_takes_the_shorter_of_rows_and_tables():
     rows_alone = engine.estimate_by_rows(asked(query), confidence=0.9)
     assert rows_alone is not None
     assert rows_alone.half_width == by_rows.half_width
-    assert engine.estimable(asked(query))
+    assert is_estimable(engine, asked(query))
     assert engine.combined(asked(query), half_width=1e3, confidence=0.9, step=STEP) is not None
 
 

@@ -22,7 +22,7 @@ def test_the_pace_of_the_last_week_says_how_long_the_rest_lasts() -> None:
     spent = points((NOW - 30 * DAY_S, 10), (NOW - 6 * DAY_S, 40), (NOW - DAY_S, 80))
     found = forecast(spent, now=NOW, spent_nano=80, remaining_nano=50)
     assert (found.window_s, found.spent_nano) == (7 * DAY_S, 70)
-    assert found.per_day_nano == pytest.approx(10)
+    assert found.spent_nano / found.window_s * DAY_S == pytest.approx(10)
     assert found.days_left == pytest.approx(5)
 
 

@@ -10,15 +10,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.inference.tables.blocks.chain import regular_chain, single_values
-from qserver.inference.tables.blocks.noisy_blocks import Blocks, combinations_below
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import Lattice, Pattern
 from qserver.planning.blocks.base import BaseProblem, Target, best_base
 from qserver.planning.effort import Effort
 from qserver.query.linear import linear_query
 from qserver.query.weights import interval
+from tests.inference.tables.blocks.every_block import every_block
 
 LATTICE = Lattice({0: regular_chain(single_values(0, 16), (1, 4, 16))})
-BLOCKS = combinations_below(LATTICE, [0])
+BLOCKS = every_block(LATTICE, [0])
 
 
 def patterns(seed: int, n: int) -> list[Pattern]:

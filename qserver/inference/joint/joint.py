@@ -58,8 +58,8 @@ class JointBound:
 
     Attributes:
         outside: upper bound of P(some abs(W_i) > h_i), in [0, 1].
-        method: exact for one error at most, else which bound of the module it is.
-        failure: chance, over the draws, that the bound would be false; counted in `outside`.
+        method: `exact` for at most one error, else the name of the bound used.
+        failure: chance, over the draws, that the bound is false; `outside` includes it.
     """
 
     outside: float
@@ -78,10 +78,10 @@ class JointBound:
 
 @dataclass(frozen=True, slots=True)
 class LeastFactor:
-    """A common factor on half-widths, or on every 1 / b, with which a workload holds.
+    """A common factor on the half-widths, or on every 1 / b, with which a joint statement holds.
 
     Attributes:
-        factor: f such that P(abs(W_i) <= f h_i for all i) >= the confidence asked.
+        factor: f with P(abs(W_i) <= f h_i for all i) >= the confidence asked.
         method: see `JointBound`.
     """
 
@@ -91,17 +91,17 @@ class LeastFactor:
 
 @dataclass(frozen=True, eq=False, init=False)
 class JointErrors:
-    """Errors W_i = sum_k coefficients[i, k] scales[k] Lap(1), with the half-widths they may have.
+    """Errors W_i = sum_k coefficients[i, k] scales[k] Lap(1) and their allowed half-widths.
 
     Args:
         coefficients: A, shape (n, m), finite.
         scales: b_k of the sources, shape (m,), finite, >= 0.
-        half_widths: h_i, shape (n,), > 0, in the same unit, after allowances for lattice and
-            floats; infinite ones hold everything.
+        half_widths: h_i, shape (n,), > 0, in the same unit, less the allowances for lattice and
+            floats. An infinite one always holds.
 
     Attributes:
-        ratios: A_ik b_k / h_i, shape (n', m'), without columns of zeros, rows of zeros, and rows
-            that are another or its opposite.
+        ratios: A_ik b_k / h_i, shape (n', m'), without zero columns, zero rows, and rows that
+            repeat another row or its negative.
 
     Raises:
         RequirementError: the arrays are not of this kind.
@@ -122,7 +122,7 @@ class JointErrors:
             raise RequirementError("scales", "be finite and >= 0, as the coefficients be finite")
         if not (widths > 0.0).all():
             raise RequirementError("half_widths", "be > 0")
-        # What overflows is no scale of a law, and refused as such.
+        # An overflow is refused later, as no law has such a scale.
         with np.errstate(over="ignore"):
             ratios = _distinct(matrix * sizes / widths[:, None])
         ratios.flags.writeable = False
@@ -135,7 +135,7 @@ class JointErrors:
         return np.asarray(np.minimum(found, 1.0))
 
     def least_alone(self, confidence: float) -> float:
-        """The factor that the worst error needs by itself: no joint statement holds below it."""
+        """The factor that the worst error needs alone; no joint statement holds below it."""
         return max((law.half_width(confidence) for law in self._laws), default=0.0)
 
     def product_bound(self, factor: float = 1.0) -> JointBound:
@@ -146,7 +146,7 @@ class JointErrors:
 
 
 def _distinct(ratios: FloatArray) -> FloatArray:
-    """The rows that say something of their own, in lexical order."""
+    """The rows in lexical order, without zero rows and repeated rows."""
     used = ratios != 0.0
     ratios = ratios[used.any(axis=1)][:, used.any(axis=0)]
     if not len(ratios):
@@ -156,7 +156,7 @@ def _distinct(ratios: FloatArray) -> FloatArray:
 
 
 def most_work(n_errors: int, n_sources: int, work: int) -> int:
-    """Multiplications that a bound of so many errors takes at most, allowed `work`."""
+    """Most multiplications that a bound takes for so many errors, if `work` are allowed."""
     return min(work, MOST_DRAWS * n_sources * (n_errors + WORK_OF_DRAW))
 
 
@@ -166,10 +166,9 @@ def joint_confidence(
     """The best certified bound of P(abs(W_i) <= h_i for all i) within the work.
 
     Args:
-        wanted: confidence that is of interest, in (0, 1): nothing is drawn where the product rule
-            reaches it already or one error alone rules it out, and few draws where they show that
-            it is out of reach.
-        work: multiplications that may be spent on draws; 0 for the product rule alone.
+        wanted: the confidence of interest, in (0, 1). Nothing is drawn if the product rule reaches
+            it or a single error rules it out. Drawing stops early if it is out of reach.
+        work: most multiplications for draws; 0 for the product rule alone.
     """
     product = errors.product_bound()
     if product.method == "exact" or not _NEGLIGIBLE < product.outside < 1.0:
@@ -199,8 +198,8 @@ def least_factor(
 ) -> LeastFactor:
     """The least certified f with P(abs(W_i) <= f h_i for all i) >= confidence, within the work.
 
-    Multiplying every 1 / b by f has the same effect as multiplying the half-widths, so a purchase
-    whose weights do not move with the factor meets the joint statement when scaled by it.
+    Multiplying every 1 / b by f has the same effect as multiplying the half-widths by f. So a
+    purchase whose weights stay the same meets the joint statement when scaled by f.
 
     Args:
         confidence: 1 - delta, in (0, 1).
@@ -221,7 +220,7 @@ def least_factor(
     if first.estimate(product) >= _WORTH * delta:
         return LeastFactor(product, "product")
     guess = _root(lambda factor: first.estimate(factor) - delta, alone, product)
-    # The tilts serve best next to the factor sought.
+    # The tilts are best near the factor that is sought.
     low = max(alone, guess * _BELOW_GUESS)
     sampling = Sampling(errors.ratios, reference=low, failure=failure)
     bet = sampling.bet(sampling.pilot(n_draws), n_draws, factor=guess)
@@ -232,13 +231,13 @@ def least_factor(
 
 
 def _product_factor(errors: JointErrors, delta: float, alone: float) -> float:
-    """The least factor by the product rule, found from above."""
+    """The least factor by the product rule, approached from above."""
     high = errors.least_alone(1.0 - delta / len(errors.ratios)) * _OUTWARD
     return _root(lambda factor: errors.product_bound(factor).outside - delta, alone, high)
 
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that falls from `low` to `high` is no longer positive, from above."""
+    """A root of a function that falls from `low` to `high`, approached from above."""
     if falling(low) <= 0.0:
         return low
     if falling(high) >= 0.0:

@@ -84,14 +84,14 @@ class Sample:
         return self.bound * float(self.values(factor).mean())
 
     def rate(self, factor: float, *, n_draws: int, failure: float) -> float:
-        """The bet r with which so many draws reach 1 / eta soonest, by the variance here."""
+        """The bet r with which `n_draws` draws reach 1 / eta soonest, by this sample's variance."""
         variance = max(float(self.values(factor).var()), 1.0 / len(self.weights) ** 2)
         return min(_MAX_RATE, math.sqrt(-2.0 * math.log(failure) / (n_draws * variance)))
 
 
 @dataclass(frozen=True, eq=False)
 class Bet:
-    """Draws with a bet that was fixed before them: each statement holds but for `failure`.
+    """Draws with a bet fixed beforehand; each statement is false with chance at most `failure`.
 
     Args:
         sample: the draws.
@@ -104,7 +104,7 @@ class Bet:
     failure: float
 
     def outside(self, factor: float) -> float:
-        """Upper bound of P(some abs(W_i) > factor h_i), `failure` included; may pass 1."""
+        """Upper bound of P(some abs(W_i) > factor h_i), including `failure`; may exceed 1."""
         values = self.sample.values(factor)
         mean = 1.0
         if self._gain(values, 1.0) > 0.0:
@@ -112,7 +112,7 @@ class Bet:
         return self.sample.bound * mean * _OUTWARD + self.failure
 
     def least_factor(self, delta: float, *, low: float, high: float) -> float:
-        """The least factor from `low` to `high` with `outside` <= delta; infinite without one."""
+        """The least factor from `low` to `high` with `outside` <= delta, or infinity."""
         u = (delta - self.failure) / (self.sample.bound * _OUTWARD)
 
         def gain(factor: float) -> float:
@@ -126,7 +126,7 @@ class Bet:
         return min(high, float(brentq(gain, low, high, xtol=tolerance)) + 2.0 * tolerance)
 
     def _gain(self, values: FloatArray, u: float) -> float:
-        """How far the logarithm of the product is beyond log(1 / eta)."""
+        """Logarithm of the product less log(1 / eta)."""
         return float(np.log1p(self.rate * (u - values)).sum()) + math.log(self.failure)
 
 
@@ -135,8 +135,8 @@ class Sampling:
 
     Args:
         ratios: A_ik b_k / h_i, shape (n, m), no column of zeros.
-        reference: least factor on the half-widths that is of interest, > 0.
-        failure: eta of every bet made.
+        reference: the least factor of interest on the half-widths, > 0.
+        failure: eta of every bet.
     """
 
     def __init__(self, ratios: FloatArray, *, reference: float, failure: float) -> None:
@@ -152,17 +152,17 @@ class Sampling:
         self._shares = shares / self.bound
 
     def n_draws(self, work: int) -> int:
-        """Draws for so many multiplications; 0 where they would be too few to be of use."""
+        """Number of draws for `work` multiplications; 0 if they would be too few to help."""
         n, m = self._ratios.shape
         allowed = min(MOST_DRAWS, work // (m * (n + WORK_OF_DRAW)))
         return allowed if allowed >= _MIN_DRAWS else 0
 
     def pilot(self, n_draws: int) -> Sample:
-        """The draws to choose a bet by, fewer than `n_draws`."""
+        """A small sample to choose a bet by, of fewer than `n_draws` draws."""
         return self._sample(n_draws // _PILOT_PART)
 
     def bet(self, pilot: Sample, n_draws: int, *, factor: float) -> Bet:
-        """Fresh draws, with the bet that serves best at `factor`."""
+        """Fresh draws with the bet that is best at `factor`."""
         rate = pilot.rate(factor, n_draws=n_draws, failure=self.failure)
         return Bet(self._sample(n_draws), rate, self.failure)
 
@@ -183,7 +183,7 @@ class Sampling:
         """Reach and weight per draw, shape (d, 2)."""
         tilts = (self._ratios * self._tilts[:, None])[chosen]
         # exp(-abs(x) + t x) is the law of a difference of exponentials of rates 1 -+ t. By
-        # symmetry one sign of the tilt does for both.
+        # symmetry one sign of the tilt is enough.
         up = self._generator.standard_gamma(self._counts, tilts.shape) / (1.0 - tilts)
         down = self._generator.standard_gamma(self._counts, tilts.shape) / (1.0 + tilts)
         sources = up - down
@@ -193,13 +193,13 @@ class Sampling:
         n = self._n_exponentials
         logs = np.log1p(np.exp(n * (with_it - against))) - n * with_it - math.log(2.0)
         logs -= _log_cosh(self._levels)
-        # Cut off above, which only makes a weight larger.
+        # A cut-off from above only makes a weight larger.
         weights = 1.0 / np.exp(np.minimum(logs, _OVERFLOW)).sum(axis=1)
         return np.stack([sizes.max(axis=1), weights], axis=1)
 
 
 def _generator(ratios: FloatArray, reference: float) -> np.random.Generator:
-    """A source of draws that depends on the problem alone, up to rounding."""
+    """A generator whose seed depends on the problem alone, up to rounding."""
     unit = float(np.abs(ratios).max())
     numbers = np.append(ratios / unit, math.log2(unit / reference))
     coarse = np.round(np.ldexp(numbers, _SEED_BITS)).astype("<i8")
@@ -209,14 +209,14 @@ def _generator(ratios: FloatArray, reference: float) -> np.random.Generator:
 
 @dataclass(frozen=True, eq=False)
 class _RatioColumns:
-    """Columns of ratios, shape (n, g), and how many sources have each, shape (g,)."""
+    """Distinct columns of ratios, shape (n, g), and the number of sources of each, shape (g,)."""
 
     ratios: FloatArray
     counts: npt.NDArray[np.int64]
 
 
 def _grouped(ratios: FloatArray) -> _RatioColumns:
-    """One of each kind of column, up to sign and rounding, and how often it occurs."""
+    """The distinct columns, up to sign and rounding, and how often each occurs."""
     leading = np.take_along_axis(ratios, (ratios != 0.0).argmax(axis=0)[None], axis=0)
     columns = ratios * np.sign(leading)
     keys = np.round(np.ldexp(columns / np.abs(columns).max(), _COLUMN_BITS))
@@ -225,7 +225,7 @@ def _grouped(ratios: FloatArray) -> _RatioColumns:
 
 
 def _tilts(squares: FloatArray, counts: npt.NDArray[np.int64], reference: float) -> FloatArray:
-    """About the saddle point of each error: d/dt log M_i(t) = reference. Any value is valid."""
+    """Tilts near the saddle point of each error, d/dt log M_i(t) = reference. Any is valid."""
     # An error whose squares underflow is never too large: its tilt may be any.
     largest = np.maximum(squares.max(axis=1), _LEAST_SQUARE)
     low, high = np.zeros(len(squares)), 1.0 / np.sqrt(largest)

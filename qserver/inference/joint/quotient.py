@@ -1,15 +1,15 @@
-"""Where a quotient N / D may lie, by the joint law of the errors of both estimates.
+"""Intervals of a quotient N / D, by the joint law of the errors of both estimates.
 
-For a number t the estimate of N - t D has an error of known law, and N - t D = 0 at t = N / D. So
-the set of all t with abs(N^ - t D^) <= h(t) holds the quotient with probability c, where h(t) is
-the half-width at c of the error of N^ - t D^. That is the construction of Fieller (1954), with the
-law of a sum of Laplace variables in place of the normal one.
+For any number t the estimate of N - t D has an error of known law, and N - t D = 0 at t = N / D.
+Let h(t) be the half-width at confidence c of the error of N^ - t D^. The set of all t with
+abs(N^ - t D^) <= h(t) then holds the quotient with probability c. This is the construction of
+Fieller (1954), with the law of a sum of Laplace variables in place of the normal law.
 
-The set lies within every set {t: abs(N^ - t D^) <= a + abs(t) b} where a and b hold the errors of
-N^ and D^ with chances to miss that add up to 1 - c: the union bound says h(t) <= a + abs(t) b. So
-a search may start from such a set. It only leaves out what is proven to be outside: between two
-values of t no weight of a noise is larger in size than at one of them, a sum of Laplace variables
-with larger weights has the larger half-width, and N^ - t D^ is linear.
+Let the errors of N^ and D^ stay within a and b, with chances to miss that add up to 1 - c. By the
+union bound h(t) <= a + abs(t) b, so the set lies within {t: abs(N^ - t D^) <= a + abs(t) b}, and
+the search starts there. It removes only values that are proven to be outside: between two values
+of t no weight of a noise is larger in size than at one of them, larger weights have a larger
+half-width, and N^ - t D^ is linear.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class QuotientPart:
     """The numerator or the denominator.
 
     Args:
-        estimate: unbiased, in its own units.
-        loads: by measured row its weight times the scale of its noise, in the same units.
-        allowance: bound on what lattice and floats add to the error, >= 0.
+        estimate: unbiased estimate, in units of the query.
+        loads: per measured row, its weight times the scale of its noise, in the same units.
+        allowance: bound on the error that lattice and floats add, >= 0.
     """
 
     estimate: float
@@ -45,21 +45,21 @@ class QuotientPart:
 
 @dataclass(frozen=True)
 class JointParts:
-    """Two estimates from noisy rows, which may share some of them; rows' noises are independent."""
+    """Two estimates from noisy rows, some perhaps shared; noises of rows are independent."""
 
     over: QuotientPart
     under: QuotientPart
 
     def bounds(self, low: float, high: float, *, confidence: float) -> tuple[float, float] | None:
-        """Where the quotient lies with `confidence`, if it lies between `low` and `high`.
+        """An interval that holds the quotient with `confidence`, within `low` to `high`.
 
         Args:
-            low, high: finite; a set that the union bound gives, or bounds that are always true.
+            low, high: finite; from the union bound, or bounds that always hold.
             confidence: 1 - delta.
 
         Returns:
-            Ends that hold all of the set between `low` and `high`, too long by a part in 256 at
-            most but where the set has gaps; None where the set is empty.
+            Ends around all of the set between `low` and `high`. Except for gaps of the set, the
+            interval is too long by at most a part in 256. None if the set is empty.
         """
         search = _Tightening(*self._aligned(), self, confidence)
         first = search.left_out(low, high)
@@ -67,7 +67,7 @@ class JointParts:
         return (first, last) if first < last else None
 
     def _aligned(self) -> tuple[FloatArray, FloatArray]:
-        """The loads of both, row by row."""
+        """The loads of both parts, row by row."""
         ids = sorted({*self.over.loads, *self.under.loads})
         return (
             np.array([self.over.loads.get(i, 0.0) for i in ids]),
@@ -83,7 +83,7 @@ class _Tightening:
     confidence: float
 
     def left_out(self, start: float, stop: float) -> float:
-        """How far from `start` towards `stop` everything is outside of the set."""
+        """The point up to which all values from `start` towards `stop` are outside the set."""
         # Halved first: the distance of two floats may be more than floats reach.
         at, step = start, stop / 2.0 - start / 2.0
         least = abs(step) * (2.0 * _RESOLUTION)
@@ -101,7 +101,7 @@ class _Tightening:
         return at
 
     def _is_outside(self, a: float, b: float) -> bool:
-        """Whether no t between two numbers can belong to the set."""
+        """Whether no t between `a` and `b` can belong to the set."""
         over, under = self.parts.over, self.parts.under
         ends = over.estimate - a * under.estimate, over.estimate - b * under.estimate
         far = max(abs(a), abs(b))

@@ -14,7 +14,7 @@ _MARGIN: Final = 1e-12
 
 
 class Verdict(enum.Enum):
-    """Whether P(abs(W) <= h) reaches a confidence, as far as a bound can tell."""
+    """Whether P(abs(W) <= h) reaches a confidence, by a bound; may be unknown."""
 
     YES = "yes"
     NO = "no"

@@ -44,7 +44,7 @@ class _CellBounds:
     Attributes:
         real: at least Re z.
         norm: at most abs(z)^2.
-        n_chunks: chunks of factors that are too large for power sums.
+        n_chunks: number of chunks of factors that are too large for power sums.
     """
 
     real: FloatArray

@@ -55,7 +55,7 @@ class NoNoise:
         return math.inf if half_width == 0.0 else 0.0
 
     def half_width_gradient(self, _: float, scales: FloatArray, /) -> FloatArray:
-        """0: not the one-sided derivative at no noise, which the planner has no use for."""
+        """0; the planner does not need the one-sided derivative at no noise."""
         return np.zeros(len(scales))
 
 

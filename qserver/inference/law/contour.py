@@ -104,7 +104,7 @@ class ContourLaw:
 
     def certify(self, half_width: float) -> CertifiedProbability:
         """P(abs(W) <= h) with a bound: rigorous but for rounding, which is estimated."""
-        # No mass that a double can hold lies beyond.
+        # The mass beyond is below the least positive double.
         h = min(half_width / self.unit, _FAR)
         best, tail = math.inf, math.nan
         for narrow in (1.0, 0.7, 0.5, 0.35, 0.25):
@@ -177,7 +177,7 @@ class ContourLaw:
         return math.log(2.0) + self._nodes(near).sums(near).log_tail - (h - near)
 
     def _bracketed(self, log_tail: float) -> float:
-        """The same h by bisection of a bracket: slow and sure, where Newton did not settle."""
+        """h with this log tail by bisection of a bracket: slow and sure, after Newton failed."""
         high = self.deviation
         while self._log_tail(high) > log_tail:
             high *= 2.0

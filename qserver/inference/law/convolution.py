@@ -1,7 +1,7 @@
 """The law of a Laplace sum by convolving lattice masses: the paper's probability calculation.
 
-Every variable but the widest is rounded to a lattice, the masses being differences of its CDF;
-the masses are convolved, shortest first; the widest law enters exactly, through its own CDF:
+Every variable but the widest is rounded to a lattice; its masses are differences of its CDF. The
+masses are convolved, shortest first. The widest law enters exactly, through its CDF:
 P(abs(W) <= h) = sum_k u_k (F(h - kg) - F(-h - kg)).
 """
 
@@ -52,7 +52,7 @@ class LatticeMasses:
 
     @classmethod
     def of(cls, scales: FloatArray, *, step: float) -> LatticeMasses:
-        """Lattice of positive `scales`, shape (n,), n >= 1."""
+        """Masses of the sum for positive `scales`, shape (n,), n >= 1."""
         cut = _LOST / len(scales)
         reach = np.ceil(-math.log(cut) * scales / step).astype(np.int64)
         if int(reach.sum()) > _MAX_POINTS:
@@ -69,10 +69,10 @@ class LatticeMasses:
         )
 
     def tail(self, half_width: float, widest: float) -> float:
-        """P(abs(W) > h) with Lap(widest) added, short by `loss` at most."""
+        """P(abs(W) > h) with Lap(widest) added; too small by at most `loss`."""
         m = len(self.masses) // 2
         places: FloatArray = np.arange(-m, m + 1, dtype=np.float64) * self.step
-        # Both tails of the exact law at once, the masses being symmetric.
+        # Both tails of the exact law at once: the masses are symmetric.
         survival = _laplace_survival(np.asarray((half_width - places) / widest))
         return 2.0 * float(np.dot(self.masses, survival))
 
@@ -116,7 +116,7 @@ class LatticeLaw:
     def half_width_of_tail(self, log_tail: float) -> float:
         """h with log P(abs(W) > h) = log_tail."""
         widest = float(self.descending[0])
-        # The widest law alone is shorter, so this lattice is fine enough for h as well.
+        # The widest law alone has a shorter half-width, so its lattice is fine enough for h.
         shortest = -log_tail * widest
         lattice = self._lattice(shortest)
         target = math.exp(log_tail)
@@ -138,7 +138,7 @@ class LatticeLaw:
     def _lattice(self, half_width: float) -> LatticeMasses:
         widest = float(self.descending[0])
         step = min(2.0 * half_width / self.points_per_length, _COARSEST * widest)
-        # Finer than this buys little: the sum is smooth on the scale of its deviation.
+        # A finer step gains little: the sum is smooth on the scale of its standard deviation.
         deviation = widest * math.sqrt(2.0 * float(np.square(self.descending / widest).sum()))
         return LatticeMasses.of(self.descending[1:], step=max(step, _FINEST * deviation))
 
@@ -151,8 +151,8 @@ class Convolution:
         points_per_length: lattice points per interval length, so the step is at most
             L / `points_per_length` (but never below a 4096th of the standard deviation).
 
-    Questions raise CapacityError when the lattice would pass 2^23 points: thousands of wide
-    scales at a low confidence.
+    A law raises CapacityError if the lattice would have more than 2^23 points: for thousands of
+    wide scales at a low confidence.
     """
 
     points_per_length: int = 200
@@ -170,7 +170,7 @@ class Convolution:
 
 
 def lattice_error(descending: FloatArray, step: float) -> float:
-    """Bound on the change of P(abs(W) <= h) when all but the widest are rounded to the lattice.
+    """Bound on the change of P(abs(W) <= h) if all but the widest are rounded to the lattice.
 
     The variables are rounded one at a time, the narrowest first. With X = K + xi, rounding one
     changes the probability by at most sup f E abs(E[xi | K]) + sup abs(f') E xi^2, f the density

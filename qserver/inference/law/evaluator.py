@@ -1,7 +1,7 @@
-"""What every way of computing the error distribution offers.
+"""The interface of all methods that compute the distribution of an error.
 
-An `Evaluator` turns scales into a `Law`, the distribution of W = sum_i Lap(c_i); a law answers
-questions about abs(W) and says how far off its answers may be.
+An `Evaluator` turns scales into a `Law`, the distribution of W = sum_i Lap(c_i). A law gives
+probabilities and half-widths of abs(W), and bounds on their errors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Law(Protocol):
         """P(abs(W) <= h)."""
 
     def log_tail(self, half_width: float, /) -> float:
-        """log P(abs(W) > h), -inf when no mass is left."""
+        """log P(abs(W) > h), -inf if no mass is beyond h."""
 
     def certify(self, half_width: float, /) -> CertifiedProbability:
         """P(abs(W) <= h) and a bound on its error."""
@@ -70,14 +70,14 @@ class Evaluator(Protocol):
     def prepare(self, scales: FloatArray, /) -> Law:
         """Law for positive finite `scales`, shape (n,), n >= 1, in any order.
 
-        Their ratio is what `LaplaceSum` leaves of it: n * 2^60 at most.
+        `LaplaceSum` leaves out negligible scales, so their ratio is at most n * 2^60.
         """
 
 
 def as_probability(value: float, *, error: float = 0.0) -> float:
     """`value` cut to [0, 1]; EvaluationError if it lies outside by more than `error` and rounding.
 
-    Unlike min and max it lets no nan pass for a bound of the interval.
+    Unlike with min and max, a nan raises an error and is not taken for 0 or 1.
     """
     room = error + _ROUNDING
     if not -room <= value <= 1.0 + room:

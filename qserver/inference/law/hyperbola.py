@@ -122,7 +122,7 @@ class Quadrature:
         angles = np.concatenate([[beta], beta + outer, beta - inner])
         u = np.arcsinh(_HEIGHTS * (min(hyperbola.crossing.s, hyperbola.rho) / hyperbola.rho))
         logs = hyperbola.log_abs(moments, half_width, u, angles[:, None])
-        # The contour itself, at its vertex, sets the size of the answer.
+        # The integrand at the vertex of the contour sets the size of the answer.
         peaks = logs.max(axis=1) - logs[0, 0]
         shifts = np.concatenate([outer, inner])
         steps = 2.0 * math.pi * shifts / (_DIGITS + np.maximum(peaks[1:], 0.0))
@@ -139,7 +139,7 @@ class Quadrature:
 
 
 def _reach(u: FloatArray, fall: FloatArray) -> float:
-    """Least u of the grid's broken line where the integrand has fallen by exp(-39)."""
+    """Least u, by linear interpolation on the grid, at which the integrand fell by exp(-39)."""
     below = np.flatnonzero(fall < -_TRUNCATE)
     if len(below) == 0:
         return float(u[-1])

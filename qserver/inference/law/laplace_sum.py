@@ -41,8 +41,8 @@ class HalfWidthGradient:
 
     Attributes:
         half_width: h with P(abs(W) <= h) = confidence, in the unit of the scales.
-        gradient: dh / dc_i, shape (n,), >= 0, in the order of the scales; 0 where c_i = 0 or left
-            out, where it is below 1e-17.
+        gradient: dh / dc_i, shape (n,), >= 0, in the order of the scales. It is set to 0 for
+            c_i = 0 and for scales that are left out, whose value is below 1e-17.
             sum_i c_i dh / dc_i = h.
     """
 
@@ -55,12 +55,13 @@ class LaplaceSum:
     """Distribution of W = sum_i Lap(c_i), independent, Lap(c) of density exp(-abs(x)/c) / 2c.
 
     W is symmetric and log-concave, so its shortest interval is centred. Half-widths are in the
-    unit of the scales; an infinite one is allowed and holds everything.
+    unit of the scales; an infinite one is allowed and always holds.
 
-    Scales may be any number of decades apart. The smallest, as many as sum to 2^-60 of the largest
-    c at most, are left out: with Y their part of W, abs(d log f / dx) <= 1/c for the density f of
-    the rest, so adding Y multiplies every density, and so every probability, by something between
-    E exp(-abs(Y)/c) >= 1 - 2^-60 and E exp(abs(Y)/c) <= 1 / (1 - 2^-60). Certificates count it.
+    Scales may be any number of decades apart. The smallest ones are left out as long as they sum to
+    at most 2^-60 of the largest scale c. Let Y be their part of W, and f the density of the rest:
+    abs(d log f / dx) <= 1/c. So adding Y multiplies every density, and every probability, by a
+    factor from E exp(-abs(Y)/c) >= 1 - 2^-60 to E exp(abs(Y)/c) <= 1 / (1 - 2^-60). Certificates
+    include this factor.
 
     Args:
         scales: c_i, shape (n,), in [0, 1e150]; zeros change nothing; n = 0 means W = 0.
@@ -68,8 +69,8 @@ class LaplaceSum:
             integral whatever the evaluator.
 
     Raises:
-        RequirementError: `scales` is no such array. Every method raises EvaluationError rather
-            than return no number.
+        RequirementError: `scales` is not such an array. Every method raises EvaluationError instead
+            of returning a nan.
 
     References:
         The contour integral is derived in hyperbola.py, its error bound in certificate.py.
@@ -142,7 +143,7 @@ class LaplaceSum:
         return as_finite(self._law.half_width(_confidence(confidence)))
 
     def half_width_of_tail(self, log_tail: float) -> float:
-        """h with log P(abs(W) > h) = log_tail, finite and < 0: for confidences next to 1."""
+        """h with log P(abs(W) > h) = log_tail, finite and < 0; for confidences very near 1."""
         if not -math.inf < log_tail < 0.0:
             raise RequirementError("log_tail", "be finite and < 0", log_tail)
         return as_finite(self._law.half_width_of_tail(log_tail))
@@ -162,7 +163,7 @@ class LaplaceSum:
 
 
 def _not_negligible(scales: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which scales count, shape (n,): all but zeros and the smallest that hardly matter."""
+    """Which scales count, shape (n,): all but zeros and negligible ones."""
     least = _NEGLIGIBLE * float(scales.max(initial=0.0))
     kept = scales > 0.0
     if bool((scales[kept] > least).all()):

@@ -37,9 +37,9 @@ class Moments:
         gaps: 1 - c_i^2, shape (n,), kept apart so that s close to the pole at 1 loses no digits.
         starts: first index of each chunk of factors, shape (k,).
         power_sums: row j holds sum over chunks j, j+1, ... of (c / t)^(2m) / m for m = 1..14,
-            t the largest scale of chunk j, shape (k, 14). In a unit of their own they do not
-            underflow, nor do the powers of t^2 s^2 that they meet overflow, however far the
-            scales are apart.
+            t the largest scale of chunk j, shape (k, 14). With a unit per chunk they do not
+            underflow, and the powers of t^2 s^2 that multiply them do not overflow, however far
+            the scales are apart.
         group_squares: mean c^2 of groups of neighbouring scales, shape (g,), g <= 48.
         group_sizes: number of scales in each group, shape (g,).
     """
@@ -70,7 +70,7 @@ class Moments:
         )
 
     def n_large_chunks(self, largest: float, *, small: float = SMALL) -> int:
-        """Chunks whose largest c^2 times `largest` = max abs(s)^2 exceeds `small`."""
+        """Number of chunks whose largest c^2 times `largest` = max abs(s)^2 exceeds `small`."""
         return int(np.count_nonzero(self.squares[self.starts] * largest > small))
 
     def n_large(self, n_chunks: int) -> int:
@@ -78,7 +78,7 @@ class Moments:
         return min(n_chunks * _CHUNK, len(self.squares))
 
     def top(self, chunk: int) -> float:
-        """Largest c^2 of a chunk, which is the unit of its row of power sums."""
+        """Largest c^2 of a chunk: the unit of its row of power sums."""
         return float(self.squares[self.starts[chunk]])
 
     def log(self, z: ComplexArray, one_minus_z: ComplexArray) -> ComplexArray:
@@ -97,7 +97,7 @@ class Moments:
             n = self.n_large(n_chunks)
             factors = self.squares[:n, None] * one_minus_z
             factors += self.gaps[:n, None]
-            # Products of 32 factors neither overflow nor underflow where M matters.
+            # Where M matters, products of 32 factors neither overflow nor underflow.
             products = np.multiply.reduceat(factors, self.starts[:n_chunks], axis=0)
             total = total - np.log(products).sum(axis=0)
         return total

@@ -1,4 +1,4 @@
-"""Nodes and weights of the contour integral, from which every quantity at one law is read.
+"""Nodes and weights of the contour integral; every quantity of a law is a sum over them.
 
 With w_k = step M(s_k) s'(u_k) / (2 pi i), mirrored nodes counted twice:
 T(h) = Re sum w_k exp(-s_k h) / s_k, the density is Re sum w_k exp(-s_k h), and
@@ -37,7 +37,7 @@ class Sums:
 
     @property
     def log_tail(self) -> float:
-        """log P(W > h); EvaluationError if the sum is no positive number."""
+        """log P(W > h); EvaluationError if the sum is not a positive number."""
         if not self.tail > 0.0:
             raise EvaluationError
         return self.log_unit + math.log(self.tail)
@@ -48,7 +48,7 @@ class Nodes:
     """Trapezoid nodes of one quadrature; valid for half-widths near the one it was chosen for.
 
     Attributes:
-        anchor: 0 or 1, whichever end of (0, 1) is nearer to the crossing.
+        anchor: the end of (0, 1), 0 or 1, that is nearer to the crossing.
         offsets: s - anchor, shape (m,), exact where s itself would lose digits.
         points: s, shape (m,).
         one_minus_squares: 1 - s^2, shape (m,).

@@ -1,7 +1,7 @@
-"""Saddle points of the tail integrand on a fixed grid: where to cross the axis, first guesses.
+"""Saddle points of the tail integrand on a fixed grid: crossings of the axis and first guesses.
 
-All in units of the largest scale. K = log M is evaluated on grouped scales, so a value here
-steers a choice or starts an iteration; no answer is read off it.
+Everything is in units of the largest scale. K = log M is evaluated on grouped scales. So these
+values only guide a choice or start an iteration; no answer is taken from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ONE_MINUS_S = expit(-_LOGITS)
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A point s of (0, 1) with both its distances kept in full precision."""
+    """A point s of (0, 1) and its distance to 1, both in full precision."""
 
     s: float
     one_minus_s: float
@@ -53,7 +53,7 @@ class SaddleGrid:
         slope = 2.0 * _S * (moments.group_sizes @ ratio)
         curvature = 2.0 * (moments.group_sizes @ (ratio + 2.0 * np.square(ratio * _S)))
         spread = _S * np.sqrt(curvature)
-        # exp(x^2 / 2) P(N > x) as one function: apart, the two cancel where x is large.
+        # exp(x^2 / 2) P(N > x) as one function: two separate factors cancel for large x.
         log_tails = cumulant - _S * slope + np.log(0.5 * erfcx(spread / _SQRT_2))
         return cls(log_slope=np.log(_S * slope), half_widths=slope, log_tails=log_tails)
 

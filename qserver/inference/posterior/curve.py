@@ -1,4 +1,4 @@
-"""A posterior as points to draw: its density, and the probability of at least so much."""
+"""A posterior as points to draw: its density, and the probability of at least each value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DensityPoint:
     """One point of a posterior.
 
     Args:
-        x: a value of the query, in its own units.
+        x: a value of the query, in the query's units.
         density: of the posterior there, per unit of the query.
         at_least: P(q >= x).
     """
@@ -30,8 +30,8 @@ def posterior_curve(
 ) -> tuple[DensityPoint, ...]:
     """Points of a posterior, evenly spaced over its centred interval at `confidence`.
 
-    They describe the continuous law of the error, as probabilities of events do; the allowance for
-    lattice and floats only lengthens intervals. The law is symmetric, so half of it is computed.
+    The points describe the continuous law of the error. The allowance for lattice and floats only
+    lengthens intervals. The law is symmetric, so half of it is computed.
 
     Args:
         confidence: of the interval that the points span, in (0, 1).

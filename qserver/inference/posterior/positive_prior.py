@@ -34,7 +34,7 @@ class CredibleInterval:
 class PositivePosterior:
     """Law of q >= 0 given the estimate e = q + W.
 
-    Everything is computed from log tails, so an estimate far below 0 is no trouble.
+    Everything is computed from log tails, so an estimate may be far below 0.
 
     Args:
         estimate: e, finite, any sign.
@@ -67,7 +67,7 @@ class PositivePosterior:
         total = self._log_survival(-self.estimate)
         if a < 0.0 < b:
             return as_upper_bound(self._across(a, b) / math.exp(total))
-        # Both ends on one side of the mode: measure from the nearer one, by symmetry.
+        # If both ends are on one side of the mode: measure from the nearer one, by symmetry.
         near, far = (a, b) if a >= 0.0 else (-b, -a)
         log_near, log_far = self._log_survival(near), self._log_survival(far)
         if log_near == log_far:
@@ -79,7 +79,7 @@ class PositivePosterior:
         """Shortest interval of posterior probability `confidence`, in (0, 1).
 
         The posterior falls off symmetrically from max(e, 0), so the shortest interval is centred
-        on e while that fits above 0, and starts at 0 otherwise.
+        on e if that lies above 0, and starts at 0 otherwise.
         """
         if not 0.0 < confidence < 1.0:
             raise RequirementError("confidence", "lie in (0, 1)", confidence)

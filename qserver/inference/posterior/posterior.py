@@ -1,10 +1,9 @@
-"""What is known about a query: an estimate, the law of its error, and an allowance.
+"""The posterior of a query: an estimate, the law of its error, and an allowance.
 
-With a flat prior the posterior of q is `estimate` minus the error W: symmetric and log-concave,
-so the shortest credible interval is centred. W is the continuous law; `allowance` bounds what
-the noise's lattice and float rounding can add. Intervals are widened by it. Probabilities of
-events are stated at the middle, for W itself: the allowance moves their thresholds by at most
-itself.
+With a flat prior the posterior of q is `estimate` minus the error W. It is symmetric and
+log-concave, so the shortest credible interval is centred. W has the continuous law; `allowance`
+bounds the error that the noise's lattice and float rounding can add. Intervals are widened by it.
+Probabilities of events are those of W without it: it moves their thresholds by at most its size.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Posterior:
     Args:
         estimate: unbiased estimate, in the query's units.
         scales: scales of the error's Laplace parts, in the same units, shape (n,).
-        allowance: bound on what lattice and floats add to the error, >= 0.
+        allowance: bound on the error that lattice and floats add, >= 0.
     """
 
     estimate: float
@@ -65,7 +64,7 @@ class Posterior:
     def confidence_of(self, half_width: float) -> float:
         """Confidence of the centred interval of this half-width: certified, rounded down.
 
-        1 for a public value; 0 where the allowance takes all of it.
+        It is 1 for a public value, and 0 if the allowance is larger than the half-width.
         """
         room = half_width - self.allowance
         if room < 0.0 or (room == 0.0 and not self.error.is_exact):
@@ -82,7 +81,7 @@ class Posterior:
             return 0.0
         near, far = self.estimate - high, self.estimate - low
         if near > 0.0 or far < 0.0:
-            # Both ends on one side: a difference of tails keeps small probabilities accurate.
+            # If both ends are on one side, a difference of tails keeps small values accurate.
             inner, outer = sorted((abs(near), abs(far)))
             return max(0.0, 0.5 * (self.error.tail(inner) - self.error.tail(outer)))
         return 0.5 * (self.error.within(-near) + self.error.within(far))
@@ -110,7 +109,7 @@ class WeightedSum:
 
 
 def weighted_sum(weights: FloatArray, values: Sequence[Fraction | float]) -> WeightedSum:
-    """Sum of exact weights times exact values, which may come as their nearest floats."""
+    """Sum of exact weights times exact values; a value may be given as its nearest float."""
     products = weights * np.array([float(v) for v in values])
     total = math.fsum(products)
     error = 2.0 * _ULP * float(np.abs(products).sum()) + _ULP * abs(total)

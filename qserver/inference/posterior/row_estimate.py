@@ -1,4 +1,4 @@
-"""What history says of one row: the estimate that inference hands out."""
+"""The estimate of one row from history: the result of inference."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from qserver.records.history import Estimator
 
 @dataclass(frozen=True)
 class RowEstimate:
-    """What history says about a primitive row at one confidence.
+    """The estimate of a primitive row from history, at one confidence.
 
     Args:
-        weights: pairs of a measured row's id and its weight, none of them zero; for `blocks` of
-            the rows whose rest the tables give, if there are any.
-        posterior: of the row's answer, in records.
+        weights: pairs of a measured row's id and its non-zero weight. For `blocks`: rows that the
+            tables complete, if any.
+        posterior: posterior of the row's answer, in records.
         confidence: the confidence that the weights were chosen for.
-        half_width: of the posterior at that confidence, allowances included.
-        method: `direct` (one measurement of this very row), `stored` (weights of an earlier
+        half_width: half-width of the posterior at that confidence, allowances included.
+        method: `direct` (one measurement of exactly this row), `stored` (weights of an earlier
             answer), `planned` (weights that a plan chose before it measured), `blue` (least
-            variance; without dependent rows the only weights there are), `tail` (shortest
-            interval at this confidence) or `blocks` (measured tables, perhaps with the row's own
-            measurement, or with rows that they give the rest of).
-        float_error: the part of the allowance that floats in the weights cause, in records.
+            variance; the only weights if no row is dependent), `tail` (shortest interval at this
+            confidence) or `blocks` (measured tables, perhaps with a measurement of the row, or
+            with rows that the tables complete).
+        float_error: the part of the allowance for floats in the weights, in records.
         is_only: whether no other weights on the rows in play give the row.
-        tables: ids of the measured tables used, in rising order; `blocks` alone has any.
-        beside: pairs of id and weight of rows that count beside tables: the row's own, and a
-            public total.
-        at: for `blocks`, after how many releases and refinements its weights were those of least
-            variance; None elsewhere.
-        is_kept: for `blocks`, whether these weights are tried whatever comes after.
-        unforeseen: the part of the allowance beyond what the weights alone told of, in records: 0
-            but for answers so large that floats hold them badly.
+        tables: ids of the measured tables used, in rising order; only for `blocks`.
+        beside: for `blocks`, pairs of id and weight of rows that count in addition to the tables:
+            a measurement of the row, and a public total.
+        at: for `blocks`, the number of releases and refinements after which its weights were
+            those of least variance; None for other methods.
+        is_kept: for `blocks`, whether these weights are tried after every later event.
+        unforeseen: the part of the allowance that the weights alone did not predict, in records.
+            It is 0 except for answers so large that floats hold them badly.
     """
 
     weights: tuple[tuple[int, float], ...]
@@ -50,17 +50,17 @@ class RowEstimate:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The measured rows used."""
+        """Ids of the measured rows used."""
         return tuple(i for i, _ in (*self.weights, *self.beside))
 
     @property
     def needs_storing(self) -> bool:
-        """Whether its weights must be kept as an `Estimator`, or the answer might not stay free.
+        """Whether the weights must be stored as an `Estimator` so that the answer stays free.
 
-        Not where they are found again whatever comes after.
+        They need not be stored if they will be found again after every later event.
         """
         return not (self.is_only or self.is_kept or self.method in ("direct", "stored"))
 
     def estimator(self, key: str) -> Estimator:
-        """What keeps the answer of this key free."""
+        """The stored weights that keep the answer of this key free."""
         return Estimator(key, self.weights, self.float_error, self.at)

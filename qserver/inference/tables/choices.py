@@ -8,6 +8,7 @@ from math import inf
 
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.tables.answer import OwnSource, WeightChoice, WeightedRow, WeightOrigin
+from qserver.inference.tables.blocks.box import as_box, remainder
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import (
     FLOAT_ROOM,
@@ -18,7 +19,6 @@ from qserver.inference.tables.blocks.own_row import (
 )
 from qserver.inference.tables.blocks.pattern import Pattern
 from qserver.inference.tables.generation import TOTAL, AlphaState, Generation
-from qserver.inference.tables.remainder import is_cell, left_by
 from qserver.inference.tables.shared_noise import row_weight
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
@@ -127,8 +127,8 @@ def choice_beside(
     place: WeightOrigin,
 ) -> WeightChoice | None:
     """What weighted rows leave of the query, by the weights of a state on the noise of now."""
-    left = left_by(query, rows)
-    if left.multiplier != 1 or any(is_cell(generation, state, r.row) for r in rows):
+    left = _left_by(query, rows)
+    if left.multiplier != 1 or any(_is_cell(generation, state, r.row) for r in rows):
         return None
     pattern, blocks = generation.pattern(left), Blocks(generation.lattice, state.alphas)
     rest = None if pattern is None else whole_of(blocks, pattern)
@@ -146,3 +146,15 @@ def may_be_within(choice: WeightChoice, half_width: float, confidence: float) ->
     if room == float("inf"):
         return True
     return LaplaceSum(choice.scales).within(room) > confidence - _MARGIN * (1.0 - confidence)
+
+
+def _left_by(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
+    """What weighted rows leave of a row, exactly."""
+    return remainder(query.row, ((found.row.row, found.weight) for found in rows))
+
+
+def _is_cell(generation: Generation, state: AlphaState, row: Measurement) -> bool:
+    """Whether a row is a cell of a table that had a part in this state."""
+    box = as_box(row.row)
+    tables = (generation.tables.get(block) for block in state.alphas)
+    return any(t is not None and t.partition.cell_of(box) is not None for t in tables)

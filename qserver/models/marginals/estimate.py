@@ -10,16 +10,14 @@ import numpy as np
 
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
-from qserver.models.marginals.fit.consensus import Consensus, ConsensusState, agree, agreed_tables
-from qserver.models.marginals.fit.consistency import Agreement
-from qserver.models.marginals.fit.descent import Descent, descend
+from qserver.models.marginals.fit.consensus import Consensus, ConsensusState, agree
+from qserver.models.marginals.fit.descent import descend
 from qserver.models.marginals.fit.likeliest import Aim, likeliest
 from qserver.models.marginals.fit.measurement import NoisyMarginal, total_of
 from qserver.models.marginals.fit.observations import Likelihood, Observations
-from qserver.models.marginals.graph.belief import BeliefPropagation
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, layout_of
-from qserver.models.marginals.graph.regions import distinct, factor_graph, saturated
+from qserver.models.marginals.graph.scopes import distinct
 from qserver.models.marginals.graph.triangulation import clique_tree
 from qserver.models.marginals.model import (
     DomainDistribution,
@@ -28,7 +26,6 @@ from qserver.models.marginals.model import (
 )
 
 Oracle = Literal["auto", "exact", "saturated", "factor"]
-Method = Literal["consensus", "messages"]
 
 AUTO_CELLS = 1 << 16
 """Largest junction tree that `auto` takes: 10 ms a call of the oracle, and hundreds of calls."""
@@ -43,9 +40,6 @@ Cliques of very many small cells take thousands, where proximal steps on squares
 _AGREED_PART = 0.5
 """How much of the gap asked for consensus may leave; the fit of potentials has the rest."""
 
-_BOUND_PART = 0.1
-"""How near the least loss the bound for messages comes, as a part of the precision asked for."""
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -56,9 +50,8 @@ class Fit:
         exact_cells: cells that the exact oracle holds or would need.
         loss: in the unit of `Observations`; `noise_loss` is what the true tables would expect.
         gap: proven distance of the loss from its least value.
-        inconsistency: largest difference between tables where they should agree, as a proportion;
-            of messages before one projection brought the tables into agreement.
         steps: rounds of consensus and calls of the oracle.
+        inconsistency: largest difference between tables where they should agree, as a proportion.
     """
 
     oracle: Oracle
@@ -68,8 +61,8 @@ class Fit:
     loss: float
     noise_loss: float
     gap: float
-    inconsistency: float
     steps: int
+    inconsistency: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,17 +72,7 @@ class Warm:
     oracle: Oracle
     method: str
     layout: Layout
-    theta: FloatArray | None = None
     state: ConsensusState | None = None
-
-    def potentials(self, layout: Layout) -> FloatArray | None:
-        """The log-potentials on another layout, zero on new tables; None if it lacks one."""
-        if self.theta is None or not set(self.layout.scopes) <= set(layout.scopes):
-            return None
-        found = np.zeros(layout.n_cells)
-        for i, scope in enumerate(self.layout.scopes):
-            layout.table(found, layout.index[scope])[...] = self.layout.table(self.theta, i)
-        return found
 
     def refined(
         self, sizes: Sequence[int], places: Sequence[int], classes: Sequence[IndexArray]
@@ -103,7 +86,6 @@ class Warm:
         """
         scopes = tuple(tuple(places[a] for a in s) for s in self.layout.scopes)
         parts = [np.bincount(c).astype(np.float64) for c in classes]
-        theta = None if self.theta is None else self._spread(self.layout, self.theta, classes)
         state = None
         if self.state is not None:
             old = self.state
@@ -111,7 +93,7 @@ class Warm:
             multipliers = self._spread(old.layout, old.multipliers, classes)
             held = tuple(tuple(places[a] for a in s) for s in old.layout.scopes)
             state = ConsensusState(Layout(tuple(sizes), held), whole, multipliers, old.penalty)
-        return Warm(self.oracle, self.method, Layout(tuple(sizes), scopes), theta, state)
+        return Warm(self.oracle, self.method, Layout(tuple(sizes), scopes), state)
 
     @staticmethod
     def _spread(
@@ -149,7 +131,6 @@ def estimate(
     measurements: Sequence[NoisyMarginal],
     *,
     oracle: Oracle = "auto",
-    method: Method = "consensus",
     likelihood: Likelihood = "squares",
     total: float | None = None,
     precision: float = 1e-2,
@@ -161,14 +142,12 @@ def estimate(
     Args:
         sizes: values per attribute.
         oracle: `auto` is exact where its tables are small enough, else saturated.
-        method: how the relaxed oracles are served: consensus, or the messages of convex
-            generalised belief propagation. The exact one knows neither.
         total: number of records; estimated from the measurements if None.
         precision: how near its least value the loss must come, as a part of what the noise alone
             leaves of it.
         max_cells: cells that the exact oracle may hold.
-        warm: of an earlier estimate; used by relaxed oracles where it came about the same way
-            and all its scopes are seen again.
+        warm: of an earlier estimate; a relaxed oracle uses it if it is the same oracle and sees
+            all of its scopes again.
 
     Raises:
         CapacityError: the exact oracle was asked for and is too large; says how large.
@@ -183,21 +162,9 @@ def estimate(
     if oracle == "auto":
         oracle = "exact" if exact_cells <= max_cells else "saturated"
     task = _Task(tuple(sizes), scopes, measurements, found, likelihood, precision, exact_cells)
-    served = "consensus" if oracle == "exact" else method
-    usable = warm if warm is not None and (warm.oracle, warm.method) == (oracle, served) else None
     if oracle == "exact":
         return task.exact(max_cells)
-    if method == "consensus":
-        return task.agreed(oracle, usable)
-    return task.passed(oracle, usable)
-
-
-@dataclass(frozen=True)
-class _Agreed:
-    layout: Layout
-    tables: FloatArray
-    value: float
-    gap: float
+    return task.agreed(oracle, warm if warm is not None and warm.oracle == oracle else None)
 
 
 @dataclass(frozen=True)
@@ -246,7 +213,7 @@ class _Task:
         found = likeliest(tree, aim)
         distribution = ExactDistribution(self.sizes, tree, tree.beliefs)
         gap, steps = max(found.loss - bound, 0.0), best.rounds + found.calls
-        fit = self._fit("exact", "consensus", found.loss, seen, gap, 0.0, steps)
+        fit = self._fit("exact", "consensus", found.loss, seen, gap, steps)
         # Never started from: it saves next to nothing.
         warmed = Warm("exact", "consensus", cliques.layout)
         return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
@@ -261,7 +228,7 @@ class _Task:
         if before is not None:
             gap = max(min(gap, found.value - (before.value - before.gap)), 0.0)
             steps += before.rounds
-        fit = self._fit("exact", "descent", found.value, seen, gap, 0.0, steps)
+        fit = self._fit("exact", "descent", found.value, seen, gap, steps)
         warmed = Warm("exact", "descent", tree.layout)
         return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
 
@@ -274,40 +241,9 @@ class _Task:
             agreement="shared" if oracle == "saturated" else "singles",
             start=warm.state if warm is not None else None,
         )
-        fit = self._fit(oracle, "consensus", found.value, seen, found.gap, 0.0, found.rounds)
+        fit = self._fit(oracle, "consensus", found.value, seen, found.gap, found.rounds)
         warmed = Warm(oracle, "consensus", layout, state=found.state)
         return self._relaxed(layout, found.tables, fit, warmed)
-
-    def passed(self, oracle: Oracle, warm: Warm | None) -> Estimate:
-        build = saturated if oracle == "saturated" else factor_graph
-        propagation = BeliefPropagation(build(self.sizes, self.scopes))
-        seen = self._seen(propagation.layout)
-        start = warm.potentials(propagation.layout) if warm is not None else None
-        found = descend(propagation, seen, gap=self.precision * seen.noise_loss, start=start)
-        proven = self._agreed(oracle, propagation.layout, found)
-        fit = self._fit(
-            oracle, "messages", proven.value, seen, proven.gap, found.inconsistency, found.calls
-        )
-        warmed = Warm(oracle, "messages", propagation.layout, theta=found.theta)
-        return self._relaxed(proven.layout, proven.tables, fit, warmed)
-
-    def _agreed(self, oracle: Oracle, layout: Layout, found: Descent) -> _Agreed:
-        """The tables of messages brought into agreement, and how near the least loss they are.
-
-        Messages prove nothing of their own. The lower bound is that of multipliers, which a
-        consensus over the same set finds: it is sound whatever tables it is compared with.
-        """
-        own = layout_of(self.sizes, self.scopes)
-        agreement: Agreement = "shared" if oracle == "saturated" else "singles"
-        flat = np.concatenate(
-            [layout.table(found.tables, layout.index[s]).ravel() for s in own.scopes]
-        )
-        tables = agreed_tables(own, flat, agreement)
-        seen = self._seen(own)
-        goal = _BOUND_PART * self.precision * seen.noise_loss
-        bound = agree(seen, gap=goal, agreement=agreement)
-        value = seen.value(tables)
-        return _Agreed(own, tables, value, max(value - (bound.value - bound.gap), 0.0))
 
     def _relaxed(self, layout: Layout, tables: FloatArray, fit: Fit, warm: Warm) -> Estimate:
         distribution = RelaxedDistribution(self.sizes, layout, tables)
@@ -324,7 +260,6 @@ class _Task:
         loss: float,
         seen: Observations,
         gap: float,
-        inconsistency: float,
         steps: int,
     ) -> Fit:
         return Fit(
@@ -335,6 +270,5 @@ class _Task:
             loss=loss,
             noise_loss=seen.noise_loss,
             gap=gap,
-            inconsistency=inconsistency,
             steps=steps,
         )

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from qserver.errors import InputError
 from qserver.models.marginals.graph.layout import FloatArray, Scope
-from qserver.models.marginals.graph.regions import distinct, parts
+from qserver.models.marginals.graph.scopes import distinct, parts
 
 _LEAST_SHARE = 1e-3
 """A table of a smaller share of the largest one's is not worth a measurement of its own."""

@@ -57,11 +57,6 @@ class Roc:
         found = [_share_above(self._sorted_members, t) for t in thresholds]
         return np.array(found).reshape(rates.shape)
 
-    def power_estimate(self, fpr: float) -> SampleEstimate:
-        """Power at one error, with its binomial standard error at a fixed threshold."""
-        power = float(self.power(fpr))
-        return SampleEstimate(power, sqrt(power * (1 - power) / len(self.members)))
-
     @property
     def auc(self) -> SampleEstimate:
         """P(member scores above another) + half the ties, with DeLong's standard error.
@@ -122,11 +117,6 @@ def threshold_at(others: Scores, fpr: float) -> float:
         return -inf
     place = len(others) - n_allowed - 1
     return float(np.partition(others, place)[place])
-
-
-def share_above(scores: Scores, threshold: float) -> float:
-    """The share of `scores` that a threshold calls members; at -inf all are, whatever they are."""
-    return _share_above(np.sort(scores), threshold)
 
 
 def _share_above(ascending: Scores, threshold: float) -> float:

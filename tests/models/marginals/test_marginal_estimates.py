@@ -22,6 +22,7 @@ from qserver.models.marginals.graph.layout import layout_of
 from tests.benchmarks.wide_records import adult_records
 from tests.models.marginals.few_rounds import limit_rounds
 from tests.models.marginals.local_polytope import least_absolute, local_polytope, nearest
+from tests.models.marginals.message_passing import estimate_by_messages
 from tests.models.marginals.released_marginals import SCOPES, SIZES, TOTAL, dense_targets, released
 
 
@@ -34,9 +35,8 @@ def test_relaxed_squares_are_the_euclidean_projection_onto_the_local_polytope(
 ):
     """An independent method of multipliers on dense constraints; scales differ per marginal."""
     measurements = released(SCOPES)
-    found = estimate(
-        SIZES, measurements, oracle=oracle, method=method, total=TOTAL, precision=precision
-    )
+    solve = estimate if method == "consensus" else estimate_by_messages
+    found = solve(SIZES, measurements, oracle=oracle, total=TOTAL, precision=precision)
     layout = layout_of(SIZES, SCOPES)
     target, weight = dense_targets(layout, measurements)
     assert (target < 0).any()
@@ -96,8 +96,8 @@ def test_the_gap_is_never_less_than_the_distance_from_the_least_loss():
 def test_messages_come_with_a_gap_that_is_never_less_than_their_distance(oracle, on, precision):
     """The bound is that of multipliers; the least loss comes from the dense projection."""
     measurements = released(SCOPES)
-    found = estimate(
-        SIZES, measurements, oracle=oracle, method="messages", total=TOTAL, precision=precision
+    found = estimate_by_messages(
+        SIZES, measurements, oracle=oracle, total=TOTAL, precision=precision
     )
     layout = layout_of(SIZES, SCOPES)
     target, weight = dense_targets(layout, measurements)

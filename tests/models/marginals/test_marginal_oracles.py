@@ -12,12 +12,11 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.graph.belief import BeliefPropagation
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import Layout
-from qserver.models.marginals.graph.regions import factor_graph, saturated
 from qserver.models.marginals.graph.triangulation import clique_tree
 from tests.models.marginals.local_polytope import local_polytope
+from tests.models.marginals.message_passing import BeliefPropagation, factor_graph, saturated
 
 SIZES = (2, 3, 2, 2, 3)
 

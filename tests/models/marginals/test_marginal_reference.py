@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.graph.belief import BeliefPropagation
-from qserver.models.marginals.graph.regions import saturated
+from tests.models.marginals.message_passing import BeliefPropagation, saturated
 
 REFERENCE = json.loads(
     (Path(__file__).parents[2] / "reference" / "marginal_estimates.json").read_text()

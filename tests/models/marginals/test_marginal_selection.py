@@ -13,14 +13,13 @@ from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit.consensus import agree
 from qserver.models.marginals.fit.measurement import NoisyMarginal
 from qserver.models.marginals.fit.observations import Observations
-from qserver.models.marginals.fit.proximal import LossAt, proximal_descent
-from qserver.models.marginals.graph.belief import BeliefPropagation
 from qserver.models.marginals.graph.layout import layout_of
-from qserver.models.marginals.graph.regions import saturated
 from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import record_source, tractable
 from tests.benchmarks.adaptive_rounds import adaptive_rounds
 from tests.benchmarks.local_consistency import locally_consistent
+from tests.models.marginals.message_passing import BeliefPropagation, saturated
+from tests.models.marginals.mirror_descent import LossAt, proximal_descent
 
 SIZES = (2, 3, 4)
 PAIRS = list(combinations(range(3), 2))

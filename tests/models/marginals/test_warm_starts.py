@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import combinations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
-from qserver.models.marginals import estimate as by_estimate
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.descent import descend
 from qserver.models.marginals.fit.measurement import NoisyMarginal
 from tests.benchmarks.wide_records import adult_records
 from tests.models.marginals.few_rounds import limit_rounds
@@ -56,30 +52,20 @@ def test_the_exact_oracle_begins_anew_whatever_it_is_given():
     assert_allclose(again.tables, first.tables, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["consensus", "messages"])
-def test_a_warm_start_goes_on_from_the_last_optimum(method, monkeypatch):
-    """A round, or the start alone, is enough for the same measurements, and not for a cold start;
-    with one measurement more it leads where a cold start leads."""
+def test_a_warm_start_goes_on_from_the_last_optimum(monkeypatch):
+    """A round is enough for the same measurements, and not for a cold start; with one measurement
+    more it leads where a cold start leads."""
     before = released(SCOPES)
     after = [*before, *released([(2, 3)], seed=9)]
 
     def run(measurements, warm=None):
         return estimate(
-            SIZES,
-            measurements,
-            oracle="saturated",
-            method=method,
-            total=TOTAL,
-            precision=1e-3,
-            warm=warm,
+            SIZES, measurements, oracle="saturated", total=TOTAL, precision=1e-3, warm=warm
         )
 
     first, cold = run(before), run(after)
     warm, room = run(after, first.warm), 1e-3 * first.fit.noise_loss
     assert abs(warm.fit.loss - cold.fit.loss) <= 4e-3 * cold.fit.noise_loss
-    if method == "consensus":
-        limit_rounds(monkeypatch, 1)
-    else:
-        monkeypatch.setattr(by_estimate, "descend", partial(descend, max_calls=0))
+    limit_rounds(monkeypatch, 1)
     assert run(before, first.warm).fit.loss - first.fit.loss <= room
     assert run(before).fit.loss - first.fit.loss > 50.0 * room

@@ -19,7 +19,7 @@ from qserver.models.tracing.effects import (
     measured_effects,
     structural_effects,
 )
-from qserver.models.tracing.roc import Roc, share_above, threshold_at
+from qserver.models.tracing.roc import Roc, threshold_at
 from tests.models.structures import sized
 
 CHAIN = sized({"a": 2, "b": 3, "c": 2}, [("a", "c"), ("b", "c"), ("a", "b")])
@@ -94,17 +94,16 @@ def test_the_gain_over_another_score_has_the_error_of_the_difference() -> None:
 def test_a_threshold_errs_on_no_more_than_asked_and_no_lower_one_does(fpr: float) -> None:
     others = np.random.default_rng(6).integers(0, 40, 100).astype(float)
     threshold = threshold_at(others, fpr)
-    assert share_above(others, threshold) <= fpr + 1e-12
+    assert np.mean(others > threshold) <= fpr + 1e-12
     lower = others[others < threshold]
     if len(lower):
-        assert share_above(others, lower.max()) > fpr
+        assert np.mean(others > lower.max()) > fpr
 
 
 def test_power_at_an_error_counts_the_members_above_the_threshold() -> None:
     members, others = np.array([5.0, 3.0, -inf, 1.0]), np.array([4.0, 2.0, 0.0, -1.0])
     roc = Roc(members, others)
     np.testing.assert_allclose(roc.power([0, 0.25, 0.5, 0.75, 1]), [0.25, 0.5, 0.75, 0.75, 1])
-    assert roc.power_estimate(0.25).standard_error == pytest.approx(0.25)
 
 
 # Pools of 250 records of 200 fair bits: a reference set as large as the pool, and one 20 times

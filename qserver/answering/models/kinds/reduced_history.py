@@ -19,7 +19,7 @@ from scipy import sparse
 from qserver.errors import InputError
 from qserver.models.marginals.fit.measurement import NoisyMarginal
 from qserver.models.marginals.graph.layout import IndexArray, Scope
-from qserver.models.marginals.graph.regions import MAX_SCOPE
+from qserver.models.marginals.graph.scopes import MAX_SCOPE
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 

@@ -13,9 +13,8 @@ no larger, and `scales` leaves the phantoms out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from math import isinf
 
 import numpy as np
@@ -31,7 +30,7 @@ from qserver.inference.tables.blocks.cell_weights import (
 )
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, is_within
 
-__all__ = ["MAX_CELLS", "Blocks", "CellWeights", "Scales", "combinations_below"]
+__all__ = ["MAX_CELLS", "Blocks", "CellWeights", "Scales"]
 
 _ULP = 2.0**-52
 
@@ -275,14 +274,4 @@ def _component_errors(lattice: Lattice, pattern: Pattern) -> list[list[FloatArra
     return [
         [lattice.chains[a].component_errors(w) for a, w in term.by_axis.items()]
         for term in pattern.query.terms
-    ]
-
-
-def combinations_below(lattice: Lattice, scope: Iterable[int]) -> list[BlockKey]:
-    """Every block over some of these axes, at every level."""
-    choices = [range(lattice.chains[a].n_levels) for a in scope]
-    axes = list(scope)
-    return [
-        tuple((a, i) for a, i in zip(axes, picked, strict=True) if i)
-        for picked in product(*choices)
     ]

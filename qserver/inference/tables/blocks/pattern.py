@@ -103,13 +103,6 @@ class Pattern:
         support = list(self.energies) if self.exact is None else sorted(self.exact)
         return tuple(finest_of(support))
 
-    def minus(self, rows: Iterable[tuple[float, Pattern]]) -> Pattern:
-        """The query less a combination of others, weight and row each."""
-        terms = list(self.terms)
-        for weight, row in rows:
-            terms += [PatternTerm(-weight * t.coefficient, t.axes) for t in row.terms]
-        return Pattern(self.lattice, tuple(terms), None)
-
     def inner(self, other: Pattern) -> dict[BlockKey, float]:
         """Mean product of the two queries' components, by component."""
         total: dict[BlockKey, float] = {}
@@ -183,11 +176,6 @@ class Lattice:
             found = prod(self.chains[a].n_real[level] for a, level in key)
             self._real_cells[key] = found
         return found
-
-    def blocks_below(self, finest: BlockKey) -> list[BlockKey]:
-        """Every block that is no finer than `finest` on any attribute, itself included."""
-        choices = [[(a, i) for i in range(level + 1)] for a, level in finest]
-        return [tuple(p for p in picked if p[1]) for picked in product(*choices)]
 
     def finest(self, axes: Iterable[int]) -> BlockKey:
         """The block of single slots over these axes."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from qserver.errors import CapacityError
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, layout_of
-from qserver.models.marginals.graph.regions import distinct
+from qserver.models.marginals.graph.scopes import distinct
 from qserver.models.marginals.graph.triangulation import CliqueTree, clique_tree
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, layout_of
-from qserver.models.marginals.graph.regions import with_intersections
+from qserver.models.marginals.graph.scopes import with_intersections
 
 MAX_PARTS = 1 << 11
 """Most parts to agree on. Intersections are some 200 where cliques have 14 of 30 attributes."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.models.marginals.fit.consistency import Agreement, Consistency
-from qserver.models.marginals.fit.copies import Copies, Polytope, without_negatives
+from qserver.models.marginals.fit.copies import Copies, Polytope
 from qserver.models.marginals.fit.observations import Observations
 from qserver.models.marginals.graph.layout import FloatArray, Layout, Scope
 
@@ -202,11 +202,6 @@ class _Rounds:
 
     def _project(self, flat: FloatArray) -> FloatArray:
         return self._copies.copied(self._consistency.project(self._copies.mean(flat)))
-
-
-def agreed_tables(layout: Layout, tables: FloatArray, agreement: Agreement) -> FloatArray:
-    """The nearest tables that agree, mixed with uniform ones where that leaves a cell negative."""
-    return without_negatives(layout, Consistency(layout, agreement=agreement).project(tables))
 
 
 def _numbered(layout: Layout) -> dict[tuple[Scope, int], int]:

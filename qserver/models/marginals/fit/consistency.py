@@ -23,7 +23,7 @@ from qserver.models.marginals.graph.layout import (
     added_up,
     layout_of,
 )
-from qserver.models.marginals.graph.regions import parts, with_intersections
+from qserver.models.marginals.graph.scopes import parts, with_intersections
 from qserver.models.marginals.graph.summation import Edge, Summation
 
 Agreement = Literal["shared", "singles"]

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from qserver.models.marginals.fit.observations import Observations
-from qserver.models.marginals.graph.belief import Beliefs
+from qserver.models.marginals.graph.junction_tree import Beliefs
 from qserver.models.marginals.graph.layout import FloatArray, Layout
 
 _FIRST_EPSILON = 1e-3
@@ -57,7 +57,6 @@ class Descent:
     """Where the descent ended.
 
     Args:
-        theta: log-potentials.
         tables: flat, total one each, in the order of the oracle's layout.
         value: loss there.
         gap: at most this much above the least loss; None where the oracle gives no bound.
@@ -65,7 +64,6 @@ class Descent:
         calls: calls of the oracle.
     """
 
-    theta: FloatArray
     tables: FloatArray
     value: float
     gap: float | None
@@ -80,7 +78,6 @@ def descend(
     gap: float,
     inconsistency: float = 1e-6,
     max_calls: int = 2_000,
-    start: FloatArray | None = None,
 ) -> Descent:
     """Tables of nearly the least loss.
 
@@ -89,9 +86,8 @@ def descend(
             stage lowers it by less than this.
         inconsistency: how far the tables that are returned may be from agreeing.
         max_calls: stop once the oracle was called so often.
-        start: log-potentials to start from; uniform tables if None.
     """
-    search = _StageSearch(oracle, observations, inconsistency, start)
+    search = _StageSearch(oracle, observations, inconsistency)
     while search.calls < max_calls and search.n_idle < _MOST_IDLE:
         if search.advance(gap):
             break
@@ -101,7 +97,6 @@ def descend(
         # At frozen potentials messages still bring the tables into agreement.
         beliefs = oracle.run(search.theta, tolerance=inconsistency, max_passes=100 * _PASSES)
     return Descent(
-        theta=search.theta,
         tables=beliefs.tables,
         value=observations.value(beliefs.tables),
         gap=search.gap,
@@ -113,15 +108,9 @@ def descend(
 class _StageSearch:
     """Where the descent is: potentials, slopes of the last stage, its loss and gap."""
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        observations: Observations,
-        tolerance: float,
-        start: FloatArray | None,
-    ) -> None:
+    def __init__(self, oracle: Oracle, observations: Observations, tolerance: float) -> None:
         self._oracle, self._observations, self._tolerance = oracle, observations, tolerance
-        self.theta = np.zeros(oracle.layout.n_cells) if start is None else start
+        self.theta = np.zeros(oracle.layout.n_cells)
         self._slopes = np.zeros(len(observations.targets))
         self._value, self._epsilon = np.inf, _FIRST_EPSILON
         self._bound: float | None = None

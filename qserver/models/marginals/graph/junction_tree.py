@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.graph.belief import Beliefs
 from qserver.models.marginals.graph.layout import FloatArray, Layout, Scope, layout_of
-from qserver.models.marginals.graph.regions import distinct
+from qserver.models.marginals.graph.scopes import distinct
 from qserver.models.marginals.graph.summation import Edge, Summation
 from qserver.models.marginals.graph.triangulation import CliqueTree, clique_tree
 
@@ -18,6 +18,23 @@ MAX_CELLS = 1 << 22
 
 # Above this what rounding does to sums of potentials is more than 10^-12 of a cell.
 _LARGE = 1e4
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Marginals for given log-potentials, and how far the tables are from agreeing.
+
+    Args:
+        tables: flat, total one each, in the order of the oracle's layout.
+        inconsistency: largest difference between tables that should agree, as a proportion.
+        log_partition: log of the normalising constant, or an upper bound of it.
+        passes: message passes done.
+    """
+
+    tables: FloatArray
+    inconsistency: float
+    log_partition: float
+    passes: int
 
 
 class JunctionTree:

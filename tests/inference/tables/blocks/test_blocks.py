@@ -11,10 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.inference.tables.blocks.chain import default_chain, regular_chain, single_values
-from qserver.inference.tables.blocks.noisy_blocks import Blocks, combinations_below
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
+from tests.inference.tables.blocks.every_block import every_block
 from tests.inference.tables.blocks.parts import weights_of_part
 
 CASES = {
@@ -66,7 +67,7 @@ def random_query(generator: random.Random, sizes: Sequence[int], n_terms: int) -
 
 
 def random_blocks(generator: random.Random, lattice: Lattice) -> Blocks:
-    every = combinations_below(lattice, list(lattice.chains))
+    every = every_block(lattice, list(lattice.chains))
     chosen = generator.sample(every, min(len(every), 4))
     finest = lattice.finest(lattice.chains)
     return Blocks(lattice, {b: generator.uniform(0.3, 2.0) for b in {*chosen, finest}})

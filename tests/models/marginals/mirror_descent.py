@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qserver.models.marginals.fit.descent import Oracle
-from qserver.models.marginals.graph.belief import Beliefs
+from qserver.models.marginals.graph.junction_tree import Beliefs
 from qserver.models.marginals.graph.layout import FloatArray
 
 _GROWTH = 1.5
