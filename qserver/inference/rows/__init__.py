@@ -1,8 +1,10 @@
 """Single measured rows: which queries they determine, and with which weights.
 
-Begin with `blue`, the best linear unbiased weights of a query. `estimability` decides exactly
-whether a query is determined, `factors` keeps the rows' factors, `tail` searches for the
+Begin with `blue`: the best linear unbiased weights of a query. `estimability` decides exactly
+whether the rows determine a query, `factors` holds the rows in factored form, and `tail` finds the
 weights of the shortest interval.
 
-Door: `blue`, unless the same row is measured again: then `own_measurement`.
+Which one to call: `rows_in_play.RowsInPlay` for all unbiased weights, `tail.TailProblem` for the
+best of them, `own_measurement` for the price of measuring the row itself, and `refinement` for
+raising rows that were measured before.
 """

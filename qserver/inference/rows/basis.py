@@ -1,8 +1,7 @@
 """The basis of the history's row space: independent rows, and the coefficients of queries on it.
 
-Whether a query is in the row space is decided by `SpanTest`, exactly. Floats find the
-coefficients, unless they say "no" by a wide margin, which settles the matter sooner: refusing to
-use the history is always safe.
+`SpanTest` decides exactly whether a query is in the row space. Floats find the coefficients. If
+they say "no" by a wide margin, the exact test is skipped: not using the history is always safe.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class Coefficients:
 
     Args:
         values: lambda, with query = sum of lambda_j h_j, shape (r,).
-        error: bound on what may be wrong with them, beyond rounding to floats: the estimate from
-            answers y is off by at most error * `Basis.dual_norm(y)`.
+        error: bound on their error, beyond rounding to floats: the estimate from answers y is off
+            by at most error * `Basis.dual_norm(y)`.
         measure: the `Basis.measure` that `error` refers to.
     """
 
@@ -49,11 +48,11 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class Admission:
-    """What became of a new row.
+    """The result of adding a row.
 
     Args:
         position: its place in the basis if it joined, else -1.
-        coefficients: of a dependent row; None where the row is set aside (or is in the basis).
+        coefficients: for a dependent row; None if the row is not used, or is in the basis.
     """
 
     position: int = -1
@@ -86,11 +85,11 @@ class Basis:
 
     @property
     def measure(self) -> int:
-        """Number of the measure in use: it changes when classes are weighed anew."""
+        """Number of the measure in use; it changes when classes get new weights."""
         return self._measure
 
     def dual_norm(self, answers: FloatArray) -> float:
-        """Norm of the answers of the basis rows, shape (r,), that goes with `Coefficients`."""
+        """Norm of the basis rows' answers, shape (r,), for the error of `Coefficients`."""
         if not len(self):
             return 0.0
         return self._factor.dual_norm(answers * np.exp2(-self._relative_logs))
@@ -101,7 +100,7 @@ class Basis:
         return np.asarray(logs - logs[0])
 
     def admit(self, queries: Sequence[LinearQuery]) -> list[Admission]:
-        """Take in a batch of new rows (some hundred at most): what becomes of each, in order."""
+        """Add a batch of at most some hundred rows; the result of each, in order."""
         products = [self._rows.products(q) for q in queries]
         cross = np.stack([p.rows for p in products], axis=1)
         square = self._rows.gram([p.query for p in products])
@@ -129,7 +128,7 @@ class Basis:
             return None
         fit = self._refined(products, fit)
         if not fit.is_sound and self._rebalance():
-            # The floats disagree with the exact test: better conditioned, and with new primes.
+            # The floats disagree with the exact test: try again, with new weights and new primes.
             self._span.refresh()
             if not self._span.contains(self._rows, query):
                 return None
@@ -138,7 +137,7 @@ class Basis:
         return fit.coefficients if fit.is_sound else None
 
     def _admit_close(self, query: LinearQuery) -> Admission:
-        """A row that is dependent or close to it."""
+        """Add a row that is dependent or close to it."""
         found = self.coefficients(query)
         if found is not None:
             return Admission(coefficients=found)
@@ -157,9 +156,9 @@ class Basis:
         return True
 
     def _rebalance(self, newcomer: LinearQuery | None = None) -> bool:
-        """Weigh classes alike and factor anew; False where it was done lately or does not help.
+        """Give all classes the same weight and factor again; False if this cannot help.
 
-        The classes are those of the rows, and of `newcomer` if it is to join them.
+        The classes are those of the rows, and of `newcomer` if one is to join them.
         """
         n = len(self)
         if n == self._n_balanced or (n > _CHEAP_TO_REBALANCE and 10 * n < 11 * self._n_balanced):
@@ -193,7 +192,7 @@ class Basis:
     def _judge(self, products: Products, solution: Solution) -> _Fit:
         x, g, square = solution.x, products.rows, products.query.square
         distance = square - float(x @ (g + solution.residual))
-        # Zeros spare work later. The G-norm of what is dropped is at most sqrt(r) times its own.
+        # Zeros save work later. The G-norm of the dropped part is at most sqrt(r) times its norm.
         kept = np.abs(x) > _DROPPED * np.abs(x).max(initial=0.0)
         error = solution.error + float(np.linalg.norm(x[~kept])) * len(x) ** 0.5
         scale = products.query.log_scale

@@ -3,8 +3,8 @@
 Basis rows B and dependent rows T B, with noise variances R = 2 b^2. The weights that give
 q = lambda B are A = (lambda - T'a, a) for any a; the least variance has
 a = (R_T + T R_B T')^-1 T R_B lambda. Every a is unbiased, so floats in C = R_T + T R_B T' cost
-accuracy of the optimum only. A public row has R = 0: in the basis it is free of charge, as a
-dependent row it makes C the constraint's; where it says nothing new it is left out.
+accuracy of the optimum only. A public row has R = 0. In the basis it has no noise; as a dependent
+row it acts as a constraint. One that says nothing new is left out.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ROUNDING = 2.0**-52
 
 @dataclass(frozen=True)
 class Noise:
-    """What each of some rows brings along, arrays of shape (n,).
+    """Noise and answers of some rows, arrays of shape (n,).
 
     Args:
         ids: measurement ids.
         scales: Laplace scales b.
-        steps: what the lattice adds per unit of weight.
+        steps: error of the lattice per unit of weight.
         answers: the released answers, as floats.
     """
 
@@ -51,7 +51,7 @@ class Noise:
     answers: FloatArray
 
     def joined(self, other: Noise) -> Noise:
-        """These rows and then the others."""
+        """These rows, followed by the others."""
         return Noise(
             np.concatenate([self.ids, other.ids]),
             np.concatenate([self.scales, other.scales]),
@@ -77,7 +77,7 @@ class Combinations:
         directions: T, shape (k, r).
         start: the a of least variance, shape (k,).
         error: bound on the float error of an estimate with a = 0, in records.
-        direction_errors: the same per unit of each a, shape (k,).
+        direction_errors: the float error per unit of each a, shape (k,).
         whitening: K with K'K the inverse of D^-1 (R_T + T R_B T') D^-1 for R = b^2, shape (k, k).
         deviations: the diagonal of D, shape (k,). In z with a = D^-1 K'z the variance is round.
     """
@@ -97,7 +97,7 @@ class Combinations:
         return np.concatenate([self.coefficients - a @ self.directions, a])
 
     def with_new_row(self, *, scale: float, step: float) -> Combinations:
-        """The same query with a new measurement of itself: one more dependent row, T = lambda.
+        """The combinations with a new measurement of the query: a dependent row, T = lambda.
 
         Args:
             scale: Laplace scale of the new row.
@@ -107,7 +107,7 @@ class Combinations:
         spread = self.coefficients * np.square(self.basis.scales)
         deviation = float(np.sqrt(scale**2 + self.coefficients @ spread))
         half = self.whitening @ (self.directions @ spread / self.deviations) / deviation
-        # At least what the new row's own noise leaves: 1 - half^2 could round to nothing.
+        # At least the part from the new row's noise: 1 - half^2 could round to 0.
         pivot = max(1.0 - float(half @ half), (scale / deviation) ** 2) ** 0.5
         row = np.append(-half @ self.whitening, 1.0) / pivot
         return Combinations(
@@ -123,14 +123,14 @@ class Combinations:
         )
 
     def float_error(self, a: FloatArray) -> float:
-        """Bound on what float coefficients and rounding may add to the estimate, in records."""
+        """Bound on the error of the estimate from float coefficients and rounding, in records."""
         sizes = np.abs(self.coefficients) + np.abs(a) @ np.abs(self.directions)
         rounding = _ROUNDING * (np.count_nonzero(a) + 2) * float(sizes @ np.abs(self.basis.answers))
         return self.error + float(np.abs(a) @ self.direction_errors) + rounding
 
 
 def only_combination(noise: Noise, weights: FloatArray) -> Combinations:
-    """Fixed weights on some rows, as the one combination there is."""
+    """Fixed weights on some rows, as the only combination."""
     n = len(weights)
     return Combinations(
         basis=noise,
@@ -151,7 +151,7 @@ class RowSpace:
     Args:
         sizes: number of values per attribute.
         entropy: source of the secret primes.
-        max_rows: cap on the rows in play.
+        max_rows: most rows in play.
     """
 
     def __init__(
@@ -180,16 +180,16 @@ class RowSpace:
         return self.n_rows >= self._max_rows
 
     def extend(self, measurements: Sequence[Measurement]) -> None:
-        """Take in measurements, in order, up to the cap."""
+        """Add measurements, in order, up to the cap."""
         taken = [m for m in measurements if not m.row.is_zero][: self._max_rows - self.n_rows]
         for start in range(0, len(taken), BATCH):
             self._extend_batch(taken[start : start + BATCH])
 
     def refine(self, refined: Measurement) -> None:
-        """Give a row the noise and the answer of its refinement; the row space stays as it is.
+        """Give a row the noise and the answer of its refinement; the row space stays the same.
 
-        What depends on them is brought up to date when it is next needed. A row that is not in
-        play is left out of it.
+        Everything that depends on them is updated when it is next needed. A row that is not in
+        play is ignored.
         """
         place = self._basis_noise.place(refined.id)
         if place is not None:
@@ -202,7 +202,7 @@ class RowSpace:
             self._is_stale = True
 
     def _bring_up_to_date(self) -> None:
-        """Build anew what hangs on the noise, from the coefficients of the dependent rows."""
+        """Rebuild everything that depends on the noise, from the dependent rows' coefficients."""
         if not self._is_stale:
             return
         self._is_stale = False
@@ -214,7 +214,7 @@ class RowSpace:
             self._extend_dependent([self._measured_anew(d) for d in known[start : start + BATCH]])
 
     def _measured_anew(self, known: _Dependent) -> _Dependent:
-        """The same row, its error under the present measure of classes."""
+        """The same row, with its error under the present measure of classes."""
         if known.found.measure == self._basis.measure:
             return known
         found = self._basis.coefficients(known.measurement.row)
@@ -272,7 +272,7 @@ class RowSpace:
         scales = np.array([d.measurement.scale for d in new])
         square = spread @ rows.T + np.diag(np.square(scales))
         deviations = np.sqrt(np.diag(square))
-        # A public row that repeats public rows has no variance at all, and says nothing.
+        # A public row that repeats public rows has no variance and says nothing new.
         known = np.flatnonzero(deviations > 0.0)
         rows, spread, deviations = rows[known], spread[known], deviations[known]
         square = square[np.ix_(known, known)] / np.outer(deviations, deviations)
@@ -317,7 +317,7 @@ class RowSpace:
 
 
 def noise_of(measurements: Sequence[Measurement]) -> Noise:
-    """What these measurements bring along."""
+    """Noise and answers of these measurements."""
     return Noise(
         np.array([m.id for m in measurements], dtype=np.int64),
         np.array([m.scale for m in measurements], dtype=np.float64),
@@ -351,7 +351,7 @@ class _NoiseList:
         self._answers.extend([float(measurement.value)])
 
     def place(self, number: int) -> int | None:
-        """Where the measurement of this id is, if it is here."""
+        """The place of the measurement with this id, or None."""
         found = np.flatnonzero(self._ids.view == number)
         return int(found[0]) if len(found) else None
 
@@ -365,14 +365,14 @@ class _NoiseList:
 
 
 def _part(matrix: FloatArray, rows: BoolArray, columns: BoolArray) -> FloatArray:
-    """The chosen rows and columns, without a copy where that is all of them."""
+    """The chosen rows and columns; no copy if all are chosen."""
     if rows.all() and columns.all():
         return matrix
     return np.asarray(matrix[np.ix_(rows, columns)])
 
 
 def _most_or_all(chosen: BoolArray) -> BoolArray:
-    """`chosen`, or all where that is most: a row too many costs less than a copy of matrices."""
+    """`chosen`, or all if most are chosen: an extra row costs less than a copy of matrices."""
     return np.ones_like(chosen) if 2 * np.count_nonzero(chosen) > len(chosen) else chosen
 
 

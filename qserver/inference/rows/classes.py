@@ -1,12 +1,12 @@
-"""Weight vectors of one attribute, and the measure on its values that inner products use.
+"""Weight vectors of one attribute, and the measure on its values for inner products.
 
-Membership in a row space does not depend on the measure, as long as every value weighs more than
-nothing; the accuracy of floats does. The measure starts uniform. `rebalance` gives every class of
-values that no interned vector tells apart the same weight, so that one cell out of 10^12 is as
-visible as half of them. Between rebalancings nothing changes: a boundary that a new vector brings
-splits a class into parts that share its weight by size, so old inner products stay as they are.
+The row space does not depend on the measure, as long as every value has a positive weight; the
+accuracy of floats does. The measure starts uniform. A class is a set of values that all interned
+vectors treat alike. `rebalance` gives every class the same weight, so that one cell out of 10^12 is
+as visible as half of them. Between rebalancings inner products stay the same: a new boundary splits
+a class into parts that share its weight by size.
 
-A query's own boundaries are evaluated against the cumulated measure and leave nothing behind.
+The boundaries of an asked query are evaluated against the cumulated measure and are not stored.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class AxisMeasure:
             return np.asarray(values[0] * at)
         cumulated = np.cumsum(values * np.diff(stops, prepend=0.0))
         run = np.searchsorted(stops, at, side="left")
-        # From the start of the run: a product of two numbers, exact where they are small.
+        # From the start of the run: a product of two numbers, exact if they are small.
         start = np.concatenate([[0.0], stops])[run]
         return np.asarray(np.concatenate([[0.0], cumulated])[run] + values[run] * (at - start))
 
@@ -166,7 +166,7 @@ class AxisVectors:
     def _classes(self, order: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Class of each segment between neighbouring boundaries, by a hash of its values.
 
-        A collision merges two classes, which matters to nothing but the choice of weights.
+        A collision merges two classes. This affects only the choice of weights.
         """
         multipliers = np.random.default_rng(0).integers(
             1, 1 << _MAX_DEPTH, len(self), dtype=np.uint64
@@ -188,7 +188,7 @@ class AxisVectors:
 
 
 def jumps_of(weights: Weights) -> npt.NDArray[np.int64]:
-    """v_i - v_(i+1) at the i-th stop, the last value at the end: v is their upper sums."""
+    """v_i - v_(i+1) at the i-th stop, and the last value at the end; v is their upper sums."""
     values = np.array(weights.values, dtype=np.int64)
     return np.asarray(values - np.append(values[1:], 0))
 

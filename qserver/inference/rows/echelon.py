@@ -23,7 +23,7 @@ N_CHECKS = 20
 
 
 class UnluckyPrimeError(Exception):
-    """A pivot or a denominator vanishes modulo the prime: start again with another."""
+    """A pivot or a denominator vanishes modulo the prime; another prime is needed."""
 
 
 class Echelon:
@@ -65,10 +65,10 @@ class Echelon:
         return bool((left == self._field.reduce(right)).all())
 
     def extend(self, rows: FactoredRows) -> None:
-        """Take in the rows that were added to `rows`, which must be independent.
+        """Add the new rows of `rows`, which must be independent.
 
         Raises:
-            UnluckyPrimeError: they are not, modulo the prime.
+            UnluckyPrimeError: they are dependent modulo the prime.
         """
         if self._n == len(rows):
             return
@@ -90,7 +90,7 @@ class Echelon:
         self._solution = None
 
     def _open(self, block: int, rows: FactoredRows) -> None:
-        """Bring in a new block of functionals as columns, the rows above reduced."""
+        """Add a block of functionals as columns, reduced by the rows above."""
         columns = slice(block * BLOCK, (block + 1) * BLOCK)
         self._lu[: len(rows), columns] = self._sketch_rows(rows, block)
         for above in range(1, block):

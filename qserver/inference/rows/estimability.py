@@ -1,7 +1,7 @@
-"""Estimable or not, exactly: is a query in the row space of the history?
+"""The exact test of estimability: is a query in the row space of the history?
 
-Floats cannot tell a total of 10^12 cells from the same without one. Residues modulo a prime can,
-and because prime and functionals are secret nobody can forge a query that fools them.
+Floats cannot tell a total of 10^12 cells from the same total without one cell. Residues modulo a
+prime can. Prime and functionals are secret, so nobody can construct a query that fools the test.
 
 Error. Let r rows and the query mention d attributes. If the query is not in the row space, then
 modulo the prime it is not either unless the prime divides one certain non-zero integer minor of
@@ -31,7 +31,7 @@ _MAX_PRIMES = 16
 class SpanTest:
     """Whether queries lie in the span of a growing list of independent rows.
 
-    Nothing is computed before the first question, and then only what is new.
+    All work waits for the first question; each question then processes only the new rows.
 
     Args:
         sizes: number of values per attribute.
@@ -44,7 +44,7 @@ class SpanTest:
         self._echelons = [Echelon(sizes, entropy) for _ in range(N_PRIMES)]
 
     def contains(self, rows: FactoredRows, query: LinearQuery) -> bool:
-        """Whether `query` is in the span of `rows`; may err towards yes as stated above."""
+        """Whether `query` is in the span of `rows`; may wrongly say yes, as stated above."""
 
         def question(echelon: Echelon) -> bool:
             echelon.extend(rows)
@@ -70,5 +70,5 @@ class SpanTest:
                 return question(self._echelons[i])
             except UnluckyPrimeError:
                 self._echelons[i] = Echelon(self._sizes, self._entropy)
-        # Rows that are dependent modulo every prime are dependent: nobody may rely on them.
+        # Rows that are dependent modulo every prime are dependent and must not be used.
         return False

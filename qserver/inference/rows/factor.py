@@ -1,6 +1,6 @@
 """A growing positive definite matrix, its inverse factor, and solutions with error bounds.
 
-G = L L', and K = L^-1 is kept: a solution is K'K g, two products with one triangle, both done on
+G = L L', and K = L^-1 is stored: a solution is K'K g, two products with one triangle, both done on
 a block of rows while it is in cache. One step of refinement follows, and its residual bounds the
 error: with d = x - G^-1 g and r = g - G x, the G-norm of d is abs(K r) <= norm(K) abs(r), and the
 Frobenius norm of K is the root of trace(G^-1). For a vector y, abs(d y) <= abs(K r) abs(K y).
@@ -27,7 +27,7 @@ class Solution:
     Args:
         x: shape (n,).
         residual: g - G x, shape (n,).
-        error: bound on the G-norm of what is wrong with x: rigorous up to the rounding of the
+        error: bound on the G-norm of the error of x. It is rigorous except for the rounding of the
             residual, for which an estimate is added.
     """
 
@@ -52,7 +52,7 @@ class Newcomers:
 
     @property
     def leftovers(self) -> FloatArray:
-        """Gram matrix of what is left of them after projection on the old ones, shape (m, m)."""
+        """Gram matrix of the new vectors less their projections on the old, shape (m, m)."""
         return np.asarray(self.square - self.half.T @ self.half)
 
     def only(self, chosen: Sequence[int]) -> Newcomers:
@@ -62,7 +62,7 @@ class Newcomers:
         )
 
     def independent(self, least: float) -> list[int]:
-        """Those that keep a squared length above `least` after the old and the earlier ones."""
+        """Places of vectors with squared distance above `least` from the old and earlier ones."""
         rest, chosen = self.leftovers, []
         for i in range(len(rest)):
             pivot = rest[i, i]
@@ -86,7 +86,7 @@ class GrowingFactor:
         return self._solution(right, self._apply_inverse(right))
 
     def refined(self, right: FloatArray, solution: Solution) -> Solution:
-        """The same after one step of refinement."""
+        """The solution after one step of refinement."""
         return self._solution(right, solution.x + self._apply_inverse(solution.residual))
 
     def _solution(self, right: FloatArray, x: FloatArray) -> Solution:
@@ -102,11 +102,11 @@ class GrowingFactor:
 
     @property
     def inverse_factor(self) -> FloatArray:
-        """K, shape (n, n); what is there stays as it is when G grows."""
+        """K, shape (n, n); existing entries stay the same when G grows."""
         return self._inverse[: self.n, : self.n]
 
     def newcomers(self, cross: FloatArray, square: FloatArray) -> Newcomers:
-        """New vectors against the old.
+        """New vectors with their relation to the old ones.
 
         Args:
             cross: inner products of old and new, shape (n, m).
@@ -127,7 +127,7 @@ class GrowingFactor:
         left = corner @ left.T
         self._gram, self._inverse = self._grown(self._gram, end), self._grown(self._inverse, end)
         self._gram[n:end, :n], self._gram[n:end, n:end] = new.cross.T, new.square
-        # Above the diagonal only what a block of `_apply` on the diagonal may reach.
+        # Above the diagonal only entries that a diagonal block of `_apply` may reach.
         near = max(0, n - _MAX_BLOCK)
         self._gram[near:n, n:end] = new.cross[near:]
         self._inverse[n:end, :n], self._inverse[n:end, n:end] = left, corner
@@ -142,7 +142,7 @@ class GrowingFactor:
         return self._blocks(max(16, min(_MAX_BLOCK, _BLOCK_ENTRIES // max(1, self.n))))
 
     def _grown(self, matrix: FloatArray, end: int) -> FloatArray:
-        """`matrix` with room for `end` rows. Pages above the diagonal stay untouched: no memory."""
+        """`matrix` with room for `end` rows. Pages above the diagonal take no memory: untouched."""
         if end <= len(matrix):
             return matrix
         grown = np.zeros((max(end, 2 * len(matrix), 64),) * 2)

@@ -28,7 +28,7 @@ class ScaledQuery:
     Args:
         query: the query; not zero as a list of terms.
         coefficients: per term, of its vector scaled to unit norm; the largest is about 1.
-        log_scale: log2 of what was divided out.
+        log_scale: log2 of the factor that was divided out.
         square: squared norm of the scaled query.
     """
 
@@ -40,7 +40,7 @@ class ScaledQuery:
 
 @dataclass(frozen=True)
 class _TermGram:
-    """Cosines of the distinct vectors of some terms on one axis, and which each term has."""
+    """Cosines of the distinct vectors of some terms on one axis, and the vector of each term."""
 
     pairs: FloatArray
     ids: npt.NDArray[np.intp]
@@ -127,7 +127,7 @@ class FactoredRows:
         signs = np.array([1.0 if t.coefficient > 0 else -1.0 for t in query.terms])
         largest_first = ScaledQuery(query, signs * np.exp2(logs - logs.max()), 0.0, 1.0)
         square = float(self.gram([largest_first])[0, 0])
-        # A query whose terms cancel keeps its largest term at 1: its square tells.
+        # If the terms cancel, the largest term keeps its norm of 1, and `square` shows it.
         norm = 0.5 * np.log2(max(square, 2.0**-40))
         log_scale = float(logs.max() + norm)
         coefficients = signs * np.exp2(logs - log_scale)
@@ -145,7 +145,7 @@ class FactoredRows:
         return Products(scaled, np.add.reduceat(total * self._coefficients.view, self.term_starts))
 
     def rebalance(self) -> None:
-        """Weigh the classes of every attribute alike and scale the rows anew."""
+        """Give all classes of an attribute the same weight, and rescale the rows."""
         for vectors in self.axes.values():
             vectors.rebalance()
         self._scaled = [self.scaled(q) for q in self._queries]

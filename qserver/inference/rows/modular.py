@@ -97,7 +97,7 @@ class PrimeField:
         return self.reduce(np.add.reduceat(entries, left.indptr[:-1], axis=0))
 
     def _partial(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        # Splitting costs passes over memory: split the smaller factor.
+        # Splitting passes over memory: split the smaller factor.
         small = left if left.size < right.size else right
         high = np.floor(small * (1.0 / _HALF))
         low = small - high * _HALF

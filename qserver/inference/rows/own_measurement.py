@@ -1,4 +1,4 @@
-"""A new measurement of the very row that is asked, together with the history.
+"""A new measurement of the asked row, combined with the history.
 
 With the new row h itself at scale b and weight w, the weights of history give (1 - w) h: the new
 row is one more dependent row, with T = lambda. The least alpha is 1 / b for the largest b whose
@@ -40,7 +40,7 @@ class Combined:
 
 
 class ScaleSearch(ABC):
-    """The largest scale of one row whose best weights still meet a target.
+    """The largest scale of one row at which the best weights still meet a target.
 
     Args:
         confidence: 1 - delta.
@@ -53,15 +53,15 @@ class ScaleSearch(ABC):
 
     @abstractmethod
     def _problem(self, log_scale: float) -> TailProblem:
-        """All weights, when the row has this scale."""
+        """The problem of all weights if the row has this scale."""
 
     def _largest_scale(self, alone: FloatArray, *, low: float, high: float, place: int) -> Trial:
         """The best weights at the largest scale, from Newton steps inside a bracket.
 
         Args:
             alone: the weights that use no other row.
-            low: logarithm of a scale at which they meet the target.
-            high: logarithm of a scale at which no weights do; may be infinite.
+            low: logarithm of a scale at which `alone` meets the target.
+            high: logarithm of a scale at which no weights meet it; may be infinite.
             place: the row's place among the scales, basis first.
         """
         best = Trial(low, self._problem(low).at(alone), 0.0)
@@ -104,11 +104,11 @@ class CombinedProblem(ScaleSearch):
         self._step = step
 
     def solve(self) -> Combined | None:
-        """The least alpha and its weights; None where a new row cannot meet the target."""
+        """The least alpha and its weights; None if a new row cannot meet the target."""
         room = self._target - self._step
         if room <= 0.0:
             return None
-        # Alone the new row meets the target at this scale, by a hair.
+        # At this scale the new row alone just meets the target.
         low = math.log(room / safe_half_width(np.ones(1), self._confidence)) - 1e-12
         alone = np.append(np.zeros(len(self._history.start)), 1.0)
         return self._result(self._largest_scale(alone, low=low, high=math.inf, place=-1))
@@ -127,7 +127,7 @@ class CombinedProblem(ScaleSearch):
 
 @dataclass(frozen=True)
 class Trial:
-    """The best weights at one scale of the row, and d half-width / d log scale."""
+    """The best weights at one scale of the row, and the slope d half-width / d log scale."""
 
     log_scale: float
     tail: Tail
@@ -135,7 +135,7 @@ class Trial:
 
 
 def least(found: Iterable[Combined | None]) -> Combined | None:
-    """The one of least alpha."""
+    """The measurement of least alpha, or None."""
     return min((f for f in found if f is not None), key=lambda f: f.alpha, default=None)
 
 

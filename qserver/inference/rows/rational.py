@@ -1,4 +1,4 @@
-"""Simple rational numbers close to floats: a guess, for an exact test to confirm."""
+"""Simple rational numbers close to floats: guesses that an exact test must confirm."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RationalWeights:
 
 
 def simple_rationals(values: FloatArray) -> RationalWeights | None:
-    """Rationals of one small denominator close to `values`, or None where none is found."""
+    """Rationals with one small denominator close to `values`, or None if none is found."""
     denominator = 1
     for _ in range(_MAX_STEPS):
         scaled = values * denominator

@@ -1,11 +1,11 @@
-"""Which measured rows to raise, and how far, so that a target is met.
+"""Which measured rows to refine, and how far, to meet a target.
 
-A refined row keeps its weight's place: only its scale b falls, and its old noise no longer counts.
-`RefinedRow` finds the largest scale of one row, with the best weights of all others. `water_fill`
-keeps the weights A and lowers c_i = abs(A_i) b_i of every row to at most u_i t for one level t.
-With u = 1 only the rows that dominate the error are raised. With u_i = abs(w_i A_i)^(1/3) the sum
-of w_i / b_i is least for its variance: d/d alpha (w alpha + mu A^2 / alpha^2) = 0. With u = c all
-are raised by one factor.
+Refinement lowers the scale b of a row; its old noise no longer counts. `RefinedRow` finds the
+largest scale of one row, with the best weights of all others. `WaterFill` keeps the weights A and
+lowers c_i = abs(A_i) b_i of every row to at most u_i t, for one level t. With u = 1 only the rows
+that dominate the error are refined. With u_i = abs(w_i A_i)^(1/3) the price, the sum of w_i / b_i,
+is least for its variance: d/d alpha (w alpha + mu A^2 / alpha^2) = 0. With u = c all rows are
+refined by one factor.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _MAX_WHITENED = 256
 
 @dataclass(frozen=True)
 class Refined:
-    """Rows to raise, and weights that meet the target when they are.
+    """Rows to refine, and weights that meet the target afterwards.
 
     Args:
         alphas: pairs of a measurement's id and its new 1 / b, in epsilon per record; the id `NEW`
-            stands for a new measurement of the row that was asked.
+            is a new measurement of the asked row.
         weights: pairs of a measurement's id, or `NEW`, and its weight, none zero.
     """
 
@@ -49,9 +49,9 @@ class RefinedRow(ScaleSearch):
     """Least alpha of one measured row, given all ways to use it.
 
     Args:
-        combinations: unbiased weights of the asked row; `row` is among theirs, and alone gives
+        combinations: unbiased weights of the asked row; `row` is one of their rows and alone gives
             the asked row with weight `ratio`.
-        row: id of the measurement to raise.
+        row: id of the measurement to refine.
         target: half-width to meet, in records.
     """
 
@@ -76,7 +76,7 @@ class RefinedRow(ScaleSearch):
         self._step = float(np.concatenate([basis.steps, dependent.steps])[self._place])
 
     def solve(self) -> Refined | None:
-        """The least alpha with its weights; None where the row alone cannot meet the target."""
+        """The least alpha with its weights; None if the row alone cannot meet the target."""
         room = self._target / self._ratio - self._step
         if room <= 0.0:
             return None
@@ -103,7 +103,7 @@ def rescaled(combinations: Combinations, scales: FloatArray) -> Combinations:
         basis=replace(combinations.basis, scales=scales[:n]),
         dependent=replace(combinations.dependent, scales=scales[n:]),
     )
-    # The old whitening still spans all directions: it is merely less round.
+    # The old whitening still spans all directions; it only makes the problem less round.
     if not 0 < len(scales) - n <= _MAX_WHITENED:
         return found
     covariance = (found.directions * np.square(scales[:n])) @ found.directions.T
@@ -118,13 +118,13 @@ def rescaled(combinations: Combinations, scales: FloatArray) -> Combinations:
 
 @dataclass(frozen=True)
 class WaterFill:
-    """Fixed weights on some rows, whose noise may be lowered.
+    """Fixed weights on some rows with noise that may be lowered.
 
     Args:
         ids: measurement ids, shape (n,); `NEW` for a new row.
         weights: A, shape (n,), none zero.
         scales: b, shape (n,); infinite for a new row, 0 for a public one.
-        allowance: what lattice and floats add to the half-width, in records.
+        allowance: the part of the half-width for lattice and floats, in records.
     """
 
     ids: npt.NDArray[np.int64]
@@ -136,13 +136,13 @@ class WaterFill:
         """The shapes u to try: the dominating rows alone, and the least price for the variance.
 
         Args:
-            prices: what a unit of alpha costs per row, shape (n,), > 0.
+            prices: cost of a unit of alpha of each row, shape (n,), > 0.
         """
         sizes = np.abs(self.weights)
         return [np.ones(len(sizes)), np.cbrt(sizes * prices)]
 
     def solve(self, shape: FloatArray, *, confidence: float, target: float) -> Refined | None:
-        """The rows above the highest level, c_i > u_i t, that meets the target; or None.
+        """The refinement to the highest level t that meets the target, rows c_i > u_i t; or None.
 
         Args:
             shape: u, shape (n,), all > 0 and finite.
@@ -168,7 +168,7 @@ class WaterFill:
 
 
 def _bracket(present: FloatArray, shape: FloatArray, room: float) -> tuple[float, float]:
-    """Logarithms of two levels: one that surely meets the target, and one that caps nothing."""
+    """Logarithms of two levels: one certainly meets the target, the other refines no row."""
     new = np.isinf(present)
     low = math.log(room / (float(shape.max()) * len(shape))) - _MARGIN
     tops = np.append(present[~new] / shape[~new], room * math.exp(_MARGIN) / shape[new])

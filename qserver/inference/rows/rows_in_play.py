@@ -1,4 +1,4 @@
-"""The measured rows that are combined by algebra, brought up to date when they are next needed."""
+"""The measured rows that are combined by algebra; updated only when they are needed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _KEPT = 0.8
 
 
 class RowsInPlay:
-    """A row space that follows a history at its leisure. Not safe for concurrent use.
+    """A row space that follows a history with delay. Not safe for concurrent use.
 
     Args:
         sizes: number of values per attribute.
         entropy: source of the secret primes.
-        max_rows: cap on the rows in play.
+        max_rows: most rows in play.
     """
 
     def __init__(self, sizes: tuple[int, ...], entropy: SecretRandom, *, max_rows: int) -> None:
@@ -31,16 +31,16 @@ class RowsInPlay:
         self._is_borrowed = False
 
     def add(self, measurement: Measurement) -> None:
-        """Take in a new row."""
+        """Note a new row."""
         self._new[measurement.id] = measurement
 
     def refine(self, measurement: Measurement) -> None:
-        """Take in a row's refinement."""
+        """Note a row's refinement."""
         waiting = self._new if measurement.id in self._new else self._refined
         waiting[measurement.id] = measurement
 
     def catch_up(self, rows: Callable[[], list[Measurement]]) -> None:
-        """Bring what was taken in into play; where that passes the cap, the most useful rows.
+        """Add all noted rows to the row space; past the cap, keep the most useful rows.
 
         Args:
             rows: all live rows, in history order.
@@ -64,9 +64,9 @@ class RowsInPlay:
         return self._space.combinations(query)
 
     def tried(self) -> RowsInPlay:
-        """The same rows, to try more on: these stay as they are.
+        """A copy to try more rows on; this object does not change.
 
-        It borrows the row space until it takes something in, so it is of use until this one does.
+        The copy shares the row space until it gets a row, so it is valid until this object does.
         """
         found = copy.copy(self)
         found._new, found._refined = dict(self._new), dict(self._refined)

@@ -2,13 +2,13 @@
 
 A functional has one random weight per value of each attribute; it maps a term to the product of
 its vectors' sums. The sums of one attribute are given by a random number per *boundary*, C(x) =
-sum of the weights below x: uniform and independent C give uniform and independent weights of the
-segments between boundaries, whatever the boundaries are. So a new boundary needs no bookkeeping,
-and old sketches stay as they are. C is expanded from a secret key.
+sum of the weights below x. If C is uniform and independent, so are the weights of the segments
+between any boundaries. So a new boundary needs no bookkeeping, and old sketches stay valid. C is
+expanded from a secret key.
 
-All values of an attribute sum to 1, so an attribute that is not mentioned is a factor 1. That
-loses nothing: a term is homogeneous in each attribute's weights, so whether a combination of rows
-vanishes under a functional does not change when one attribute's weights are multiplied.
+All weights of an attribute sum to 1, so an attribute that is not mentioned is a factor 1. This
+loses no generality: a term is homogeneous in each attribute's weights, so multiplying the weights
+of one attribute does not change whether a combination of rows vanishes under a functional.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Weights whose error distribution has the shortest interval at a confidence.
+"""Weights with the shortest interval at a confidence.
 
-Least variance is not shortest tail: a sum of few terms can beat a sum of many of less variance.
-The half-width is convex in the weights, so it is minimised over a in A = (lambda - T'a, a),
-from the weights of least variance on. The lattice's and the floats' allowances count.
+Least variance does not give the shortest interval: a sum of few terms can beat a sum of many terms
+with less variance. The half-width is convex in the weights. It is minimised over a in
+A = (lambda - T'a, a), starting from the weights of least variance. It includes the allowances for
+lattice and floats.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _OUTWARD = 1.0 + 1e-9
 
 
 def safe_half_width(scales: FloatArray, confidence: float) -> float:
-    """Half-width of the sum of Laplace variables, rounded so that it errs to the long side.
+    """Half-width of the sum of Laplace variables, rounded up.
 
-    1e-9 is far beyond the evaluator's error. It grows with the confidence also where two
-    confidences differ by less than the evaluator resolves: delta is first rounded down to 32
-    significant bits.
+    It is raised by a part 1e-9, far more than the evaluator's error. delta is first rounded down to
+    32 significant bits, so that the half-width grows with the confidence even if two confidences
+    differ by less than the evaluator resolves.
     """
     delta = 1.0 - confidence
     mantissa, exponent = np.frexp(delta)
@@ -36,7 +37,7 @@ def safe_half_width(scales: FloatArray, confidence: float) -> float:
 
 @dataclass(frozen=True)
 class Tail:
-    """Half-width of a choice of weights and what it consists of.
+    """Half-width of a choice of weights, with its allowance.
 
     Args:
         a: weights of the dependent rows.
@@ -60,17 +61,17 @@ class TailProblem:
         self._steps = np.concatenate([basis.steps, dependent.steps])
 
     def at(self, a: FloatArray) -> Tail:
-        """The half-width at a, safely rounded."""
+        """The half-width at a, rounded up."""
         weights = np.abs(self.combinations.weights(a))
         allowance = float(weights @ self._steps) + self.combinations.float_error(a)
         noise = safe_half_width(weights * self._scales, self.confidence)
         return Tail(a, noise + allowance, allowance)
 
     def best(self, start: FloatArray | None = None) -> Tail:
-        """The shortest found from `start`; never longer than there.
+        """The shortest interval found from `start`; never longer than at `start`.
 
-        By default from least variance or from the basis alone, whichever is shorter. The second
-        are the weights of the time before the dependent rows came, so none of them costs length.
+        The default start is least variance or the basis alone, whichever is shorter. The basis
+        alone gives the weights from before the dependent rows came, so no row makes it longer.
         """
         if start is None:
             least = self.combinations.start
@@ -96,7 +97,7 @@ class TailProblem:
             value = self._value_and_gradient(start.a + inward * (z @ whitening))
             return value.value / unit, whitening @ (value.gradient * inward) / unit
 
-        # In these coordinates the curvature is about 1: what is left is half the square of this.
+        # In these coordinates the curvature is about 1: the remaining excess is half its square.
         gradient = _GRADIENT / len(start.a) ** 0.5
         result = minimize(
             objective,

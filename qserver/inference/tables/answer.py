@@ -1,4 +1,4 @@
-"""The number that chosen weights on tables and a query's own row give, and its float error."""
+"""The estimate by chosen weights on tables and on the query's row, and its float error."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SUMMED = 40.0
 
 @dataclass(frozen=True, eq=False)
 class OwnSource:
-    """A measurement of the very row that is asked: by itself, or as a cell of a block.
+    """A measurement of exactly the asked row: as a row, or as a cell of a block.
 
-    A public total is the cell of the block (), which has no table: its row stands for it.
+    A public total is the cell of the block (). It has no table; its row takes the place of one.
 
     Args:
         alpha: 1 / b now, in epsilon per record; infinite for a public total.
@@ -40,18 +40,18 @@ class OwnSource:
 
     @property
     def is_cell(self) -> bool:
-        """Whether it is the cell of a block."""
+        """Whether this is the cell of a block."""
         return self.row is None or self.row.is_public
 
 
 @dataclass(frozen=True)
 class WeightOrigin:
-    """Where weights come from.
+    """The origin of weights.
 
     Args:
-        at: number of events after which they were those of least variance; None where they do not
-            depend on any.
-        is_kept: whether they are tried whatever comes after.
+        at: number of events after which they were the weights of least variance; None if they do
+            not depend on events.
+        is_kept: whether they are tried after every later event.
     """
 
     at: int | None
@@ -68,17 +68,17 @@ class WeightedRow:
 
 @dataclass(frozen=True, eq=False)
 class WeightChoice:
-    """Weights for a query: a rest on blocks, and the row's own source or other rows beside it.
+    """Weights for a query: on blocks, and on a measurement of the query or on other rows.
 
     Args:
-        blocks: with the alphas that the weights were chosen for.
-        rest: None where the own source is all.
-        source: None where the rest is all.
-        known: both on the noise of now.
-        row_weight: of the own source.
-        place: where the weights come from.
-        rows: whose noise is independent of the blocks'; the pattern is that of the query less
-            these.
+        blocks: the blocks, with the alphas that the weights were chosen for.
+        rest: the part on blocks; None if the source is everything.
+        source: the measurement of the query itself; None if the rest is everything.
+        known: both estimates with the present noise.
+        row_weight: weight of the source.
+        place: origin of the weights.
+        rows: other rows, with noise independent of the blocks. `pattern` is that of the query less
+            these rows.
     """
 
     generation: Generation
@@ -93,7 +93,7 @@ class WeightChoice:
 
     @property
     def allowance(self) -> float:
-        """What lattice and floats may add, in records, as far as it was foreseen."""
+        """The foreseen error from lattice and floats, in records."""
         own = self.row_weight * self.known.row_allowance
         own += FLOAT_ROOM * sum(abs(r.weight) * r.row.lattice_allowance for r in self.rows)
         if self.rest is None or self.row_weight == 1.0:
@@ -138,7 +138,7 @@ class WeightChoice:
         tables: tuple[int, ...],
     ) -> RowEstimate:
         lattice = self.allowance / FLOAT_ROOM
-        # What floats add takes no more than its room, but for answers in the tens of millions.
+        # Floats stay within their room, except for answers in the tens of millions.
         allowance = max(self.allowance, lattice + total.error)
         posterior = Posterior(total.value, self.scales, allowance)
         return RowEstimate(
@@ -182,7 +182,7 @@ def _on_blocks(choice: WeightChoice, rest: Rest) -> _Sum:
 
 
 def _error_of_left(choice: WeightChoice, rest: Rest) -> float:
-    """Bound on the relative error of `rest.left`, by which all weights were divided."""
+    """Bound on the relative error of `rest.left`, the divisor of all weights."""
     for found in rest.weights:
         if found.left_out is not None:
             errors = choice.blocks.weight_errors(found.block, choice.pattern)
@@ -192,7 +192,7 @@ def _error_of_left(choice: WeightChoice, rest: Rest) -> float:
 
 
 def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: float) -> _Sum:
-    """Weights times answers of one block, with the rounding of either."""
+    """Weights times answers of one block, with the rounding of both."""
     generation = choice.generation
     errors = choice.blocks.weight_errors(found.block, choice.pattern) / rest.left
     errors = errors + (own_error + _ULP) * np.abs(found.values)

@@ -1,4 +1,4 @@
-"""The weights that measured tables may answer a query with, by the moment they were chosen for."""
+"""The sets of weights with which measured tables may answer a query, by their time of choice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MARGIN = 1e-9
 
 @dataclass(frozen=True)
 class Moment:
-    """Alphas of the blocks, and of a query's own row in epsilon, at one time."""
+    """Alphas of the blocks and of the query's row at one time, in epsilon per record."""
 
     state: AlphaState
     row_alpha: float
@@ -38,7 +38,7 @@ class Moment:
 def sources_of(
     generation: Generation, pattern: Pattern, own: Measurement | None
 ) -> Iterator[OwnSource]:
-    """What measured this very row: itself, or a cell; the one of less noise first."""
+    """The measurements of exactly this row: a row or a cell, the one with less noise first."""
     found = []
     if own is not None:
         found.append(OwnSource(own.alpha_nano / NANO, own.lattice_allowance, row=own))
@@ -55,7 +55,7 @@ def sources_of(
 def cells_alone(
     generation: Generation, pattern: Pattern, sources: Iterable[OwnSource]
 ) -> Iterator[WeightChoice]:
-    """The cell of a block that is the query itself."""
+    """The choice of the block's cell that is the query itself, if there is one."""
     blocks = Blocks(generation.lattice, generation.alphas)
     for source in sources:
         if source.cell is not None:
@@ -79,7 +79,7 @@ def choices_at(
     sources: Iterable[OwnSource],
     place: WeightOrigin,
 ) -> Iterator[WeightChoice]:
-    """What the weights of a moment make of the query on the noise of now."""
+    """The choices of weights at a moment, with the present noise."""
     blocks = Blocks(generation.lattice, moment.state.alphas)
     rest = rest_of(blocks, pattern)
     if rest is None:
@@ -104,7 +104,7 @@ def choice_after(
     confidence: float,
     place: WeightOrigin,
 ) -> WeightChoice | None:
-    """The shortest of blocks, own source and both at a moment."""
+    """The choice of the shortest interval at a moment: blocks, the query's measurement, or both."""
     blocks = Blocks(generation.lattice, moment.state.alphas)
     row_step = 0.0 if own is None else own.lattice_allowance
     found = beside_of(blocks, pattern, moment.row_alpha, steps=generation.steps, row_step=row_step)
@@ -126,7 +126,7 @@ def choice_beside(
     rows: Sequence[WeightedRow],
     place: WeightOrigin,
 ) -> WeightChoice | None:
-    """What weighted rows leave of the query, by the weights of a state on the noise of now."""
+    """Weighted rows, and the remainder of the query by a state's weights with present noise."""
     left = _left_by(query, rows)
     if left.multiplier != 1 or any(_is_cell(generation, state, r.row) for r in rows):
         return None
@@ -139,7 +139,7 @@ def choice_beside(
 
 
 def may_be_within(choice: WeightChoice, half_width: float, confidence: float) -> bool:
-    """Whether a choice may have this half-width or less; cheaper than to find its own."""
+    """Whether a choice may have at most this half-width; cheaper than its exact half-width."""
     room = half_width - choice.allowance
     if room < 0.0:
         return False
@@ -149,12 +149,12 @@ def may_be_within(choice: WeightChoice, half_width: float, confidence: float) ->
 
 
 def _left_by(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
-    """What weighted rows leave of a row, exactly."""
+    """The query less weighted rows, exactly."""
     return remainder(query.row, ((found.row.row, found.weight) for found in rows))
 
 
 def _is_cell(generation: Generation, state: AlphaState, row: Measurement) -> bool:
-    """Whether a row is a cell of a table that had a part in this state."""
+    """Whether a row is a cell of a table that was measured in this state."""
     box = as_box(row.row)
     tables = (generation.tables.get(block) for block in state.alphas)
     return any(t is not None and t.partition.cell_of(box) is not None for t in tables)

@@ -1,7 +1,8 @@
-"""Measured tables as blocks of one lattice, and every state that their alphas were in.
+"""Measured tables as blocks of one lattice, and the history of their alphas.
 
-The states are public: each table that is measured or raised makes one. An answer was given by the
-weights of some state; they still give the query, and its error has only become less since.
+Each table that is measured or refined makes a new state of the alphas. The states are public. An
+answer used the weights of some state: these still give the query, and their error has only fallen
+since.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class PlacedTable:
     """A live table on the lattice.
 
     Args:
-        values: released answers, of the partition's shape, each within two roundings.
+        values: released answers, of the partition's shape, each exact up to two roundings.
     """
 
     table: TableMeasurement
@@ -55,7 +56,7 @@ class PlacedTable:
 
 @dataclass(frozen=True, eq=False)
 class AlphaState:
-    """Alphas of a generation's blocks after so many events of all generations."""
+    """Alphas of a generation's blocks after `n_events` events of all generations."""
 
     n_events: int
     alphas: Mapping[BlockKey, float]
@@ -66,9 +67,10 @@ class Generation:
 
     Args:
         sizes: number of values per attribute.
-        lattice: whose blocks tables may be; every part but the finest has two real ones below.
-        entropy: of the exact test of what blocks reach.
-        since: number of events before it.
+        lattice: tables may be blocks of it. Every part, except the finest, has two real parts
+            below it.
+        entropy: secret randomness for the exact test of what blocks reach.
+        since: number of events before this generation.
     """
 
     def __init__(
@@ -80,21 +82,21 @@ class Generation:
         self._support = ExactSupport(lattice, entropy)
         self._tables: dict[BlockKey, TableMeasurement] = {}
         self._placed: dict[BlockKey, PlacedTable] = {}
-        # Bound to the object, not the class: caches go with it.
+        # A cache per object, so that it is freed with the object.
         self._canonical = lru_cache(maxsize=_CACHED)(_as_box)
         self.pattern = lru_cache(maxsize=_CACHED)(self._pattern)
         self.placement = lru_cache(maxsize=_CACHED)(self._placement)
         self.placement_of = lru_cache(maxsize=_CACHED)(self._placement_of)
 
     def tried(self) -> Generation:
-        """The same tables, to try releases on; what follows from the lattice alone is shared."""
+        """A copy to try releases on; it shares everything that depends on the lattice alone."""
         found = copy.copy(self)
         found.states, found._tables = list(self.states), dict(self._tables)
         found._placed = dict(self._placed)
         return found
 
     def add(self, table: TableMeasurement, *, n_events: int) -> None:
-        """Take in a table, new or raised; one that is no block of the lattice changes nothing."""
+        """Add a table, new or refined; ignored if it is not a block of the lattice."""
         placement = self.placement_of(table.partition)
         if placement is None:
             return
@@ -103,12 +105,12 @@ class Generation:
         self._note(placement.block, table.alpha_nano / NANO, n_events)
 
     def add_public_total(self, total: Measurement, *, n_events: int) -> None:
-        """Take in the total without noise."""
+        """Add the total without noise."""
         self.public = total
         self._note(TOTAL, inf, n_events)
 
     def refresh(self, table: TableMeasurement) -> None:
-        """Take in a raised table without a state of its own: another generation answers now."""
+        """Update a refined table without recording a state; a newer generation answers."""
         placement = self.placement_of(table.partition)
         if placement is not None and placement.block in self._tables:
             self._tables[placement.block] = table
@@ -121,7 +123,7 @@ class Generation:
 
     @property
     def alphas(self) -> dict[BlockKey, float]:
-        """Alphas of the blocks now, in epsilon per record; infinite for a public total."""
+        """Present alphas of the blocks, in epsilon per record; infinite for a public total."""
         found = {b: t.alpha_nano / NANO for b, t in self._tables.items()}
         return found if self.public is None else {**found, TOTAL: inf}
 
@@ -134,7 +136,7 @@ class Generation:
         return found
 
     def placed(self, block: BlockKey) -> PlacedTable:
-        """The live table of a block, with its answers as an array."""
+        """The live table of a block, with answers as an array."""
         found = self._placed.get(block)
         if found is None:
             table = self._tables[block]
@@ -145,15 +147,15 @@ class Generation:
         return found
 
     def state_at(self, n_events: int) -> AlphaState | None:
-        """The state after so many events, if it was in force by then."""
+        """The state in force after `n_events` events, or None before the first."""
         place = bisect_right(self.states, n_events, key=lambda s: s.n_events)
         return self.states[place - 1] if place else None
 
     def may_reach(self, query: Primitive) -> bool:
-        """Whether blocks may give the row: each attribute is told apart by some block.
+        """Whether blocks may give the row: some block splits each attribute of it.
 
-        Without a look at any chain. An attribute that no block tells apart and whose parts in
-        several terms cancel would be missed, unless the terms are a box.
+        This looks at no chain. It may wrongly say no if no block splits an attribute whose parts
+        cancel in several terms, unless the terms are a box.
         """
         axes = {a for block in self.states[-1].alphas for a, _ in block}
         return bool(self.states[-1].alphas) and axes.issuperset(self._canonical(query).scope)
@@ -178,7 +180,7 @@ class Generation:
         return self.lattice.pattern(row, exact=self._support.of(row))
 
     def _is_small(self, row: LinearQuery) -> bool:
-        # Two levels at least: an attribute's chain need not be built to see that it is too much.
+        # Every attribute has two levels or more, so this counts components without any chain.
         if any(1 << len(t.factors) > MAX_COMPONENTS for t in row.terms):
             return False
         chains = self.lattice.chains
@@ -198,7 +200,7 @@ class Generation:
         return found
 
     def _check_strict(self, block: BlockKey) -> None:
-        # Else two tables could hold one row as a cell each, with noise that is not independent.
+        # Otherwise two tables could hold one row as a cell each, with dependent noise.
         if not all(self.lattice.chains[axis].is_strict for axis, _ in block):
             raise InputError("lattice", "divide every part above the finest into two or more")
 

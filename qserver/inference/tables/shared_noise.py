@@ -1,9 +1,8 @@
-"""The errors of several answers on the independent noises that they share.
+"""The errors of several answers as sums over shared independent noises.
 
-Every cell of every measured table, and every measured row, has a noise of its own. One pair is an
-exception: a row and the cell of a table that is the same row may continue one another's noise. So
-an answer that uses a row beside a table with that very cell is told apart (`twins`), and no joint
-bound is made of it and others.
+Every cell of every measured table, and every measured row, has independent noise. There is one
+exception: a row, and the cell of a table that is the same row, may continue each other's noise.
+Answers that use both are recognised (`twins`), and no joint bound includes them.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ MAX_ENTRIES = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class SharedError:
-    """The error of one answer, by the noises it consists of.
+    """The error of one answer, as weights on independent noises.
 
     Args:
         cells: weights on cells of blocks.
-        own_cell: block and part per axis of a cell that is the query itself, with its weight
-            beside `cells`; None without one.
+        own_cell: block, part per axis, and weight of a cell that is the query itself, in addition
+            to `cells`; None without one.
         rows: pairs of a measured row's id and its weight.
-        allowance: what lattice and floats may add, in records.
+        allowance: bound on the error that lattice and floats add, in records.
     """
 
     cells: tuple[CellWeights, ...] = ()
@@ -45,12 +44,12 @@ class SharedError:
 
     @property
     def blocks(self) -> set[BlockKey]:
-        """The blocks that have a part in it."""
+        """The blocks with weights in this error."""
         own = [] if self.own_cell is None else [self.own_cell[0]]
         return {w.block for w in self.cells} | set(own)
 
     def weights_on(self, block: BlockKey, shape: Sequence[int]) -> FloatArray:
-        """Its weight on every cell of a block, row-major, phantoms 0."""
+        """The weight of every cell of a block, row-major, phantoms 0."""
         total = np.zeros(tuple(shape))
         for found in self.cells:
             if found.block == block:
@@ -63,10 +62,10 @@ class SharedError:
 def error_beside(
     pattern: Pattern, beside: Beside, own: Measurement | None, *, confidence: float
 ) -> SharedError | None:
-    """The error of the shortest of blocks, own source and both at `confidence`.
+    """The error of the shortest interval: by blocks, by the query's measurement, or by both.
 
-    A function of public scales alone, so whoever asks again finds the same weights. None where
-    neither gives the query.
+    It depends on public scales alone, so asking again finds the same weights. None if neither gives
+    the query.
     """
     weight = row_weight(beside, confidence)
     if weight is None:
@@ -85,7 +84,7 @@ def error_beside(
 
 
 def row_weight(beside: Beside, confidence: float) -> float | None:
-    """Weight of the own source in the shortest of the three; None where nothing is known."""
+    """Weight of the query's measurement in the shortest interval; None if nothing is known."""
     known = beside.known
     if known.row_alpha == 0.0:
         return None if known.block_scales is None else 0.0
@@ -106,15 +105,15 @@ def joint_errors(
     blocks: Blocks,
     row_scales: Mapping[int, float],
 ) -> JointErrors:
-    """The errors as one problem.
+    """The joint problem of several errors.
 
     Args:
-        half_widths: of the intervals in records, shape (n,); each above its error's allowance.
-        blocks: alphas of the blocks.
+        half_widths: half-widths in records, shape (n,); each is above the error's allowance.
+        blocks: the blocks, with their alphas.
         row_scales: b per measured row, in records.
 
     Raises:
-        CapacityError: they are too many for so many noises.
+        CapacityError: there are too many errors times noises.
     """
     used = sorted(set().union(*(e.blocks for e in errors)))
     ids = sorted({i for e in errors for i, _ in e.rows})

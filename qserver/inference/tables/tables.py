@@ -1,13 +1,13 @@
-"""Answers from measured tables: a snapshot's tables as blocks of a lattice, and what they say.
+"""Estimates from measured tables: a snapshot's tables as blocks of a lattice.
 
-A table is a block where its cells are the real cells of one. A query is answered by the weights of
-least variance on the blocks, beside its own row where that was measured.
+A table is a block if its cells are the real cells of that block. A query is answered by the weights
+of least variance on the blocks, together with a measurement of the query itself if there is one.
 
-What was answered stays answered. Weights of least variance for less noise could have a longer tail
-than those that a question was answered with. But every state that alphas were in is public, and so
-the weights of each: on the noise of now they have no longer a tail than they had, and lattice and
-floats add what they added. So an answer is kept as the number of events before it, and where the
-present weights miss what is enough, those of that state are tried.
+An answered question must stay free. After a refinement the weights of least variance may have a
+longer tail than the weights used before. But every earlier state of the alphas is public, and so
+are its weights. With the present noise they have no longer a tail than before, and lattice and
+floats add no more. So an answer is stored as the number of events before it. If the present weights
+are not good enough, those of that state are tried.
 """
 
 from __future__ import annotations
@@ -50,11 +50,10 @@ class MeasuredTables:
 
     Args:
         sizes: number of values per attribute.
-        entropy: source of secret randomness; the test of what tables reach rests on its secrecy.
-        lattice: whose blocks tables may be; by default chains of about equal factors over single
-            values, each built at its first use, until a table comes that is no block of them:
-            then chains through the partitions of what was measured. So the lattice after so many
-            events follows from those events.
+        entropy: source of secret randomness; the test of what tables reach relies on its secrecy.
+        lattice: tables may be blocks of it. The default has chains of about equal factors over
+            single values, each built at its first use. When a table is not a block of these, the
+            chains go through the measured partitions instead. So the events determine the lattice.
     """
 
     def __init__(
@@ -72,10 +71,9 @@ class MeasuredTables:
         self._views: list[MeasuredTables] = []
 
     def extend(self, events: Iterable[TableMeasurement | Measurement]) -> None:
-        """Take in what was measured, new or raised, in history order.
+        """Add measurements, new or refined, in history order.
 
-        Of rows a public total counts as the block () without noise; of others their alphas are
-        remembered.
+        A public total counts as the block () without noise. Of other rows only alphas are stored.
         """
         for event in events:
             self._n_events += 1
@@ -89,7 +87,7 @@ class MeasuredTables:
                 self._row_alphas.note(event, n_events=self._n_events)
 
     def tried(self) -> MeasuredTables:
-        """The same tables, to try releases on: what it takes in changes nothing here."""
+        """A copy to try releases on; this object does not change."""
         found = copy.copy(self)
         found._generations = [generation.tried() for generation in self._generations]
         found._live, found._views = dict(self._live), []
@@ -98,10 +96,9 @@ class MeasuredTables:
         return found
 
     def rebase(self, lattice: Lattice) -> None:
-        """Work on another lattice, such as a finer one with the same blocks.
+        """Switch to another lattice, such as a finer one with the same blocks.
 
-        Tables that are no block of it are kept but not used. What was answered on the lattice
-        before stays answered.
+        Tables that are not blocks of it are kept but not used. Earlier answers stay free.
         """
         new = Generation(self._sizes, lattice, self._entropy, since=self._n_events)
         public = self._present.public
@@ -109,16 +106,16 @@ class MeasuredTables:
             new.add(table, n_events=self._n_events)
         if public is not None:
             new.add_public_total(public, n_events=self._n_events)
-        # Nothing was answered on the way to the last of these states.
+        # No answer was given before the last of these states.
         del new.states[:-1]
         self._generations.append(new)
         self._blocks = None
 
     def lattice_with(self, partitions: Iterable[ProductPartition]) -> Lattice:
-        """The lattice worked on once tables of these partitions are measured as well.
+        """The lattice in use after tables of these partitions are measured as well.
 
-        The very object where nothing changes. Tables that do not nest with later ones answer by
-        themselves, on the lattice before.
+        Returns the present object if nothing changes. Tables that do not nest with later ones
+        answer alone, on the lattice before.
         """
         new = list(partitions)
         if self._regular is None or all(self.block_of(p) is not None for p in new):
@@ -127,7 +124,7 @@ class MeasuredTables:
         return lattice_through(self.lattice, self._regular, live, new)
 
     def seen_on(self, lattice: Lattice) -> MeasuredTables:
-        """The same tables as blocks of another lattice: for plans; answers are not known to it."""
+        """The same tables as blocks of another lattice, for plans; without stored answers."""
         if lattice is self.lattice:
             return self
         for view in self._views:
@@ -141,44 +138,44 @@ class MeasuredTables:
 
     @property
     def partitions(self) -> list[ProductPartition]:
-        """Those of the tables that the lattice has, in the order of their first measurement."""
+        """Partitions of the tables on the lattice, in the order of their first measurement."""
         live = [self._live[i].partition for i in sorted(self._live)]
         return [p for p in live if self.block_of(p) is not None]
 
     @property
     def lattice(self) -> Lattice:
-        """The lattice worked on."""
+        """The lattice in use."""
         return self._present.lattice
 
     @property
     def blocks(self) -> Blocks:
-        """The blocks now; alphas in epsilon per record, infinite for a public total."""
+        """The present blocks; alphas in epsilon per record, infinite for a public total."""
         if self._blocks is None:
             self._blocks = Blocks(self.lattice, self._present.alphas)
         return self._blocks
 
     def blocks_with(self, alphas_nano: Mapping[BlockKey, int]) -> Blocks:
-        """The blocks as they would be with these alphas in place of, or beside, the present."""
+        """The blocks with these alphas replacing, or added to, the present ones."""
         raised = {b: a / NANO for b, a in alphas_nano.items() if b not in self.public_blocks}
         return Blocks(self.lattice, {**self._present.alphas, **raised})
 
     def steps_with(self, blocks: Iterable[BlockKey], step: float) -> dict[BlockKey, float]:
-        """Lattice step per noisy block, in records; new ones among `blocks` have the given one."""
+        """Lattice step per noisy block, in records; new blocks get the given `step`."""
         return {**dict.fromkeys(blocks, step), **self._present.steps}
 
     @property
     def n_events(self) -> int:
-        """Releases and refinements taken in."""
+        """Number of releases and refinements so far."""
         return self._n_events
 
     @property
     def alpha_nano(self) -> Mapping[BlockKey, int]:
-        """Alpha per measured block in nano-epsilon per record; a public total is not one."""
+        """Alpha per measured block in nano-epsilon per record, without a public total."""
         return MappingProxyType({b: t.alpha_nano for b, t in self._present.tables.items()})
 
     @property
     def public_blocks(self) -> frozenset[BlockKey]:
-        """The block () where the total is public, else none."""
+        """The block () if the total is public, else empty."""
         return frozenset([TOTAL] if self._present.public is not None else [])
 
     def table(self, block: BlockKey) -> TableMeasurement | None:
@@ -194,14 +191,14 @@ class MeasuredTables:
         """The block's real cells.
 
         Raises:
-            QueryError: they are more than a table may have.
+            QueryError: the block has more cells than a table may have.
         """
         return self._present.placement(block).partition
 
     def pattern(self, query: Primitive) -> Pattern | None:
-        """The row seen from the lattice, its zero components known exactly.
+        """The row's components on the lattice; which ones are zero is known exactly.
 
-        None where the lattice does not resolve it, or its components are too many.
+        None if the lattice does not resolve the row, or if it has too many components.
         """
         return self._present.pattern(query)
 
@@ -218,16 +215,16 @@ class MeasuredTables:
         row_alpha_nano: int | None = None,
         step: Fraction | None = None,
     ) -> RowKnowledge:
-        """What tables and the query's own row say of it, now or as it would be.
+        """The knowledge of a query from tables and its measurement, now or after a purchase.
 
-        Its half-width is at least what the answer then reports, and just that where the weights
-        of no earlier state are shorter.
+        Its half-width is at least that of the later answer. They are equal unless weights of an
+        earlier state are shorter.
 
         Args:
-            own: the live measurement of this very row, or None.
-            alphas_nano: of blocks that are raised or new, afterwards.
-            row_alpha_nano: of the own row afterwards; by default that of `own`.
-            step: lattice step, in records, of new blocks and of a new own row.
+            own: the live measurement of exactly this row, or None.
+            alphas_nano: alphas, after the purchase, of blocks that are refined or new.
+            row_alpha_nano: alpha of the row after the purchase; by default that of `own`.
+            step: lattice step, in records, of new blocks and of a new row.
         """
         blocks = self.blocks if not alphas_nano else self.blocks_with(alphas_nano)
         return self.beside(
@@ -243,7 +240,7 @@ class MeasuredTables:
         row_alpha_nano: int | None = None,
         step: Fraction | None = None,
     ) -> Beside:
-        """The query on these blocks and on its own row, with alphas as for `known`."""
+        """The query on these blocks and on its measurement, with alphas as for `known`."""
         new_step = 0.0 if step is None else float(step)
         new = dict.fromkeys(blocks.alphas.keys() - self.public_blocks, new_step)
         alpha = row_alpha_nano or (0 if own is None else own.alpha_nano)
@@ -260,21 +257,21 @@ class MeasuredTables:
         confidence: float,
         enough: float = 0.0,
     ) -> RowEstimate | None:
-        """The row's estimate from tables, and from its own row beside them; None without one.
+        """The row's estimate from tables, together with its measurement; None without tables.
 
-        The present weights' where they meet `enough`, else the shortest of those and of the
-        states that the row was kept with. Once `enough` is met at a confidence, and kept, it is
-        always met.
+        The present weights are used if they meet `enough`, else the shortest of those and of the
+        states stored for the row. Once `enough` was met at a confidence, and stored, it is always
+        met.
 
         Args:
             query: the row.
-            own: the live noisy measurement of this very row, or None.
+            own: the live noisy measurement of exactly this row, or None.
             confidence: 1 - delta.
             enough: a half-width in records.
         """
         best, shortest = None, float("inf")
         for choice in self._choices(query, own):
-            # Not worth a search where hardly shorter, unless that is just enough.
+            # A search is not worth a slightly shorter interval, unless only that is enough.
             wanted = max(enough, shortest * _WORTH)
             if not may_be_within(choice, wanted, confidence):
                 continue
@@ -293,14 +290,14 @@ class MeasuredTables:
         confidence: float,
         at: int | None = None,
     ) -> RowEstimate | None:
-        """The row's estimate from weighted rows, and from tables for what those leave of it.
+        """The row's estimate from weighted rows, and from tables for the remainder.
 
-        On the noise of now, by the weights of least variance after `at` events. None where what
-        is left is no row with a largest cell of 1, or was not given by the tables then; or where
-        one of the rows is a cell of theirs: its noise is not independent of them.
+        With present noise and the weights of least variance after `at` events. None if the
+        remainder is not a row with a largest cell of 1, or if the tables did not give it then.
+        Also None if one of the rows is a cell of a table: then their noise is not independent.
 
         Args:
-            at: by default now.
+            at: number of events; by default all.
         """
         moment = self._n_events if at is None else at
         found = next((g for g in reversed(self._generations) if g.since <= moment), None)
@@ -314,9 +311,9 @@ class MeasuredTables:
     def estimate_after(
         self, query: Primitive, own: Measurement | None = None, *, at: int, confidence: float
     ) -> RowEstimate | None:
-        """The row by the weights that were shortest after `at` events, on the noise of now.
+        """The row's estimate with present noise and the shortest weights after `at` events.
 
-        None where no table had a part in the row then.
+        None if no table contributed to the row at that time.
         """
         generation = next(g for g in reversed(self._generations) if g.since <= at)
         moment, pattern = self._moment(generation, own, at), generation.pattern(query)
@@ -327,16 +324,16 @@ class MeasuredTables:
         return None if choice is None else choice.answer(confidence)
 
     def blocks_after(self, at: int) -> Blocks | None:
-        """The blocks of the lattice of now as they were after so many events; None before it."""
+        """The blocks of the present lattice after `at` events; None if it was not in use yet."""
         state = self._present.state_at(at)
         return None if state is None else Blocks(self.lattice, state.alphas)
 
     def kept_at(self, key: str) -> tuple[int, ...]:
-        """After how many events the weights of the row with this key were kept, as kept."""
+        """The numbers of events of the states stored for this row key, in order of storing."""
         return tuple(self._kept.get(key, ()))
 
     def alpha_nano_at(self, own: Measurement | None, at: int) -> int:
-        """Alpha that a row had after so many events; 0 where it was not measured yet."""
+        """Alpha of a row after `at` events; 0 if it was not measured yet."""
         return 0 if own is None else self._row_alphas.at(own, at)
 
     @property
@@ -361,13 +358,13 @@ class MeasuredTables:
             self._blocks = None
 
     def keep(self, key: str, at: int) -> None:
-        """Try the weights of the state after `at` events whenever this row is asked again."""
+        """Store the state after `at` events: its weights are tried when this row is asked."""
         kept = self._kept.setdefault(key, [])
         if at not in kept:
             kept.append(at)
 
     def _choices(self, query: Primitive, own: Measurement | None) -> Iterator[WeightChoice]:
-        """Weights for the query: the latest on each lattice, and those that it was kept with."""
+        """Weights for the query: the latest of each lattice, and those stored for it."""
         kept = self._kept.get(query.key, [])
         ends = [*(g.since - 1 for g in self._generations[1:]), self._n_events]
         for generation, end in reversed(list(zip(self._generations, ends, strict=True))):
@@ -390,7 +387,7 @@ class MeasuredTables:
                     yield from choices_at(generation, pattern, moment, sources, place)
 
     def _moment(self, generation: Generation, own: Measurement | None, at: int) -> Moment | None:
-        """What was known after so many events; None where the generation had no blocks yet."""
+        """The alphas after `at` events; None if the generation had no blocks yet."""
         state = generation.state_at(at)
         if state is None or not state.alphas:
             return None

@@ -1,8 +1,11 @@
 """Blocks of disjoint rows on nested partitions, and their closed-form best estimates.
 
-Begin with `chain`, the nested partitions of one attribute's classes, and `pattern`, a query
-seen from them. `support` decides which components are not zero, `noisy_blocks` gives
-information, variance and weights, `own_row` adds the query's own row or cell, and `placement`
-says where the cells of a measured table stand. `box` and `cell_weights` state a query's weights
+Begin with `chain`, the nested partitions of one attribute's classes, and `pattern`, the components
+of a query on them. `support` decides which components are not zero, `noisy_blocks` gives
+information, variance and weights, `own_row` adds a measurement of the query itself, and `placement`
+maps the cells of a measured table to its block. `box` and `cell_weights` state rows and weights
 compactly.
+
+Which one to call: `noisy_blocks.Blocks` for weights and variances on blocks alone,
+`own_row.known_of` to join them with a measurement of the query.
 """

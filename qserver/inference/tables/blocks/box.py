@@ -1,6 +1,6 @@
-"""A query of several terms that is the indicator of a product of sets, as the one term it is.
+"""A query of several terms that is the indicator of a product of sets, as a single term.
 
-Only so is a cell of a table known for the query's own row, however the query was written.
+With it, a query that is a cell of a table is recognised, however the query was written.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from qserver.query.weights import indicator
 
 
 def as_box(row: LinearQuery) -> LinearQuery:
-    """`row`, or the single term that it equals, where it is the indicator of a product of sets.
+    """`row`; if it is the indicator of a product of sets, the single term that equals it.
 
-    Beyond the grid up to which equal vectors share a key, no two forms of a row meet anyway.
+    A row on a grid so large that equal vectors may have different keys is returned unchanged.
     """
     if len(row.terms) < 2:
         return row

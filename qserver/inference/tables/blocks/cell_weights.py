@@ -1,4 +1,4 @@
-"""Weights of a query on the cells of a block, equal ones stated once."""
+"""Weights of a query on the cells of a block; equal weights are stored once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class GroupedAxis:
-    """The parts of an axis at a level, those with equal components in all terms as one group.
+    """The parts of an axis at a level, grouped by equal components in all terms.
 
     Args:
-        values: per term the components by level, shape (levels, groups).
+        values: per term, the components by level, shape (levels, groups).
         groups: the group of each part, -1 for a phantom.
         repeats: real parts per group.
     """
@@ -37,13 +37,13 @@ class GroupedAxis:
 
 @dataclass(frozen=True, eq=False)
 class CellWeights:
-    """Weights of a query on a block's cells, equal ones stated once.
+    """Weights of a query on a block's cells, one value per group of equal cells.
 
     Args:
         values: weight per group of cells, one axis per axis of the block.
-        groups: per axis of the block the group of each part, -1 for a phantom.
-        repeats: real parts per group, per axis.
-        left_out: a cell, as a part per axis, that has no weight after all.
+        groups: per axis of the block, the group of each part, -1 for a phantom.
+        repeats: per axis, the number of real parts in each group.
+        left_out: a cell, as a part per axis, that has weight 0 despite its group.
     """
 
     block: BlockKey
@@ -64,7 +64,7 @@ class CellWeights:
         return np.asarray(total)
 
     def group_of(self, cell: Iterable[int]) -> tuple[int, ...]:
-        """Where in `values` a cell, given as a part per axis, stands."""
+        """The index in `values` of a cell, given as a part per axis."""
         return tuple(int(g[part]) for g, part in zip(self.groups, cell, strict=True))
 
     def at(self, cell: Iterable[int]) -> float:
@@ -72,7 +72,7 @@ class CellWeights:
         return float(self.values[self.group_of(cell)])
 
     def without(self, cell: tuple[int, ...], *, factor: float) -> CellWeights:
-        """`factor` times these weights, one cell left out."""
+        """`factor` times these weights, with weight 0 for one cell."""
         return CellWeights(self.block, self.values * factor, self.groups, self.repeats, cell)
 
     def scaled(self, factor: float) -> CellWeights:
@@ -87,7 +87,7 @@ class CellWeights:
         return float((np.abs(self.values) * self.counts).sum())
 
     def spread(self, values: FloatArray, parts: Iterable[Groups]) -> FloatArray:
-        """One value per group written out for the cells of these parts per axis."""
+        """One value per group, expanded to the cells of these parts per axis."""
         chosen = [g[p] for g, p in zip(self.groups, parts, strict=True)]
         return np.asarray(values[np.ix_(*chosen)] if chosen else values)
 

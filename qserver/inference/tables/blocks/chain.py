@@ -1,8 +1,8 @@
 """Nested partitions of one attribute's values, with regular branching.
 
-The parts of the last level are *slots*. A slot holds one class of values that are not told apart,
-or nothing: a phantom, whose count is publicly zero, so that unequal parts become equal ones. A
-vector may take any value on a phantom; the mean of its real siblings has the least energy.
+The parts of the last level are *slots*. A slot holds one class of values, or nothing: then it is a
+phantom, whose count is publicly zero. Phantoms pad unequal parts to equal size. A vector may take
+any value on a phantom; the mean of its real siblings has the least energy.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Chain:
     """Nested partitions of one attribute.
 
     Args:
-        classes: classes of the attribute's values: the finest that are told apart.
+        classes: the finest classes of the attribute's values.
         slots: the class of each slot, -1 for a phantom; every class has one slot.
-        n_parts: parts per level, from 1 to the number of slots, each a multiple of the last.
+        n_parts: parts per level, from 1 to the number of slots, each a multiple of the one before.
 
     Raises:
-        DomainError: the slots are not a placement of the classes, or the levels do not nest.
+        DomainError: a class does not have exactly one slot, or the levels do not nest.
     """
 
     classes: AxisClasses
@@ -92,10 +92,10 @@ class Chain:
         return bool((by_class[ids] == runs).all())
 
     def components(self, weights: Weights) -> tuple[FloatArray, ...]:
-        """What each level adds to the coarser ones: shape (parts,) per level, 0 on phantoms.
+        """The component of each level: shape (parts,) per level, 0 on phantoms.
 
-        `weights` must be resolved. The components add up to the vector on every real slot, and
-        their mean over the slots of a part is 0 from level 1 on.
+        `weights` must be resolved. The components add up to the vector on every real slot. From
+        level 1 on their mean over the slots of a coarser part is 0.
         """
         levels = [self.on_slots(weights).astype(np.float64)]
         for (coarse, _), real in zip(
@@ -121,8 +121,8 @@ class Chain:
     def component_errors(self, weights: Weights) -> FloatArray:
         """Bound on the rounding in `components`, per level, shape (levels,).
 
-        A mean of k numbers is off by at most as many roundings of the largest as its pairwise
-        sum is deep, and one more; a component is a difference of two means.
+        The error of a mean of k numbers is at most one rounding of the largest per level of its
+        pairwise sum, and one more. A component is a difference of two means.
         """
         largest = float(max(map(abs, weights.values)))
         errors = [0.0]
@@ -135,7 +135,7 @@ class Chain:
 
     @cached_property
     def is_strict(self) -> bool:
-        """Whether every part but the finest has two real parts below: no set is a part twice."""
+        """Whether every part but the finest has two real parts below, so no set is a part twice."""
         return all(
             bool((fine.reshape(len(coarse), -1).sum(axis=1)[coarse] >= 2).all())
             for coarse, fine in pairwise(self.is_real)
@@ -159,12 +159,12 @@ class Chain:
 
 
 def single_values(axis: int, size: int) -> AxisClasses:
-    """Every value of the attribute as a class of its own."""
+    """One class per value of the attribute."""
     return AxisClasses(axis, tuple(range(1, size + 1)), tuple(range(size)), size)
 
 
 def regular_chain(classes: AxisClasses, n_parts: Sequence[int]) -> Chain:
-    """The chain of these levels over the classes in their order, phantoms spread evenly.
+    """The chain with these levels over the classes in order, phantoms spread evenly.
 
     Args:
         n_parts: parts per level, the last at least the number of classes.
@@ -176,7 +176,7 @@ def regular_chain(classes: AxisClasses, n_parts: Sequence[int]) -> Chain:
 
 
 def default_chain(classes: AxisClasses) -> Chain:
-    """A chain of about equal factors: classes alone up to 12, two steps up to 200, then three."""
+    """A chain of about equal factors: one step up to 12 classes, two up to 200, then three."""
     n = classes.n
     if n == 1:
         return regular_chain(classes, (1,))

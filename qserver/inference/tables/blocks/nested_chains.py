@@ -1,8 +1,8 @@
 """Chains through given partitions of one attribute's values.
 
-A partition is an array of labels, one per value: values of one label are one part. A chain takes
-partitions that nest and that are *strict*: every part has two parts or more of the next level
-within it, and the last level are the single values.
+A partition is an array of labels, one per value: values with the same label are one part. The
+levels of a chain must nest and be *strict*: every part holds at least two parts of the next level,
+and the parts of the last level are single values.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Labels = NDArray[np.intp]
 
 
 class OverlaidChains(Mapping[int, Chain]):
-    """Chains of a mapping, those of some attributes replaced.
+    """A mapping of chains with the chains of some attributes replaced.
 
     Args:
-        below: the chains of the other attributes; looked at only when asked for.
+        below: the chains of the other attributes; used only when asked for.
         above: the chains that replace them.
     """
 
@@ -69,7 +69,7 @@ def n_parts(labels: Labels) -> int:
 
 
 def n_below(coarse: Labels, fine: Labels) -> NDArray[np.intp]:
-    """Parts of the finer partition in each part of the coarser, shape (parts,); they nest."""
+    """For nesting partitions, the number of finer parts in each coarser part, shape (parts,)."""
     return np.bincount(coarse[firsts(fine)], minlength=n_parts(coarse))
 
 
@@ -79,20 +79,20 @@ def firsts(labels: Labels) -> NDArray[np.intp]:
 
 
 def nests(coarse: Labels, fine: Labels) -> bool:
-    """Whether every part of the coarser holds two parts or more of the finer, whole."""
+    """Whether every coarser part is a union of at least two finer parts."""
     within = bool((coarse == coarse[firsts(fine)][fine]).all())
     return within and bool((n_below(coarse, fine) >= 2).all())
 
 
 def nested_levels(size: int, partitions: Iterable[Labels]) -> tuple[Labels, ...]:
-    """The total, the partitions, the single values, coarse to fine.
+    """Levels from coarse to fine: the total, the partitions, the single values.
 
-    A partition that does not nest with those before it is left out.
+    A partition that does not nest with earlier ones is left out.
     """
     levels = [np.zeros(size, dtype=np.intp), np.arange(size, dtype=np.intp)]
     for labels in partitions:
         place = sum(n_parts(level) <= n_parts(labels) for level in levels)
-        # It is a level already, or takes its place between two.
+        # It is a level already, or it fits between two levels.
         if (
             place < len(levels)
             and nests(levels[place - 1], labels)
@@ -105,8 +105,8 @@ def nested_levels(size: int, partitions: Iterable[Labels]) -> tuple[Labels, ...]
 def chain_through(axis: int, levels: Sequence[Labels]) -> Chain | None:
     """The chain with these levels, from the total to single values.
 
-    Parts are in the order of their first values; unequal ones are padded by phantoms, spread
-    evenly. None where that takes too many slots.
+    Parts are in the order of their first values. Unequal parts are padded by phantoms, spread
+    evenly. None if that takes too many slots.
     """
     size = len(levels[0])
     factors = [int(n_below(a, b).max()) for a, b in pairwise(levels)]
@@ -128,13 +128,13 @@ def lattice_through(
     measured: Sequence[ProductPartition],
     new: Sequence[ProductPartition],
 ) -> Lattice:
-    """A lattice that has these tables for blocks, as far as they nest; `present` if it is no other.
+    """A lattice with these tables as blocks, as far as they nest; `present` if nothing changes.
 
-    Where a table tells apart parts of an attribute that are no level of its chain, the chain goes
-    through the partitions of that attribute that are measured, and no others but single values.
+    If a table's partition of an attribute is not a level of the attribute's chain, the chain goes
+    through the measured partitions of that attribute and single values, and through no others.
 
     Args:
-        regular: chains of the attributes on which nothing irregular was measured.
+        regular: chains of attributes without irregular measurements.
         measured: partitions of the tables so far, the latest first.
     """
     above = dict(present.chains.above) if isinstance(present.chains, OverlaidChains) else {}
@@ -150,7 +150,7 @@ def lattice_through(
 
 
 def partitions_of(axis: int, partitions: Iterable[ProductPartition]) -> Iterator[Labels]:
-    """Labels of one attribute's values in these partitions, each once, in their order."""
+    """The distinct labels of one attribute's values in these partitions, in order."""
     seen = set[bytes]()
     for classes in (a for p in partitions for a in p.axes if a.axis == axis):
         labels = labels_of(classes.dense)
@@ -167,7 +167,7 @@ def has_levels(chain: Chain, levels: Iterable[Labels]) -> bool:
 
 
 def _rank_within(coarse: Labels, fine: Labels) -> NDArray[np.intp]:
-    """Per value, how many parts of the finer level come before its own in its coarse part."""
+    """Per value, the number of finer parts before its part, within the same coarse part."""
     parent = coarse[firsts(fine)]
     order = np.argsort(parent, kind="stable")
     starts = np.searchsorted(parent[order], np.arange(n_parts(coarse)))

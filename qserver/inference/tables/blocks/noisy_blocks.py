@@ -1,14 +1,14 @@
-"""Noisy blocks and what they say of a query, in closed form.
+"""Noisy blocks: information, variance and weights of a query in closed form.
 
-A block measures every cell of a product partition at one alpha: its cells are disjoint. All blocks
-of one lattice commute, so with K_l the cells of block l
+A block measures every cell of a product partition at one alpha; its cells are disjoint. All blocks
+of one lattice commute. So with K_l the number of cells of block l
 
     lambda_j = sum over blocks l >= j of alpha_l^2 / (2 K_l)        information of component j
     Var(q)   = sum_j e_j / lambda_j                                 e_j the mean square of q_j
     weight of q on cell p of block l = alpha_l^2 / (2 K_l) * sum over j <= l of q_j(p) / lambda_j
 
-With phantoms this counts noise that is not there: the weights stay unbiased, the true variance is
-no larger, and `scales` leaves the phantoms out.
+These formulas include noise on phantoms, which does not exist. The weights stay unbiased, the true
+variance is no larger, and `scales` leaves the phantoms out.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _ULP = 2.0**-52
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Laplace scales c_i of an error, each `counts[i]` times; shape (n,) both."""
+    """Laplace scales c_i of an error, each occurring `counts[i]` times; both of shape (n,)."""
 
     values: FloatArray
     counts: Counts
 
     @property
     def expanded(self) -> FloatArray:
-        """Each scale as often as it counts, zeros left out."""
+        """Each scale repeated by its count, zeros left out."""
         used = self.values > 0.0
         return np.repeat(self.values[used], self.counts[used])
 
@@ -73,7 +73,7 @@ class Blocks:
             raise InputError("alphas", "be finite but for the total")
 
     def information(self, component: BlockKey) -> float:
-        """lambda_j; 0 where no block reaches the component, infinite for a public total."""
+        """lambda_j; 0 if no block reaches the component, infinite for a public total."""
         found = self._known.get(component)
         if found is None:
             found = sum(self._share(block) for block in self.alphas if is_within(component, block))
@@ -81,11 +81,11 @@ class Blocks:
         return found
 
     def is_estimable(self, pattern: Pattern) -> bool:
-        """Whether the blocks alone give the query: some block reaches each of its components."""
+        """Whether the blocks alone give the query: each component is reached by some block."""
         return all(any(is_within(j, block) for block in self.alphas) for j in pattern.finest)
 
     def variance(self, pattern: Pattern) -> float:
-        """Variance of the query's BLUE on the blocks alone; infinite where not estimable."""
+        """Variance of the query's BLUE on the blocks alone; infinite if not estimable."""
         total = 0.0
         for j, energy in pattern.energies.items():
             information = self.information(j)
@@ -95,9 +95,9 @@ class Blocks:
         return total
 
     def weights(self, pattern: Pattern) -> list[CellWeights]:
-        """The query's weights on each block that has a part in it.
+        """The query's weights on each block that contributes.
 
-        Components that no block reaches are passed over: for an estimable query there is none.
+        Components that no block reaches are left out; an estimable query has none.
         """
         found, seen = [], self._by_scope(pattern)
         for block in self.alphas:
@@ -112,8 +112,8 @@ class Blocks:
     def weight_errors(self, block: BlockKey, pattern: Pattern) -> FloatArray:
         """Bound on the rounding in the query's weights on a block, per group of cells.
 
-        It is the distance to the exact weights for these alphas and the exact query. Sums of
-        products of magnitudes, once with and once without the error of each component.
+        The rounding is the distance to the exact weights for these alphas and the exact query. The
+        bound sums products of magnitudes, with and without the error of each component.
         """
         axes = self._axes(block, pattern)
         coefficients = [abs(t.coefficient) for t in pattern.terms]
@@ -134,7 +134,7 @@ class Blocks:
         return np.asarray(np.maximum(high - low, 0.0) + roundings * _ULP * high)
 
     def scales(self, pattern: Pattern) -> Scales:
-        """Scales of the error of the query's weights, abs(weight) / alpha, with multiplicities."""
+        """Scales of the query's error, abs(weight) / alpha, with multiplicities."""
         seen = self._by_scope(pattern)
         values, counts = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
         for block, alpha in self.alphas.items():
@@ -145,9 +145,9 @@ class Blocks:
         return Scales(np.concatenate(values), np.concatenate(counts))
 
     def _by_scope(self, pattern: Pattern) -> dict[tuple[BlockKey, bool], _Seen]:
-        """What the query's weights on each block are but for a factor, by its levels in scope.
+        """The query's weights up to a factor, by a block's levels on the query's attributes.
 
-        Blocks that differ on other attributes alone have the same.
+        Blocks that differ only on other attributes have the same weights up to a factor.
         """
         found: dict[tuple[BlockKey, bool], _Seen] = {}
         coefficients = [t.coefficient for t in pattern.terms]
@@ -164,16 +164,16 @@ class Blocks:
         return found
 
     def _kind(self, block: BlockKey, pattern: Pattern) -> tuple[BlockKey, bool]:
-        """The block's levels on the attributes that the query mentions; whether it is public."""
+        """The block's levels on the query's attributes, and whether it is public."""
         scope = pattern.scope
         return tuple(p for p in block if p[0] in scope), isinf(self.alphas[block])
 
     def _factor(self, block: BlockKey) -> float:
-        """A block's weights over what its levels in scope make of them."""
+        """A block's weights divided by those that `_by_scope` gives."""
         return 1.0 if isinf(self.alphas[block]) else self._share(block)
 
     def _share(self, block: BlockKey) -> float:
-        """What a block adds to the information of every component within it."""
+        """The information that a block adds to every component within it."""
         found = self._shares.get(block)
         if found is None:
             alpha = self.alphas[block]
@@ -184,7 +184,7 @@ class Blocks:
         return [grouped_axis(self.lattice, axis, level, pattern) for axis, level in block]
 
     def _inverse(self, axes: tuple[int, ...]) -> FloatArray:
-        """1 / lambda_j of every component over these axes, 0 where not reached; one axis each."""
+        """1 / lambda_j of every component over these axes, 0 if not reached; one axis each."""
         found = self._inverses.get(axes)
         if found is None:
             total = np.zeros([self.lattice.chains[a].n_levels for a in axes])
@@ -218,7 +218,7 @@ class Blocks:
         *,
         is_public: bool,
     ) -> FloatArray:
-        """The same without the share; it broadcasts to the block's groups."""
+        """`_sum` without the block's share; broadcasts to the block's groups."""
         total = np.zeros(())
         for term, coefficient, mine in zip(pattern.terms, coefficients, factors, strict=True):
             axes = tuple(term.axes)
@@ -232,7 +232,7 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """Weights but for a factor, per group of cells over the query's scope, shape (n,) both."""
+    """Weights up to a factor, and counts, per group of cells of the query's scope, shape (n,)."""
 
     values: FloatArray
     counts: Counts
@@ -242,7 +242,7 @@ _ONE = np.ones(())
 
 
 def _contracted(tensor: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:
-    """The tensor summed over each axis in turn against (levels, groups), or level 0 alone."""
+    """The tensor contracted on each axis in turn with (levels, groups), or with level 0 alone."""
     if not tensor.ndim:
         for factor in factors:
             tensor = tensor * factor[0]
@@ -259,7 +259,7 @@ def _contracted(tensor: FloatArray, factors: Sequence[FloatArray]) -> FloatArray
 def _components(
     block: BlockKey, pattern: Pattern, axes: Sequence[GroupedAxis]
 ) -> list[list[FloatArray]]:
-    """Per term and axis of it: components by (level, group) inside the block, else the mean."""
+    """Per term and axis: components by (level, group) inside the block, else the mean."""
     inside = {axis: found for (axis, _), found in zip(block, axes, strict=True)}
     return [
         [inside[a].values[i] if a in inside else c[0][:1] for a, c in term.axes.items()]
@@ -268,7 +268,7 @@ def _components(
 
 
 def _component_errors(lattice: Lattice, pattern: Pattern) -> list[list[FloatArray]]:
-    """Per term and axis of it: bounds of the rounding in the components, shape (levels,)."""
+    """Per term and axis: bounds of the rounding in the components, shape (levels,)."""
     if pattern.query is None:
         raise InputError("pattern", "be that of a query")
     return [

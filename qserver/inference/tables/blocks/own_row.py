@@ -1,8 +1,8 @@
-"""A query's own row beside the blocks: two independent estimates of one number.
+"""Blocks together with a measurement of the query itself: two independent estimates.
 
-A query that is a cell of a measured block has that cell for a row of its own. The cell and the row
-measured by itself may be one noise, continued; so the one with less of it counts and the other is
-left out, and the rest of the blocks, scaled to give the query alone, is independent of both.
+The measurement is a row, or a cell of a measured block that is the query. If there are both, one
+may continue the noise of the other. So only the one with less noise counts, and the other is left
+out. The remaining cells, scaled to give the query alone, are independent of both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ half-width whatever was released."""
 
 @dataclass(frozen=True)
 class Mixed:
-    """A half-width in records of the row, and the weight of the query's own row behind it."""
+    """A half-width in records, and the weight of the row that gives it."""
 
     half_width: float
     row_weight: float
@@ -42,13 +42,13 @@ class Mixed:
 
 @dataclass(frozen=True, eq=False)
 class RowKnowledge:
-    """What is known of one query: blocks, where they give it, and its own row, where measured.
+    """The knowledge of one query: from blocks, if they give it, and from its row, if measured.
 
     Args:
         block_scales: scales of the error on the blocks alone, or None.
-        row_alpha: 1 / b of the query's own row; 0 without one.
-        block_allowance: what lattice and floats may add on the blocks, in records.
-        row_allowance: the same of the own row.
+        row_alpha: 1 / b of the query's row; 0 without one.
+        block_allowance: bound on the error from lattice and floats on the blocks, in records.
+        row_allowance: the same bound for the row.
     """
 
     block_scales: FloatArray | None
@@ -57,18 +57,18 @@ class RowKnowledge:
     row_allowance: float = 0.0
 
     def weight_at(self, row_alpha: float) -> float:
-        """Weight of least variance of the row at this 1 / b; the blocks have the rest."""
+        """The row's weight of least variance at this 1 / b; the blocks have the remainder."""
         if self.block_scales is None or row_alpha == 0.0:
             return 1.0 if self.block_scales is None else 0.0
         variance, own = 2.0 * float(self.block_scales @ self.block_scales), 2.0 / row_alpha**2
         return variance / (variance + own)
 
     def half_width(self, confidence: float, *, row_alpha: float | None = None) -> float:
-        """Half-width of the shortest of three: blocks, row, or both by least variance."""
+        """Half-width of the shortest interval: by blocks, by the row, or by both together."""
         return self.shortest(confidence, row_alpha=row_alpha).half_width
 
     def shortest(self, confidence: float, *, row_alpha: float | None = None) -> Mixed:
-        """The same with the row's weight."""
+        """The shortest interval's half-width and the row's weight in it."""
         alpha = self.row_alpha if row_alpha is None else row_alpha
         weights = [1.0] if alpha > 0.0 else []
         if self.block_scales is not None:
@@ -79,7 +79,7 @@ class RowKnowledge:
     def is_within(
         self, half_width: float, confidence: float, *, row_alpha: float | None = None
     ) -> bool:
-        """Whether `half_width` gives no more than this; cheaper than to find it."""
+        """Whether the half-width is at most `half_width`; cheaper than computing it."""
         alpha = self.row_alpha if row_alpha is None else row_alpha
         weights = [1.0] if alpha > 0.0 else []
         if self.block_scales is not None:
@@ -117,10 +117,10 @@ class RowKnowledge:
         return np.append((1.0 - row_weight) * self.block_scales, own)
 
     def least_row_alpha(self, half_width: float, *, confidence: float) -> float:
-        """Least 1 / b of the row with which the target is met; at least what it is now.
+        """Least 1 / b of the row that meets the target; at least its present value.
 
-        Raised alone it meets the target at ln(1/delta) over the half-width less its allowance;
-        infinite where the target is finer than the row's lattice.
+        The row alone meets the target at ln(1/delta) over the half-width less its allowance.
+        Infinite if the target is finer than the row's lattice.
         """
         if self.half_width(confidence) <= half_width:
             return self.row_alpha
@@ -133,7 +133,7 @@ class RowKnowledge:
             if high - low <= _CLOSE * high:
                 break
             middle = 0.5 * (low + high)
-            # The blocks by themselves miss it, and so does the row below `high`.
+            # The blocks alone miss the target, and so does the row below `high`.
             weight = self.weight_at(middle)
             if self._is_within(weight, middle, half_width, confidence):
                 high = middle
@@ -144,11 +144,11 @@ class RowKnowledge:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What the blocks say of a query without its own cell.
+    """The query on the blocks without the cell that is the query itself.
 
     Args:
-        weights: on the cells of blocks; the own cell left out, the others scaled to make up.
-        left: 1 less the weight that the own cell had; by its inverse the others were scaled.
+        weights: weights on cells of blocks. That cell is left out, and the others are scaled up.
+        left: 1 less the weight of that cell; the others were divided by it.
     """
 
     weights: tuple[CellWeights, ...]
@@ -164,19 +164,19 @@ class Rest:
         return np.concatenate(parts)
 
     def allowance(self, steps: Mapping[BlockKey, float]) -> float:
-        """Sum over cells of abs(weight) times lattice step, with room for floats, in records."""
+        """Sum over cells of abs(weight) times lattice step, plus room for floats, in records."""
         return FLOAT_ROOM * sum(w.size * steps.get(w.block, 0.0) for w in self.weights)
 
 
 def whole_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
-    """The query on the blocks, its own cell among the others; None where they do not give it."""
+    """The query on the blocks, all cells included; None if the blocks do not give it."""
     if not blocks.alphas or not blocks.is_estimable(pattern):
         return None
     return Rest(tuple(blocks.weights(pattern)), 1.0)
 
 
 def rest_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
-    """The query on the blocks without its own cell; None where they do not give it."""
+    """The query on the blocks without its cell; None if these do not give it."""
     if not blocks.alphas or not blocks.is_estimable(pattern):
         return None
     weights = tuple(blocks.weights(pattern))
@@ -199,12 +199,12 @@ def rest_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """The query on the blocks without its own cell, and its own source beside them.
+    """The query on the blocks without its cell, together with its measurement.
 
     Args:
-        rest: None where the blocks do not give the query without its own cell.
-        own_cell: whether the own source is the cell of a block, not the row measured by itself.
-        known: what the two say.
+        rest: None if the blocks without the query's cell do not give the query.
+        own_cell: whether the measurement is the cell of a block; else it is a row.
+        known: the knowledge from both.
     """
 
     rest: Rest | None
@@ -220,12 +220,12 @@ def beside_of(
     steps: Mapping[BlockKey, float] | None = None,
     row_step: float = 0.0,
 ) -> Beside:
-    """The query on blocks and its own row; of row and own cell the one with less noise.
+    """The query on blocks, with its row or its cell, whichever has less noise.
 
     Args:
-        row_alpha: 1 / b of the row measured by itself; 0 without one.
-        steps: lattice step per block; a block that is not named has none.
-        row_step: that of the row.
+        row_alpha: 1 / b of the row if it was measured; else 0.
+        steps: lattice step per block; 0 for blocks that are not named.
+        row_step: lattice step of the row.
     """
     steps = steps or {}
     cell = None if pattern is None else pattern.cell_of
@@ -248,5 +248,5 @@ def known_of(
     steps: Mapping[BlockKey, float] | None = None,
     row_step: float = 0.0,
 ) -> RowKnowledge:
-    """What `beside_of` knows."""
+    """The knowledge that `beside_of` gives."""
     return beside_of(blocks, pattern, row_alpha, steps=steps, row_step=row_step).known

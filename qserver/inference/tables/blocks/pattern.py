@@ -1,8 +1,9 @@
-"""A query seen from the chains: its component on every level, per attribute.
+"""A query's pattern: its component on every level of the chains, per attribute.
 
-Inner products are means over the slots of the whole domain, so an attribute that is not mentioned
-takes no part: its component is the constant 1 on level 0. A *block key* or *component* is its
-level per attribute, attributes at level 0 left out: ((axis, level), ...), sorted by axis.
+Inner products are means over the slots of the whole domain. So an attribute that the query does not
+mention has no effect: its component is the constant 1 on level 0. A *block key* names a block or a
+component by its level per attribute, without attributes at level 0: ((axis, level), ...), sorted by
+axis.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _CACHED = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class PatternTerm:
-    """A term: `coefficient` times components by axis; other axes are constant 1."""
+    """A term: `coefficient` times components by axis, constant 1 on other axes."""
 
     coefficient: float
     axes: Mapping[int, Components]
@@ -39,7 +40,7 @@ class Pattern:
     """A query as terms of components on the chains of a lattice.
 
     Args:
-        exact: the components that are not zero, where that is known exactly.
+        exact: the components that are not zero, if that is known exactly.
     """
 
     lattice: Lattice
@@ -50,7 +51,7 @@ class Pattern:
     _coarser: dict[int, Pattern] = field(default_factory=dict, init=False, repr=False)
 
     def to_depth(self, depth: int) -> Pattern:
-        """The pattern without its components on finer levels than this, of any attribute."""
+        """The pattern without components on levels finer than `depth` of any attribute."""
         if depth not in self._coarser:
             terms = [
                 replace(term, axes={a: _to_depth(c, depth) for a, c in term.axes.items()})
@@ -61,7 +62,7 @@ class Pattern:
 
     @cached_property
     def cell_of(self) -> BlockKey | None:
-        """The block that the query is a cell of, or None."""
+        """The block of which the query is a cell, or None."""
         if self.query is None or len(self.query.terms) != 1:
             return None
         if self.query.terms[0].coefficient != 1:
@@ -76,7 +77,7 @@ class Pattern:
 
     @property
     def cell_parts(self) -> dict[int, int]:
-        """Where the query is a cell: its part per axis that it mentions, on the block's level."""
+        """For a query that is a cell: its part per mentioned axis, on the block's level."""
         parts = {}
         weights = {} if self.query is None else self.query.terms[0].by_axis
         for axis, level in self.cell_of or ():
@@ -92,14 +93,14 @@ class Pattern:
 
     @cached_property
     def energies(self) -> dict[BlockKey, float]:
-        """The mean square of each component, those above rounding."""
+        """The mean square of each component above rounding."""
         found = self.inner(self)
         least = 1e-13 * max(found.values(), default=0.0)
         return {j: e for j, e in found.items() if e > least}
 
     @cached_property
     def finest(self) -> tuple[BlockKey, ...]:
-        """The components, of those that are not zero, that lie within no other."""
+        """The non-zero components that lie within no other."""
         support = list(self.energies) if self.exact is None else sorted(self.exact)
         return tuple(finest_of(support))
 
@@ -115,7 +116,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Chains of some attributes: what blocks are products of."""
+    """Chains of some attributes; a block is a product of one level of each."""
 
     chains: Mapping[int, Chain]
     _seen: dict[tuple[int, Weights], Components] = field(
@@ -141,7 +142,7 @@ class Lattice:
     def pattern(
         self, query: LinearQuery, *, exact: frozenset[BlockKey] | None = None
     ) -> Pattern | None:
-        """The query's components; None where the chains' classes do not resolve it.
+        """The query's components; None if the chains' classes do not resolve it.
 
         Args:
             exact: the components that are not zero; by default those above rounding.
@@ -155,7 +156,7 @@ class Lattice:
         return Pattern(self, tuple(terms), query, exact)
 
     def resolves(self, query: LinearQuery) -> bool:
-        """Whether the chains' classes tell apart what the query tells apart."""
+        """Whether the query is constant on every class of the chains."""
         return all(self._resolves(f.axis, f.weights) for t in query.terms for f in t.factors)
 
     def n_cells(self, block: BlockKey) -> int:
@@ -168,7 +169,7 @@ class Lattice:
         return found
 
     def n_real_cells(self, block: BlockKey, *, without: Iterable[int] = ()) -> int:
-        """Cells of a block that are no phantoms, over its other attributes than these."""
+        """Number of real cells of a block, over its attributes that are not in `without`."""
         key = tuple(p for p in block if p[0] not in without)
         found = self._real_cells.get(key)
         if found is None:
@@ -178,7 +179,7 @@ class Lattice:
         return found
 
     def finest(self, axes: Iterable[int]) -> BlockKey:
-        """The block of single slots over these axes."""
+        """The finest block over these axes: its cells are single slots."""
         return tuple(
             (a, self.chains[a].n_levels - 1) for a in sorted(axes) if self.chains[a].n_levels > 1
         )
@@ -220,7 +221,7 @@ def join(one: BlockKey, other: BlockKey) -> BlockKey:
 
 
 def finest_of(blocks: Iterable[BlockKey]) -> list[BlockKey]:
-    """Those, in their order, that lie within no other."""
+    """The blocks that lie within no other, in order."""
     every = list(blocks)
     return [b for b in every if not any(b != other and is_within(b, other) for other in every)]
 
@@ -231,7 +232,7 @@ def _term_inner(one: PatternTerm, other: PatternTerm) -> Iterable[tuple[BlockKey
     for axis in sorted(one.axes.keys() | other.axes.keys()):
         mine, theirs = one.axes.get(axis), other.axes.get(axis)
         if mine is None or theirs is None:
-            # The other is constant: only level 0 meets it.
+            # The other term is constant here: only level 0 counts.
             factor *= float((mine or theirs or ())[0][0])
             continue
         dots = [float(np.dot(a, b)) / len(a) for a, b in zip(mine, theirs, strict=True)]

@@ -1,7 +1,7 @@
-"""Where the cells of a measured table stand in its block.
+"""The map from the cells of a measured table to the cells of its block.
 
-A product partition numbers the parts of an axis by first occurrence; a chain by their order among
-its slots, phantoms included.
+A product partition numbers the parts of an axis by first occurrence. A chain numbers them by their
+order among its slots, phantoms included.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Placement:
     """A block and the partition of its real cells.
 
     Args:
-        parts: per axis of the block the chain's part of each part of the partition.
+        parts: per axis of the block, the chain's part for each part of the partition.
     """
 
     block: BlockKey
@@ -66,7 +66,7 @@ class Placement:
     parts: tuple[NDArray[np.intp], ...]
 
     def cell(self, parts: Sequence[int]) -> tuple[int, ...]:
-        """Where in the table the cell of these chain parts, one per axis, stands."""
+        """The table's index of the cell with these chain parts, one per axis."""
         found = zip(self.parts, parts, strict=True)
         return tuple(int(np.flatnonzero(known == part)[0]) for known, part in found)
 
@@ -75,7 +75,7 @@ def placement_of_block(sizes: Sequence[int], lattice: Lattice, block: BlockKey) 
     """The block's real cells as a partition.
 
     Raises:
-        QueryError: they are more than a table may have.
+        QueryError: the block has more cells than a table may have.
     """
     labels = {axis: _labels(lattice.chains[axis], level) for axis, level in block}
     partition = product_partition(sizes, labels)
@@ -84,7 +84,7 @@ def placement_of_block(sizes: Sequence[int], lattice: Lattice, block: BlockKey) 
 
 
 def placement_of_partition(lattice: Lattice, partition: ProductPartition) -> Placement | None:
-    """The block that the partition's cells are the real cells of, or None."""
+    """The block whose real cells are the partition's cells, or None."""
     block, parts = [], []
     for axis in partition.axes:
         chain = lattice.chains.get(axis.axis)
@@ -103,7 +103,7 @@ def _level_of(chain: Chain, axis: AxisClasses) -> int | None:
             continue
         labels = _labels(chain, level)
         pairs = dense.astype(np.int64) * len(real) + labels
-        # As many pairs as parts on either side: each part is one of the other's.
+        # As many pairs as parts on both sides: the parts correspond one to one.
         if len(np.unique(pairs)) == axis.n:
             return level
     return None

@@ -1,14 +1,14 @@
-"""Which components of a query are not zero: exactly, whatever floats make of them.
+"""The exact test of which components of a query are not zero.
 
-Floats cannot tell a component that is 2^-40 of the largest from rounding, and a query whose tiny
-part no block reaches must not be answered from blocks. So every component is reduced to a number
-modulo a secret prime, by a secret random functional per attribute and level: exact rationals all
-the way, since class means divide by small numbers only.
+Floats cannot tell a component of 2^-40 of the largest from rounding. But a query with a tiny part
+that no block reaches must not be answered from blocks. So a secret random functional per attribute
+and level maps every component to a number modulo a secret prime. All arithmetic is exact: class
+means divide by small numbers only.
 
-Error. A component that is zero always gives zero. One that is not gives zero modulo one prime only
-if the prime divides certain non-zero integers or if a random product functional of d attributes
-vanishes on it, with probability at most d / 2^25 (Schwartz 1980, Zippel 1979); all three primes
-must agree. Nobody can aim at it: primes and functionals are never shown.
+Error. A zero component always gives zero. Another one gives zero modulo one prime only if the prime
+divides certain non-zero integers, or if a random product functional of d attributes vanishes on it,
+with probability at most d / 2^25 (Schwartz 1980, Zippel 1979). All three primes must agree. Nobody
+can construct a query for this: primes and functionals are never shown.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Residues = NDArray[np.int64]
 
 
 class ExactSupport:
-    """The components of queries on one lattice that are not zero.
+    """The exact test for queries on one lattice.
 
     Args:
         lattice: resolves the queries.
-        entropy: where primes and functionals come from.
+        entropy: source of the primes and functionals.
     """
 
     def __init__(self, lattice: Lattice, entropy: SecretRandom) -> None:
@@ -47,9 +47,9 @@ class ExactSupport:
         self._images: dict[tuple[int, Weights], Residues] = {}
 
     def of(self, query: LinearQuery) -> frozenset[BlockKey]:
-        """The levels, per attribute, on which the query has a part."""
+        """The components of the query that are not zero."""
         images: dict[BlockKey, list[int]] = {}
-        # Times the common denominator, the coefficients are whole: no prime can divide it.
+        # Times the common denominator the coefficients are whole, so no prime can divide it.
         scale = query.denominator
         for term in query.terms:
             self._add(term, int(term.coefficient * scale), images)
@@ -65,7 +65,7 @@ class ExactSupport:
                 total[k] = (total[k] + coefficient * value) % p
 
     def _image(self, axis: int, weights: Weights) -> Residues:
-        """Per level the functional of the component modulo each prime, shape (levels, primes)."""
+        """Per level, the functional of the component modulo each prime, shape (levels, primes)."""
         key = (axis, weights)
         if key not in self._images:
             if len(self._images) >= _CACHED:
