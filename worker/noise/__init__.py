@@ -1,5 +1,5 @@
 """Noise: exact integers from the operating system's entropy.
 
-Begin with `mechanism`: call `release` for a new answer and `release_refined` for a less noisy one.
+Begin with `mechanism`: it releases a new answer, or refines a released one to less noise.
 `randomness` is the only source of entropy.
 """

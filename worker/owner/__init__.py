@@ -1,4 +1,5 @@
-"""What only the owner of the data does: attach, rotate, top up, detach, restore, examine.
+"""The commands of the data's owner: attach, rotate, top up, detach, restore, examine, audit.
 
-One module for each command; `worker.cli` reads their options.
+Each command has one module, which `worker.cli` calls. Begin with `attach`. `recovery` is the work
+of `restore`, population by population.
 """

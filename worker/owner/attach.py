@@ -1,4 +1,4 @@
-"""Attach: validate and convert a private file once, and register its public face."""
+"""Attach: validate and convert a private file once, and register its public facts."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ MIN_PHI, MAX_PHI = 0.05, 20.0
 
 @dataclass(frozen=True)
 class AttachRequest:
-    """What an owner asks for.
+    """The options of an attach.
 
     Args:
         name: the dataset's public name.
         population: the people behind it; datasets about the same people share one.
         limit: the population's epsilon.
         records_per_person: most records that one person owns, as declared.
-        phi: what may go to single rows before tables are bought; see DatasetMeta.
-        person_column: column of the file that tells whose record it is; '' leaves
+        phi: budget for single rows before tables are bought; see DatasetMeta.
+        person_column: column of the file that names the person of a record; '' leaves
             `records_per_person` a declaration.
-        disclosure_cap: with what probability a cell's count may be known; None for no guard.
-        disjoint_from: a dataset of the population none of whose people, as the owner declares,
-            now or in an earlier snapshot, is in this one; '' for none.
+        disclosure_cap: most probability at which a cell's count may be known; None for no guard.
+        disjoint_from: a dataset of the population. The owner declares that none of its people, now
+            or in an earlier snapshot, is in this one. '' for none.
 
     Raises:
         ConfigError: a value is out of range.
@@ -84,7 +84,7 @@ class AttachRequest:
 
     @property
     def person_rule(self) -> PersonRule | None:
-        """How many records of one person are kept; None for all."""
+        """The rule for the records of one person; None keeps all."""
         if not self.person_column:
             return None
         return PersonRule(self.person_column, self.records_per_person)
@@ -96,13 +96,13 @@ class AttachRequest:
 
 
 def check_name(field: str, value: str) -> None:
-    """Return if `value` may name a dataset or a population; ConfigError if not."""
+    """Raise ConfigError unless `value` may name a dataset or a population."""
     if not _NAME.match(value):
         raise ConfigError(field, "be 1 to 64 letters, digits, `_`, `.` or `-`", value)
 
 
 def read_entry(registry: Registry, entry: RegistryEntry) -> Snapshot:
-    """The private file of an attached snapshot, as it is now; PrivateDataError."""
+    """The present content of an attached snapshot's private file; PrivateDataError."""
     return read_snapshot(
         registry.data_path(entry),
         domain_from_document(entry.domain),
@@ -112,10 +112,10 @@ def read_entry(registry: Registry, entry: RegistryEntry) -> Snapshot:
 
 
 def parse_limit(text: str) -> Fraction:
-    """The limit that an owner typed, exactly.
+    """The typed limit, exactly.
 
     Raises:
-        ConfigError: it is no number.
+        ConfigError: it is not a number.
     """
     return exact_number(text, "limit", ConfigError)
 
@@ -127,12 +127,12 @@ def attach(
     registry: Registry,
     progress: Callable[[str], None],
 ) -> DatasetMeta:
-    """Read and convert the file, then register the dataset; its public facts.
+    """Read and convert the file, then register the dataset; returns its public facts.
 
     Raises:
         PrivateDataError: the file cannot be read as the domain says.
         ConfigError: the name is taken, or the population has another limit or relation.
-        StoreBehindError: the journal knows of spending that the store does not.
+        StoreBehindError: the journal has charges that the store lacks.
     """
     store = SpendingStore.open(settings)
     if store.is_attached(request.name):
@@ -161,7 +161,7 @@ def attach(
         if journal.limit_nano not in (None, request.limit_nano):
             raise ConfigError("limit", f"be the limit that population {request.population} has")
         journal.append(attached_record(meta, snapshot, limit_nano=request.limit_nano))
-    # The registry first: what dies between the two is attached anew, not half there for ever.
+    # The registry first: after a crash between the two, the owner can attach again.
     registry.put(_entry(request, meta, snapshot))
     store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
     store.queue.make_queue(request.population)
@@ -170,7 +170,7 @@ def attach(
 
 
 def _lineage(request: AttachRequest, settings: Settings) -> str:
-    """The lineage of the dataset whose people are declared to be others; '' for its own."""
+    """The lineage of the dataset that is declared disjoint; '' for a new lineage."""
     if not request.disjoint_from:
         return ""
     other = Store.open(settings, role="worker-reader").meta(request.disjoint_from)
@@ -182,13 +182,13 @@ def _lineage(request: AttachRequest, settings: Settings) -> str:
 def attached_record(
     meta: DatasetMeta, snapshot: Snapshot, *, limit_nano: int, replaces: str = ""
 ) -> Attached:
-    """What the journal keeps of a snapshot: facts, and the fingerprint of its content."""
+    """The journal's record of a snapshot: its facts, and the fingerprint of its content."""
     details: dict[str, str | int] = {
         "records_per_person": meta.records_per_person,
         "records_verified": int(meta.records_verified),
         "cohort": meta.people.cohort,
         "lineage": meta.people.lineage,
-        # What the store is given, should it have to be given it again.
+        # For a store that is restored from a backup and must be given them again.
         "meta": meta.to_json(),
         "public_row": public_row(meta, snapshot),
     }
@@ -216,11 +216,11 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
 
 
 def public_row(meta: DatasetMeta, snapshot: Snapshot) -> str:
-    """The total as a free exact row, where the neighbour relation makes it public.
+    """The total as a free exact row if the neighbour relation makes it public; else ''.
 
-    Replacing a record keeps their number only if no record is ever dropped, and the number of
-    records is the number of people only if each owns exactly one. A column of persons may be
-    empty in places, and such records are dropped.
+    A replaced record keeps the number of records only if none is ever dropped. That number is the
+    number of people only if each person owns exactly one record. Records without a person are
+    dropped, so a person column rules this out too.
     """
     if meta.relation != "replace-one" or meta.has_null_cell or meta.records_per_person != 1:
         return ""
@@ -229,7 +229,7 @@ def public_row(meta: DatasetMeta, snapshot: Snapshot) -> str:
 
 
 def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
-    """Return unless the journal knows of charges that the store lacks; StoreBehindError."""
+    """Raise StoreBehindError if the journal has charges that the store lacks."""
     if journal.last_ledger_version == 0:
         return
     known = store.has_ledger(population) and store.ledger_version(population)

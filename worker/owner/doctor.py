@@ -1,4 +1,4 @@
-"""What is wrong with this worker, if anything: data, journals, store. Private; for its owner."""
+"""Check this worker: data, journals, store. The findings are private, for its owner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.spending.trail import Trail
 
 @dataclass(frozen=True)
 class WorkerFinding:
-    """One check: whether it passed, and what to do if not."""
+    """One check: whether it passed, and the advice if not."""
 
     check: str
     ok: bool
@@ -27,7 +27,7 @@ class WorkerFinding:
 
 
 def examine(registry: Registry, settings: Settings) -> list[WorkerFinding]:
-    """Every check, in order; nothing is changed and nothing is spent."""
+    """Run every check, in order; changes and spends nothing."""
     findings = [_blas(), _space(registry), _store(settings)]
     entries = registry.entries()
     findings.append(_user(settings))
@@ -54,7 +54,7 @@ def _store(settings: Settings) -> WorkerFinding:
 
 
 def _user(settings: Settings) -> WorkerFinding:
-    """Not a fault: an embedded store has one user, and only its owner reaches it."""
+    """Too many powers are no fault: an embedded store has one user, reached by its owner only."""
     check = "user of the store"
     try:
         powers = forbidden_powers(Store.open(settings, role="worker-doctor").client, role="worker")

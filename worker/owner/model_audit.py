@@ -1,8 +1,8 @@
 """The tracing attack on true members: for the owner alone, into private files.
 
-Its outcome is computed from private rows without noise, so it is a release of its own. It goes to
-files that only the owner can read, and nowhere else: not to the store, nor the log, nor the
-terminal. What may be published of a model is `qserver.models.tracing.report` without an attack.
+Its outcome is computed from private rows without noise, so to publish it would be a release. It
+goes to files that only the owner can read: not to the store, the log or the terminal.
+`qserver.models.tracing.report` without an attack gives a report that may be published.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _LEAST_RECORDS = 4
 
 @dataclass(frozen=True)
 class TracingRequest:
-    """What is attacked, and where the outcome goes.
+    """The model to attack, and the files for the outcome.
 
     Args:
-        name: the attached dataset; all of its records are taken for members.
+        name: the attached dataset; all of its records count as members.
         model: a BIF file with the released network, or the id of one that was learnt here.
-        reference: records of people who are not in the dataset, columns as the dataset's. Every
-            second one is the attacker's knowledge of the population, the others stand trial
-            beside the members.
+        reference: records of people who are not in the dataset, with the dataset's columns. Every
+            second one is the attacker's knowledge of the population; the attack is tried on the
+            others and on the members.
         out: the report, a new file.
-        plot: the same as SVG, a new file, or None.
-        epsilon: what the model cost, for its cap; None where it had none.
+        plot: the report as SVG, a new file, or None.
+        epsilon: the cost of the model, for its cap; None if it had none.
         relation: the neighbours of that epsilon.
     """
 
@@ -68,16 +68,16 @@ class TracingRequest:
 def audit_model(
     request: TracingRequest, *, registry: Registry, reader: Store | None = None
 ) -> None:
-    """Attack a model with the dataset's own records and write what comes out, mode 0600.
+    """Attack a model with the dataset's records and write the outcome, mode 0600.
 
     Args:
-        reader: the store, where the model is one that was learnt here. It is only read.
+        reader: the store, for a model that was learnt here. It is only read.
 
     Raises:
         NotFoundError: no such dataset is attached, or it has no such model.
-        PrivateDataError: its data or the reference cannot be read, or hold too few records.
+        PrivateDataError: the data or the reference cannot be read, or hold too few records.
         InputError: the model does not fit the dataset, or a value is out of range.
-        ConfigError: a file is there already, or cannot be written.
+        ConfigError: a file exists already, or cannot be written.
     """
     for path in (request.out, request.plot):
         if path is not None and path.exists():
@@ -105,7 +105,7 @@ def audit_model(
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a new file that nobody but its owner may read; ConfigError where it cannot be."""
+    """Write a new file that only its owner may read; ConfigError if that fails."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as exc:
@@ -125,7 +125,7 @@ def _model(path: Path) -> Network:
 
 
 def _learnt(number: str, entry: RegistryEntry, reader: Store | None) -> Network:
-    """A learnt network, made again from the history that it stands on."""
+    """A learnt network, built again from its part of the history."""
     if reader is None:
         raise ConfigError("model", "be a BIF file where no store is read")
     meta = reader.meta(entry.name)
@@ -172,7 +172,7 @@ def _axis(variable: Variable, domain: Domain) -> int:
 
 
 def _places(variable: Variable, domain: Domain) -> NDArray[np.int64]:
-    """For each value of the attribute the position of its name among the variable's labels."""
+    """For each value of the attribute, the index of its name among the variable's labels."""
     names = domain.attributes[_axis(variable, domain)].value_names
     if set(names) != set(variable.labels):
         raise InputError(variable.name, "have the names of the attribute's values as its labels")

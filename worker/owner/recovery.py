@@ -1,8 +1,8 @@
 """Bring a restored store up to the journal, before anything can be drawn again.
 
-A backup of the store is older than the journal. What was charged since is charged again, line by
-line as the journal has it, and what was released since is published again, bit for bit. Nothing is
-drawn and nothing new is charged.
+A backup of the store is older than the journal. The charges since then are made again, line by line
+as the journal has them. The answers since then are published again, bit for bit. Nothing is drawn,
+and nothing new is charged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from worker.spending.spend import Spender
 
 @dataclass(frozen=True)
 class Recovered:
-    """What a population's store was given back.
+    """The facts that a population's store got back.
 
     Args:
         n_attached, n_charged: snapshots and charged jobs that the store had forgotten.
         ledger_version: the store's ledger version afterwards.
-        spent_nano: what is spent afterwards, in 1e-9 epsilon.
+        spent_nano: the spending afterwards, in 1e-9 epsilon.
     """
 
     population: str
@@ -42,9 +42,9 @@ class Recovered:
 
 @dataclass(frozen=True)
 class _Script:
-    """What has to be done, in the journal's order, and the facts of every snapshot in it.
+    """The steps to do, in the journal's order, and the facts of every snapshot in it.
 
-    A text stands for a job that the store knows.
+    A step that is a text is the id of a job that the store knows.
     """
 
     steps: list[Record | str]
@@ -59,7 +59,7 @@ class _Script:
         return sum(isinstance(step, Reserved) for step in self.steps)
 
     def meta(self, snapshot: str) -> DatasetMeta:
-        """The facts of a snapshot; StoreBehindError where the journal is too old to have them."""
+        """The facts of a snapshot; StoreBehindError if the journal is too old to have them."""
         found = self.metas.get(snapshot)
         if found is None:
             raise StoreBehindError(
@@ -75,8 +75,8 @@ class Recovery:
     Args:
         reader: the store's read side.
         writer: the store's spending side.
-        spender: settles what is charged again, by the journal.
-        pause: sleeps for so many seconds.
+        spender: settles the jobs that are charged again.
+        pause: sleeps for a number of seconds.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Recovery:
         self._pause = pause
 
     def bring_up(self, population: str, journal: Journal) -> Recovered:
-        """Give the store all that the journal knows and it does not; safe to do again.
+        """Give the store everything that it lacks of the journal; may be repeated.
 
         Raises:
-            StoreBehindError: the two have parted (each knows of charges that the other lacks), or
-                the journal's lines are too old to be given again. Nothing is drawn then.
+            StoreBehindError: the two have parted (each has charges that the other lacks), or the
+                journal's lines are too old for a replay. Nothing is drawn then.
             JournalError: the journal cannot be read.
         """
         self.put_back_log(journal)
@@ -114,7 +114,7 @@ class Recovery:
             for step in script.steps:
                 self._writer.renew(lease)
                 self._do(lease, step, script)
-            # It compares once more, as before every spend.
+            # This compares store and journal once more, as before every spend.
             self._spender.settle(lease)
         finally:
             self._writer.release(lease)
@@ -125,12 +125,12 @@ class Recovery:
         )
 
     def put_back_log(self, journal: Journal) -> None:
-        """Give the store the audit log back, as far as the journal's charges were made on it.
+        """Give the store back the part of the audit log that the journal's charges name.
 
-        The log is one for all populations: where there are several, do this for each first.
+        All populations share one log: if there are several, do this for each of them first.
 
         Raises:
-            StoreBehindError: the store's log went on by itself since the backup.
+            StoreBehindError: the store's log has grown since the backup was restored.
             JournalError: the journal cannot be read.
         """
         with journal.exclusive():
@@ -143,7 +143,7 @@ class Recovery:
         self._writer.audit.put_back(changes)
 
     def _script(self, population: str, journal: Journal) -> _Script:
-        """What has to be done, in the order of the journal."""
+        """The steps to do, in the order of the journal."""
         memory, steps = self._writer.memory, list[Record | str]()
         metas: dict[str, DatasetMeta] = {}
         for record in journal.records():
@@ -206,7 +206,7 @@ class Recovery:
         )
 
     def _detach_again(self, script: _Script) -> None:
-        """Take off the list what its owner had taken off; its charges had to come back."""
+        """Detach the datasets that their owner had detached; only their charges had to return."""
         kept = {entry.snapshot for entry in self._registry.entries().values()}
         for step in script.steps:
             if isinstance(step, Attached) and step.snapshot not in kept:
@@ -235,7 +235,7 @@ class Recovery:
         self._spender.settle_open(lease)
 
     def _end(self, lease: Lease, job: str) -> None:
-        """End a job that an earlier recovery left between its publication and its end."""
+        """End a job that an earlier recovery published and did not end."""
         if self._reader.job_state(job) in ("queued", "running"):
             self._spender.settle_job(lease, job)
 
@@ -254,11 +254,11 @@ def _meta_of(record: Attached) -> DatasetMeta | None:
 
 
 def _without_the_undone(steps: list[Record | str], settled: set[str]) -> list[Record | str]:
-    """The steps without snapshots that were begun and never became the store's.
+    """The steps without the snapshots that never reached the store.
 
     Attach and rotate write the journal first, so one that died half-way has left a line. A
-    snapshot was the store's if the registry says so, a job was charged on it, or another that was
-    the store's took its place.
+    snapshot reached the store if the registry says so, if a job was charged on it, or if a snapshot
+    that reached the store replaced it.
     """
     needed = set(settled)
     for step in steps:

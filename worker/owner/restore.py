@@ -1,4 +1,4 @@
-"""`qserver-worker restore`: what the owner of a restored store runs before anything is drawn."""
+"""`qserver-worker restore`: the owner runs it on a restored store before anything is drawn."""
 
 from __future__ import annotations
 

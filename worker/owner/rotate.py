@@ -1,8 +1,8 @@
 """Rotate: put new data in a dataset's place. The old history is frozen and stays readable.
 
-Journal, then registry, then store, under the population's lease. The store decides: until its one
-script has run the old snapshot is the dataset's, and from then on the new one. The registry holds
-both meanwhile, so a worker that starts has the data of whichever it is.
+The order is journal, registry, store, under the population's lease. The store decides: its one
+script makes the new snapshot the dataset's. Until then the registry holds both snapshots, so a
+worker that starts meanwhile has the right data in either case.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from worker.spending.spend import Spender
 
 @dataclass(frozen=True)
 class RotateRequest:
-    """What an owner asks for.
+    """The options of a rotation.
 
     Args:
         name: the dataset; domain, neighbours, records per person and guard stay as they are.
@@ -51,13 +51,13 @@ def rotate(
     log: logging.Logger,
     pause: Callable[[float], None] = time.sleep,
 ) -> DatasetMeta:
-    """Read the new file and put it in the dataset's place; its new public facts.
+    """Replace the dataset's data by the new file; returns its new public facts.
 
     Raises:
         PrivateDataError: the file cannot be read as the domain says.
         NotFoundError: there is no such dataset.
-        StoreBehindError: the journal knows of spending that the store does not.
-        StaleVersionError: the dataset was rotated by somebody else meanwhile.
+        StoreBehindError: the journal has charges that the store lacks.
+        StaleVersionError: somebody else rotated the dataset meanwhile.
         BusyError: a worker held the population all the time.
     """
     rotation = _Rotation(request, settings, registry, log)
@@ -110,14 +110,14 @@ class _Rotation:
         raise BusyError("A worker holds the population. Rotate the dataset again later.")
 
     def settle(self, lease: Lease) -> None:
-        """Bring every job that was charged to its end: its snapshot will not be served again.
+        """Bring every charged job to its end, as its snapshot will not be served again.
 
         Raises:
-            StaleVersionError: the dataset was rotated by somebody else meanwhile.
+            StaleVersionError: somebody else rotated the dataset meanwhile.
         """
         if self._reader.meta(self.old.name).snapshot != self.old.snapshot:
             raise StaleVersionError("The dataset moved on meanwhile. Rotate it again.")
-        # What an earlier rotation left half done is decided by the store.
+        # The store decides about a rotation that was left half done.
         self._registry.settle(self.old.name, snapshot=self.old.snapshot)
         spender = Spender.without_data(
             {lease.population: self._journal},

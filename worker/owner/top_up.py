@@ -1,7 +1,7 @@
 """Top-up: raise a population's limit, by its owner, on the trusted side.
 
-The journal comes first: a limit that it does not know must never be spent up to. What dies between
-the two leaves the store with the lower limit, and the same command again finishes the raise.
+The journal comes first: nothing may be spent up to a limit that it does not know. A crash between
+the two leaves the store with the lower limit, and the same command finishes the raise.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def top_up(population: str, limit: Fraction, *, settings: Settings, registry: Re
     """Raise a population's limit to `limit` epsilon, for ever.
 
     Raises:
-        ConfigError: the limit is out of range, or not more than the present one.
+        ConfigError: the limit is out of range, or no more than the present one.
         JournalError: there is no journal of this population.
-        StoreBehindError: the journal knows of spending that the store does not.
+        StoreBehindError: the journal has charges that the store lacks.
     """
     check_name("population", population)
     if not 0 < limit <= MAX_LIMIT:
