@@ -53,11 +53,20 @@ def _program(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield "```text\n" + parser.epilog.strip() + "\n```\n"
     commands = list(leaves(parser))
     taken = Counter(_row(action) for leaf in commands for action in _shown(leaf.parser))
-    common = {row for row, times in taken.items() if times >= _COMMON}
+    common = _common(taken)
     yield "Arguments that several commands take:\n"
     yield _list(row for row in taken if row in common and ": " in row)
     for leaf in commands:
         yield from _command(leaf, common)
+
+
+def _common(taken: Counter[str]) -> set[str]:
+    """Rows that commands share; of one argument with several meanings the most frequent."""
+    found = dict[str, str]()
+    for row, times in taken.most_common():
+        if times >= _COMMON:
+            found.setdefault(row.partition(": ")[0], row)
+    return set(found.values())
 
 
 def _command(leaf: Leaf, common: set[str]) -> Iterator[str]:
