@@ -82,6 +82,10 @@ class Snapshot:
             effort=Effort(PLANNING_WORK, effort),
         )
 
+    def single(self, question: Question, effort: Effort) -> Plan:
+        """The plan of one question of a workload."""
+        return self.plan(question.row, question.requirement, effort)
+
     def plan_by_rows(self, query: Primitive, requirement: Requirement) -> Plan:
         """The plan by rows alone, whatever the rule."""
         return plan_answer(

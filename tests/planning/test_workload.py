@@ -142,15 +142,10 @@ def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(s
     assert ways == set(BY_THE_RULE[seed].split("; "))
     charges = [c for p in plans for c in Purchase(p.rows, p.tables).charges]
     apart = snapshot.ledger.spent_after(charges) - snapshot.ledger.spent_nano
-    found = one_by_one(
-        snapshot.holdings,
-        asked,
-        below_nano=inf,
-        single=lambda q, effort: snapshot.plan(q.row, q.requirement, effort),
-    )
+    found = one_by_one(snapshot.holdings, asked, below_nano=inf, single=snapshot.single)
     assert found is not None
     assert found.priced.price_nano <= apart + len(plans)
-    assert plan_of(snapshot, asked, single=snapshot.plan).price_nano <= found.priced.price_nano
+    assert plan_of(snapshot, asked, single=snapshot.single).price_nano <= found.priced.price_nano
     snapshot.buy(found.priced.purchase)
     for q, estimator in zip(asked, found.estimators, strict=True):
         if estimator is not None:

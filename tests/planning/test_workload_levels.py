@@ -69,7 +69,7 @@ def plan_of(
         ledger=snapshot.ledger,
         limit_nano=snapshot.limit_nano,
         rule=snapshot.rule,
-        single=snapshot.plan,
+        single=snapshot.single,
         effort=effort or Effort(WORKLOAD_WORK),
     )
 
