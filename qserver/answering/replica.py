@@ -17,7 +17,8 @@ from qserver.errors import InputError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import APART_WORK, PLANNING_WORK, WORKLOAD_WORK, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.feasibility import proven
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
@@ -60,7 +61,7 @@ class Replica:
         settings: Settings,
         *,
         shown_only: bool,
-        planning_work: float = PLANNING_WORK,
+        planning_work: float = PLANNER.question_work,
     ) -> None:
         self.meta = meta
         self._planning_work = planning_work
@@ -180,7 +181,7 @@ class Replica:
         """
         plans = list[Plan]()
         for plan in plans_apart(
-            self._holdings, questions, self._single, Effort(APART_WORK, effort)
+            self._holdings, questions, self._single, Effort(PLANNER.apart_work, effort)
         ):
             if plan is None:
                 return None
@@ -202,7 +203,7 @@ class Replica:
             rule=self.rule,
             # Beside no tables rows alone are what a single question buys at its cheapest.
             single=self._single if self.engine.tables.blocks.alphas else None,
-            effort=Effort(WORKLOAD_WORK, effort),
+            effort=Effort(PLANNER.workload_work, effort),
         )
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 

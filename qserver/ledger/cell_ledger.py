@@ -24,7 +24,8 @@ import numpy as np
 from qserver.errors import QueryError, StoreError
 from qserver.ledger.classes import Indices
 from qserver.ledger.composition import Dues, Flat, dues
-from qserver.ledger.loss import MAX_UNITS, UNITS_PER_NANO, cell_shapes, pair_shapes
+from qserver.ledger.limits import LIMITS
+from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes
 from qserver.ledger.maximum import Maximum
 from qserver.ledger.neighbours import Neighbours
 from qserver.records.charge import AnyCharge, Charge, Relation
@@ -122,7 +123,7 @@ class CellLedger:
         self._take_in()
         most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
         due = self._dues(charges)
-        if self._most_units + due.most_units >= MAX_UNITS:
+        if self._most_units + due.most_units >= LIMITS.most_units:
             return most
         cells = self._cells.top_with(due.cells)
         pairs = self._pairs.top_with(due.rows) if self._has_pairs else 0
@@ -143,7 +144,7 @@ class CellLedger:
         if after <= allowed_nano or self._spent_nano > allowed_nano:
             return after if after <= allowed_nano else None
         due = self._dues(charges)
-        if self._most_units + due.most_units >= MAX_UNITS:
+        if self._most_units + due.most_units >= LIMITS.most_units:
             return None
         flat = self._flat + due.flat
         level = (allowed_nano - flat.cell_nano) * UNITS_PER_NANO
@@ -225,7 +226,7 @@ class CellLedger:
     @property
     def _is_past_sums(self) -> bool:
         """Whether the sums might not fit 64 bits; then only prices are added up."""
-        return self._most_units >= MAX_UNITS
+        return self._most_units >= LIMITS.most_units
 
     @property
     def _certain_nano(self) -> int | None:

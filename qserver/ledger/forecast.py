@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from qserver.ledger.limits import LIMITS
+
 DAY_S = 86_400
-_LEAST_WINDOW_S = DAY_S
-_MOST_WINDOW_S = 7 * DAY_S
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def forecast(
         spent_nano: spending until now.
     """
     age = now - points[0].at if points else 0
-    window = min(max(age, _LEAST_WINDOW_S), _MOST_WINDOW_S)
+    window = min(max(age, LIMITS.least_window_s), LIMITS.most_window_s)
     lately = spent_nano - spent_at(points, now - window)
     days = remaining_nano * window / (lately * DAY_S) if lately > 0 else None
     return Forecast(window, lately, days)

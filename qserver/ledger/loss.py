@@ -18,18 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.ledger.classes import from_classes
+from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import LossTable, TableLayout
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 
 UNITS_PER_NANO = 1 << 12
-# Every sum of losses stays below it (2^44 nano, 17,592 epsilon): int64 sums cannot overflow.
-MAX_UNITS = 1 << 56
-_INT64_SAFE = 1 << 62
-# On a larger grid a row, or its pairs, is bounded instead of tabulated.
-MAX_GRID = 1 << 18
-# Most entries times terms of such a bound, in Python integers.
-MAX_WORK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +53,7 @@ class Shape:
         Negative units make a refund. A refund is sound only if the shape is exact.
         """
         numerators: NDArray[Any] = self.numerators
-        if abs(units) * self.top >= _INT64_SAFE:
+        if abs(units) * self.top >= LIMITS.int64_safe:
             numerators = numerators.astype(object)
         values = np.asarray(-(-numerators * units // self.denominator))
         return LossTable(self.layout, values.astype(np.int64), self.exact)
@@ -73,11 +67,11 @@ def cell_shapes(row: LinearQuery) -> tuple[Shape, ...]:
     anywhere and each term's grid is that small. Otherwise the result is one upper bound.
     """
     grid = class_grid(row)
-    if grid.n_cells <= MAX_GRID:
+    if grid.n_cells <= LIMITS.row_grid:
         return (_shape(grid, np.abs(grid.values(row)), row.denominator),)
     alone = [LinearQuery(row.sizes, (t,)) for t in row.terms]
     grids = [class_grid(query) for query in alone]
-    if all(map(_is_non_negative, row.terms)) and all(g.n_cells <= MAX_GRID for g in grids):
+    if all(map(_is_non_negative, row.terms)) and all(g.n_cells <= LIMITS.row_grid for g in grids):
         parts = zip(grids, alone, strict=True)
         return tuple(_shape(g, g.values(query), query.denominator) for g, query in parts)
     ends = _ends(grid, row)
@@ -92,7 +86,7 @@ def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
     abs(h_c - m) + abs(h_c' - m), m being the middle of the row's range: never above that range.
     """
     grid = class_grid(row)
-    if grid.n_cells**2 <= MAX_GRID:
+    if grid.n_cells**2 <= LIMITS.row_grid:
         # Cell values in 64 bits stay below 2^62, so differences fit.
         values = grid.values(row)
         pairs: NDArray[Any] = np.asarray(np.abs(np.subtract.outer(values, values)))
@@ -145,8 +139,9 @@ def _ends(grid: ClassGrid, row: LinearQuery) -> _Ends:
     """
     uses = {a.axis: sum(a.axis in t.by_axis for t in row.terms) for a in grid.axes}
     kept: list[AxisClasses] = []
+    most = min(LIMITS.row_grid, LIMITS.row_work // len(row.terms))
     for classes in sorted(grid.axes, key=lambda a: (-uses[a.axis], a.n)):
-        if prod(a.n for a in kept) * classes.n <= min(MAX_GRID, MAX_WORK // len(row.terms)):
+        if prod(a.n for a in kept) * classes.n <= most:
             kept.append(classes)
     part = ClassGrid(tuple(sorted(kept, key=lambda a: a.axis)))
     inside = {a.axis for a in kept}

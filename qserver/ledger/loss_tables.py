@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.ledger.classes import Indices, Partition, common, meeting, parents
+from qserver.ledger.limits import LIMITS
 
 Values = NDArray[np.int64]
-# A loss with at most this many non-zero entries is added block by block.
-MAX_BLOCKS = 16
-_MAX_RUNS = 2
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,8 @@ class LossTable:
 
     @cached_property
     def blocks(self) -> list[tuple[int, ...]] | None:
-        """Indices of the non-zero entries, or None if there are more than `MAX_BLOCKS`."""
-        if np.count_nonzero(self.values) > MAX_BLOCKS:
+        """Indices of the non-zero entries, or None if there are more than `most_blocks`."""
+        if np.count_nonzero(self.values) > LIMITS.most_blocks:
             return None
         return [tuple(map(int, index)) for index in np.argwhere(self.values)]
 
@@ -238,7 +236,7 @@ def _boxes(
         if axis in entry
     }
     runs = [met[a][0].runs[met[a][1]] if a in met else [slice(None)] for a in layout.axes]
-    if all(len(r) <= _MAX_RUNS for r in runs):
+    if all(len(r) <= LIMITS.most_runs for r in runs):
         yield from product(*runs)
         return
     chosen = [

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Indices
+from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import Shape
 from qserver.ledger.loss_tables import LossTable, SumTable, zero_table
 from qserver.ledger.proof import greatest_within
@@ -20,18 +21,6 @@ from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.linear import LinearQuery
 
 Tabulate = Callable[[LinearQuery], tuple[Shape, ...]]
-
-MAX_DENSE = 1 << 22
-MAX_ELIMINATED = 1 << 18
-# Buckets that must be split anyway are kept smaller.
-_MAX_SPLIT_GROUP = 1 << 14
-# Shifting steps after each new row, and rounds over all tables when shifting starts.
-_SETTLE_STEPS = 48
-_SETTLE_ROUNDS = 20
-# Most refunds that a price counts: about 0.1 ms each without a dense sum.
-_MAX_PRICED = 24
-# Most rounds of applying only the refunds of the greatest cell.
-_MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -91,7 +80,7 @@ class Maximum:
             layout = self._dense.layout
             for loss in losses:
                 layout = layout.joined_with(loss.layout)
-            if layout.n_entries <= MAX_DENSE:
+            if layout.n_entries <= LIMITS.most_dense:
                 self._add_dense(self._dense.refined(layout), losses)
                 return
             self._dense = None
@@ -114,7 +103,7 @@ class Maximum:
         if twin._dense is not None:
             return twin._dense_top_less(refunds)
         refunds.sort(key=lambda p: -self._units.get(p.row, 0))
-        twin.add(refunds[:_MAX_PRICED])
+        twin.add(refunds[: LIMITS.most_priced])
         return twin.top
 
     def within(
@@ -149,14 +138,14 @@ class Maximum:
             return self._dense.top_with(losses[0])
         if self._narrow:
             tables = [*self._sum.tables, SumTable(losses[0].layout, losses[0].values)]
-            if is_narrow(tables, max_entries=MAX_ELIMINATED):
-                return eliminate(tables, max_entries=MAX_ELIMINATED).top
+            if is_narrow(tables, max_entries=LIMITS.most_eliminated):
+                return eliminate(tables, max_entries=LIMITS.most_eliminated).top
         return self._sum.top_with(losses[0])
 
     def _dense_top_less(self, refunds: Sequence[RowPayment]) -> int:
         """The greatest entry less these refunds; applies only refunds of the greatest cells."""
         twin, left = self, list(refunds)
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(LIMITS.most_rounds):
             if twin._dense is None:
                 break
             cell = [0] * self._n_attributes
@@ -193,7 +182,7 @@ class Maximum:
 
     @property
     def _max_group(self) -> int:
-        return MAX_ELIMINATED if self._narrow else _MAX_SPLIT_GROUP
+        return LIMITS.most_eliminated if self._narrow else LIMITS.split_group
 
     def _losses(self, payments: Iterable[RowPayment]) -> list[LossTable]:
         # A loss that is only bounded is not refunded: the bound may exceed the loss.
@@ -217,11 +206,11 @@ class Maximum:
             self._sum.add(loss, shift=not self._narrow)
         if self._narrow:
             tables = self._sum.tables
-            self._narrow = is_narrow(tables, max_entries=MAX_ELIMINATED)
+            self._narrow = is_narrow(tables, max_entries=LIMITS.most_eliminated)
             if self._narrow:
-                self._top = eliminate(tables, max_entries=MAX_ELIMINATED).top
+                self._top = eliminate(tables, max_entries=LIMITS.most_eliminated).top
                 return
-            self._sum.settle_all(rounds=_SETTLE_ROUNDS)
+            self._sum.settle_all(rounds=LIMITS.settle_rounds)
         else:
             self._settle(sum(not loss.is_refund for loss in losses))
         self._top = self._sum.top
@@ -231,4 +220,4 @@ class Maximum:
         if n_losses > 1:
             self._sum.settle_all(rounds=1)
         elif n_losses == 1:
-            self._sum.settle(n_steps=_SETTLE_STEPS)
+            self._sum.settle(n_steps=LIMITS.settle_steps)

@@ -18,16 +18,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qserver.ledger.classes import Indices, Partition, common, parents
+from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import SumTable, TableLayout, Values, total
-
-MAX_NODES = 2_000
-_MAX_GROUP = 1 << 15
-# In addition to the entries of the tables themselves: 2^23 entries are 64 MiB.
-_MAX_ENTRIES = 1 << 23
 
 
 def greatest_within(
-    tables: Sequence[SumTable], *, level: int, max_nodes: int = MAX_NODES
+    tables: Sequence[SumTable], *, level: int, max_nodes: int = LIMITS.proof_nodes
 ) -> int | None:
     """A bound of at most `level` on the greatest value of the sum of `tables`, if one is proven.
 
@@ -142,7 +138,7 @@ def _merged(tables: Sequence[SumTable]) -> list[SumTable] | None:
         for table in same[1:]:
             layout = layout.joined_with(table.layout)
         n_entries += layout.n_entries
-        if n_entries > _MAX_ENTRIES:
+        if n_entries > LIMITS.proof_entries:
             return None
         merged.append(total(same))
     return merged
@@ -207,7 +203,7 @@ def _groups(tables: Sequence[SumTable]) -> list[list[SumTable]]:
     for table in sorted(tables, key=lambda t: -t.layout.n_entries):
         for k, layout in enumerate(layouts):
             joined = layout.joined_with(table.layout)
-            if joined is layout or joined.n_entries <= _MAX_GROUP:
+            if joined is layout or joined.n_entries <= LIMITS.proof_group:
                 layouts[k] = joined
                 found[k].append(table)
                 break

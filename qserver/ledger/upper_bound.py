@@ -23,16 +23,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import LossTable, SumTable, TableLayout, Values, zero_table
-
-# Losses share a table only up to this many entries; one loss alone may need more.
-MAX_TABLE = 1 << 14
-MAX_SINGLE = 1 << 20
-# Past either limit a loss is replaced by its maximum over all attributes but one. 2^24: 128 MiB.
-MAX_STORED = 1 << 24
-MAX_TABLES = 4000
-# A step that would leave larger entries is skipped, so that any sum of tables fits 64 bits.
-_MAX_SHIFTED = 1 << 49
 
 
 class ShiftedSum:
@@ -119,7 +111,7 @@ class ShiftedSum:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._tables) >= MAX_TABLES or self._stored >= MAX_STORED
+        return len(self._tables) >= LIMITS.most_tables or self._stored >= LIMITS.most_stored
 
     def _parts(self, layout: TableLayout) -> Mapping[int, TableLayout]:
         return _parts(layout, self._n_attributes)
@@ -128,7 +120,7 @@ class ShiftedSum:
         """Make the attribute's single refine `part`, unless it would become too large."""
         single = self._singles.get(attribute, zero_table())
         joined = single.layout.joined_with(part)
-        if joined.n_entries <= MAX_SINGLE or attribute not in self._singles:
+        if joined.n_entries <= LIMITS.most_single or attribute not in self._singles:
             self._singles[attribute] = single.refined(joined)
 
     def _refines(self, attribute: int, part: TableLayout) -> bool:
@@ -150,7 +142,7 @@ class ShiftedSum:
 
     def _host(self, layout: TableLayout) -> int | None:
         """The table with the axes of `layout` that stays smallest with its classes, or None."""
-        axes, best, size = set(layout.axes), None, MAX_TABLE + 1
+        axes, best, size = set(layout.axes), None, LIMITS.most_table + 1
         for i, table in enumerate(self._tables):
             if axes <= table.layout.by_axis.keys():
                 n_entries = table.layout.joined_with(layout).n_entries
@@ -215,4 +207,4 @@ def _along(layout: TableLayout, part: TableLayout, values: Values) -> Values:
 
 
 def _is_moderate(table: SumTable) -> bool:
-    return table.top <= _MAX_SHIFTED and int(table.values.min()) >= -_MAX_SHIFTED
+    return table.top <= LIMITS.most_shifted and int(table.values.min()) >= -LIMITS.most_shifted

@@ -20,6 +20,7 @@ from qserver.inference.rows.own_measurement import Combined
 from qserver.inference.rows.refinement import Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
+from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Purchase
 from qserver.query.question import Question
@@ -27,9 +28,6 @@ from qserver.records.answer import PlanKind
 from qserver.records.charge import Charge
 from qserver.records.plan import PlannedRow
 
-MAX_PRICED = 24
-"""Beyond so many rows their prices are not told apart: each costs an evaluation of the ledger."""
-_LEAST_PRICE = 1e-3
 _EVALUATION = Fraction(10**8 + 1, 10**8)
 
 
@@ -182,7 +180,7 @@ class Candidates:
 
     def _prices(self, weights: Weights) -> dict[int, float]:
         """What a small rise of alpha costs, per row, as a part of it."""
-        if len(weights) > MAX_PRICED:
+        if len(weights) > PLANNER.most_priced_rows:
             return {i: 1.0 for i, _ in weights}
         spent = self.ledger.spent_nano
         probe = max(1, spent // 16)
@@ -190,7 +188,7 @@ class Candidates:
         for i, _ in weights:
             row = self.question.row.row if i == NEW else self.engine.measurement(i).row
             after = self.ledger.spent_after([Charge(row, probe, "plan")])
-            prices[i] = max(_LEAST_PRICE, (after - spent) / probe)
+            prices[i] = max(PLANNER.least_row_price, (after - spent) / probe)
         return prices
 
     def _checked(self, refined: Refined) -> Iterator[Candidate]:

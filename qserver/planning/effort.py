@@ -9,22 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-PLANNING_WORK = 150_000.0
-"""What a plan for one question may take: about as many microseconds on a quiet machine."""
-WORKLOAD_WORK = 5_000_000.0
-"""What the base of a workload may take."""
-APART_WORK = 3_000_000.0
-"""What the plans of a workload's questions by themselves may take."""
-EVALUATION = 1_500.0
-"""One look at what blocks would make of a query, by the exact tail."""
-SIGHT = 500.0
-"""One look at a query from a lattice."""
-ROWS_ALONE = 3_000.0
-"""The plan of one question by rows alone, which is never ended early."""
-OWN_ROW = 1_000.0
-"""The least raise of a query's own row beside tables."""
-_STEP = 20.0
-_PRODUCT = 6e-4
+from qserver.planning.constants import PLANNER
 
 
 @dataclass
@@ -62,4 +47,4 @@ class Effort:
 
 def work_of_steps(n_steps: int, *, blocks: int, components: int, targets: int) -> float:
     """The work of this many steps on a problem of this size, by the sizes of its arrays."""
-    return n_steps * (_STEP + _PRODUCT * components * (blocks + targets))
+    return n_steps * (PLANNER.step_work + PLANNER.product_work * components * (blocks + targets))

@@ -18,6 +18,7 @@ from qserver.inference.tables.blocks.own_row import Beside, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
+from qserver.planning.constants import PLANNER
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
@@ -28,15 +29,7 @@ from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.noise_step import lattice_step
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 
-MAX_SOURCES = 256
-"""Most cells of a table that continue from rows of their own; those of largest alpha do."""
-PUBLIC_ALPHA = 1000.0
-"""Alpha, in epsilon, that stands for no noise where a base is fitted."""
-_FREE = 1e-12
 _UNNUMBERED = -1
-_LEAST = 1e-9
-_EVALUATION = 1.0 + 1e-8
-_ROOMY_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -84,14 +77,14 @@ class Holdings:
 
     @cached_property
     def alphas(self) -> Mapping[BlockKey, float]:
-        """Alpha per block, in epsilon per record; a public total has `PUBLIC_ALPHA`."""
+        """Alpha per block, in epsilon per record; a public total has `PLANNER.public_alpha`."""
         measured = self.engine.tables.alpha_nano
         return {**{b: a / NANO for b, a in measured.items()}, **self.public_alphas}
 
     @property
     def public_alphas(self) -> Mapping[BlockKey, float]:
         """The same of what is public alone."""
-        return dict.fromkeys(self.engine.tables.public_blocks, PUBLIC_ALPHA)
+        return dict.fromkeys(self.engine.tables.public_blocks, PLANNER.public_alpha)
 
     @cached_property
     def table_step(self) -> Fraction:
@@ -103,7 +96,9 @@ class Holdings:
         if not block:
             # Among a fixed number of records their total costs nothing: where it is worth
             # anything it is public already.
-            return self.cost_of(block) > _FREE or block in self.engine.tables.public_blocks
+            return (
+                self.cost_of(block) > PLANNER.free_cost or block in self.engine.tables.public_blocks
+            )
         return self._n_cells(block) <= MAX_TABLE_CELLS
 
     def cost_of(self, block: BlockKey) -> float:
@@ -115,7 +110,7 @@ class Holdings:
         if block:
             return 2.0 * k
         # Next to nothing in place of nothing keeps the arithmetic finite.
-        return k if neighbours.null_cell else _FREE
+        return k if neighbours.null_cell else PLANNER.free_cost
 
     def pattern(self, query: Primitive) -> Pattern | None:
         """The row seen from the lattice; None where it does not resolve it."""
@@ -188,10 +183,10 @@ class Holdings:
         tables, own = self.engine.tables, self.own(query)
         known = tables.known(query, own, row_alpha_nano=start.old_alpha_nano, step=start.row.step)
         alpha = known.least_row_alpha(target, confidence=confidence)
-        for room in (1.0, _EVALUATION):
+        for room in (1.0, PLANNER.evaluation_room):
             if not alpha < float("inf"):
                 break
-            row = start.raised(alpha_nano_up(max(alpha, _LEAST) * room))
+            row = start.raised(alpha_nano_up(max(alpha, PLANNER.least_alpha) * room))
             then = tables.known(query, own, row_alpha_nano=row.alpha_nano, step=row.step)
             if then.half_width(confidence) <= target:
                 return row
@@ -203,12 +198,12 @@ class Holdings:
         None where the row's lattice is too coarse.
         """
         row, start = question.row, self.start(question.row)
-        step = _ROOMY_STEPS * start.row.step
+        step = PLANNER.roomy_steps * start.row.step
         try:
             alpha = fresh_alpha_nano(question.requirement, multiplier=row.multiplier, step=step)
         except CapacityError:
             return None
-        return start.raised(ceil(alpha * Fraction(_EVALUATION)))
+        return start.raised(ceil(alpha * Fraction(PLANNER.evaluation_room)))
 
     def raises(
         self,
@@ -220,7 +215,7 @@ class Holdings:
         """Alphas in nano-epsilon of the blocks that are below `part` of these, rounded up."""
         tables, found = self.engine.tables, {}
         for block in alphas if only is None else only:
-            after = alpha_nano_up(max(alphas[block] * part, _LEAST))
+            after = alpha_nano_up(max(alphas[block] * part, PLANNER.least_alpha))
             if block not in tables.public_blocks and after > tables.alpha_nano.get(block, 0):
                 found[block] = after
         return found
@@ -301,7 +296,7 @@ class Holdings:
             if cell is not None and row.step == table.step
         ]
         better = [s for s in found if s.alpha_nano > table.old_alpha_nano]
-        best = sorted(better, key=lambda s: (-s.alpha_nano, s.cell))[:MAX_SOURCES]
+        best = sorted(better, key=lambda s: (-s.alpha_nano, s.cell))[: PLANNER.most_sources]
         return replace(table, sources=tuple(sorted(best, key=lambda s: s.cell)))
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from qserver.inference.engine import InferenceEngine
+from qserver.planning.constants import PLANNER
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import TableCell
 
 Axes = tuple[int, ...]
-_MAX_CELLS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class OwnCells:
         """`partition.cell_of`, remembered."""
         key = (partition.key, row)
         if key not in self._cells:
-            if len(self._cells) >= _MAX_CELLS:
+            if len(self._cells) >= PLANNER.kept_cells:
                 self._cells.clear()
             self._cells[key] = partition.cell_of(row)
         return self._cells[key]

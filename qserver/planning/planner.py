@@ -14,8 +14,9 @@ from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
-from qserver.planning.candidates import MAX_PRICED, Candidate, Candidates, kind_of_rows
-from qserver.planning.effort import PLANNING_WORK, Effort
+from qserver.planning.candidates import Candidate, Candidates, kind_of_rows
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
@@ -116,7 +117,7 @@ def plan_answer(
         Candidates(question, holdings, estimate),
         rule,
         allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
-        effort=effort or Effort(PLANNING_WORK),
+        effort=effort or Effort(PLANNER.question_work),
     )
 
 
@@ -165,7 +166,8 @@ def _direct(ways: Candidates) -> _Direct:
     """
     best = _best(ways.holdings, None, ways.own_rows())
     is_free = best is not None and best.priced.price_nano == 0
-    best = _best(ways.holdings, best, ways.by_history(at_most=MAX_PRICED if is_free else None))
+    most = PLANNER.most_priced_rows if is_free else None
+    best = _best(ways.holdings, best, ways.by_history(at_most=most))
     if best is None:
         raise CapacityError("The interval is shorter than the lattice of the noise allows.")
     return best

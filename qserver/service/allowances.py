@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qserver.errors import AllowanceExhaustedError
-from qserver.ledger.account_ledger import DAY_S, OwnLedger, check_allowance, own_spend
+from qserver.ledger.account_ledger import OwnLedger, check_allowance, own_spend
+from qserver.ledger.forecast import DAY_S
 from qserver.records.account import Allowance
 from qserver.records.answer import OwnPrice
 from qserver.records.charge import AnyCharge

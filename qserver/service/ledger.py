@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qserver.errors import QueryError
-from qserver.ledger.account_ledger import DAY_S, ChargeEntry, OwnLedger, attached_metas
-from qserver.ledger.forecast import BurnDown, SpendPoint, forecast, thinned
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.forecast import DAY_S, BurnDown, SpendPoint, forecast, thinned
 from qserver.query.domain import Domain
 from qserver.query.structured import parse_query
 from qserver.records.account import Allowance

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qserver.planning.effort import WORKLOAD_WORK, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.workloads.simultaneous import plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.question import Question
@@ -73,8 +74,8 @@ def _row(
                 ledger=first.ledger,
                 limit_nano=first.limit_nano,
                 rule=first.rule,
-                single=first.plan,
-                effort=Effort(WORKLOAD_WORK),
+                single=first.single,
+                effort=Effort(PLANNER.workload_work),
             )
         )
 
@@ -105,8 +106,8 @@ def _planned_by_union(by_union: Snapshot, questions: Sequence[Question]) -> Work
         ledger=by_union.ledger,
         limit_nano=by_union.limit_nano,
         rule=by_union.rule,
-        single=by_union.plan,
-        effort=Effort(WORKLOAD_WORK),
+        single=by_union.single,
+        effort=Effort(PLANNER.workload_work),
     )
 
 

@@ -17,7 +17,8 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.rows.classes import FloatArray
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import PLANNING_WORK, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
@@ -79,7 +80,7 @@ class Snapshot:
             ledger=self.ledger,
             limit_nano=self.limit_nano,
             rule=self.rule,
-            effort=Effort(PLANNING_WORK, effort),
+            effort=Effort(PLANNER.question_work, effort),
         )
 
     def single(self, question: Question, effort: Effort) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import pytest
@@ -84,12 +84,13 @@ def limits(
     """Smaller limits of size, so that bounds take the place of exact figures on small domains."""
     with pytest.MonkeyPatch.context() as patch:
         if dense is not None:
-            patch.setattr(maximum, "MAX_DENSE", dense)
+            patch.setattr(maximum, "LIMITS", replace(maximum.LIMITS, most_dense=dense))
         if eliminated is not None:
-            patch.setattr(maximum, "MAX_ELIMINATED", eliminated)
-            patch.setattr(shifting, "MAX_TABLE", 1 << 8)
+            smaller = replace(maximum.LIMITS, most_eliminated=eliminated)
+            patch.setattr(maximum, "LIMITS", smaller)
+            patch.setattr(shifting, "LIMITS", replace(shifting.LIMITS, most_table=1 << 8))
         if row_grid is not None:
-            patch.setattr(loss, "MAX_GRID", row_grid)
+            patch.setattr(loss, "LIMITS", replace(loss.LIMITS, row_grid=row_grid))
         forget_shapes()
         yield
     forget_shapes()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Partition, common, from_classes, meeting, parents, whole
+from qserver.ledger.limits import LedgerLimits
 from qserver.ledger.loss import cell_shapes, pair_shapes
 from qserver.ledger.loss_tables import LossTable, SumTable, total, zero_table
 from qserver.ledger.upper_bound import ShiftedSum
@@ -199,9 +200,8 @@ def test_a_copy_is_not_changed_with_its_origin(seed: int) -> None:
 @settings(max_examples=15)
 def test_a_full_store_of_tables_stays_a_bound(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qserver.ledger.upper_bound.MAX_TABLES", 2)
-        patch.setattr("qserver.ledger.upper_bound.MAX_SINGLE", 2)
-        patch.setattr("qserver.ledger.upper_bound.MAX_TABLE", 4)
+        small = LedgerLimits(most_tables=2, most_single=2, most_table=4)
+        patch.setattr("qserver.ledger.upper_bound.LIMITS", small)
         shifted, expected = ShiftedSum(4), np.zeros(SIZES, np.int64)
         for loss in random_losses(seed, 10):
             expected = expected + dense(loss, SIZES)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO
 from qserver.planning.blocks.star import fit_star
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import linear_query
@@ -146,7 +146,7 @@ def test_early_blocks_leave_room_for_a_row_about_other_records() -> None:
             if plan.tables and plan.rows and plan.price_nano / NANO > own:
                 n_early += 1
                 spent = snapshot.ledger.spent_nano / NANO
-                assert spent <= DEFAULT_RATIO * alone
+                assert spent <= PLANNER.early_ratio * alone
                 assert spent + own <= RANGES_AIM * alone * (1.0 + 1e-6)
     assert n_early >= 4
 

@@ -9,7 +9,8 @@ import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.candidates import MAX_PRICED, Candidates
+from qserver.planning.candidates import Candidates
+from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -75,9 +76,9 @@ def test_where_the_own_row_costs_nothing_no_raise_of_many_rows_is_priced(
     question, requirement = part(0, N_CELLS), Requirement(200.0, 0.95)
     plan = snapshot.plan_by_rows(question, requirement)
     assert (plan.price_nano, len(plan.rows)) == (0, 1)
-    assert N_CELLS > MAX_PRICED
+    assert PLANNER.most_priced_rows < N_CELLS
     assert sizes == [1]
     # Of few rows history is asked, but what charges more in all is not priced either.
-    few, sizes[:] = part(0, MAX_PRICED // 2), []
+    few, sizes[:] = part(0, PLANNER.most_priced_rows // 2), []
     plan = snapshot.plan_by_rows(few, requirement)
     assert (plan.price_nano, max(sizes)) == (0, 1)

@@ -9,7 +9,8 @@ from math import inf
 import pytest
 
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import PLANNING_WORK, Effort, work_of_steps
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort, work_of_steps
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -38,7 +39,7 @@ def planned(snapshot: Snapshot, asked: tuple[Primitive, Requirement], effort: Ef
     return replace(plan, estimate=None)
 
 
-@pytest.mark.parametrize("limit", [4_000.0, 40_000.0, PLANNING_WORK])
+@pytest.mark.parametrize("limit", [4_000.0, 40_000.0, PLANNER.question_work])
 def test_a_process_that_reads_everything_anew_stops_at_the_same_work(limit: float) -> None:
     """Its caches are cold, so it takes longer; what it finds and how much it counts is the same."""
     generator, n_ended = random.Random(12), 0
@@ -51,7 +52,7 @@ def test_a_process_that_reads_everything_anew_stops_at_the_same_work(limit: floa
             assert again.done == effort.done
         n_ended += effort.is_spent
         snapshot.carry_out(plan, asked[0])
-    assert (n_ended > 0) is (limit < PLANNING_WORK)
+    assert (n_ended > 0) is (limit < PLANNER.question_work)
 
 
 def test_work_is_counted_by_an_effort_and_by_no_clock() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.rent_or_buy import DEFAULT_RATIO, RentOrBuy
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
@@ -193,10 +194,12 @@ def test_a_first_question_costs_no_more_than_the_ratio_times_its_own_row(
         query, requirement = random_question(generator)
         direct = snapshot.plan_by_rows(query, requirement)
         plan = snapshot.plan(query, requirement)
-        assert plan.price_nano <= DEFAULT_RATIO * direct.price_nano
+        assert plan.price_nano <= PLANNER.early_ratio * direct.price_nano
         # Nor where it takes much of a limit: nothing was rented that a base could have saved.
         snapshot.limit_nano = 3 * direct.price_nano
-        assert snapshot.plan(query, requirement).price_nano <= DEFAULT_RATIO * direct.price_nano
+        assert (
+            snapshot.plan(query, requirement).price_nano <= PLANNER.early_ratio * direct.price_nano
+        )
 
 
 def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
@@ -209,7 +212,7 @@ def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
         plan = snapshot.ask(query, requirement)
         n_blocks += plan.kind == "blocks"
         if plan.kind == "blocks" and n_blocks == 1:
-            assert plan.spent_after_nano <= DEFAULT_RATIO * alone * (1.0 + 1e-6)
+            assert plan.spent_after_nano <= PLANNER.early_ratio * alone * (1.0 + 1e-6)
     assert n_blocks > 0
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.inference.tables.blocks.nested_chains import Labels, labels_of
-from qserver.planning.blocks.learned_levels import MAX_LEARNT
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.blocks.uneven_parts import _SHARES, _cells, _Search, uneven_chain
+from qserver.planning.blocks.uneven_parts import _cells, _Search, uneven_chain
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.planner import paid_question
 from qserver.planning.workloads.simultaneous import plan_together
@@ -103,7 +103,7 @@ def test_the_price_is_the_least_over_the_shares_of_least_squares_with_padding(
     search = search_for([*BINS, *(question(*e) for e in ends)])
     weights = np.diff(search.sums, axis=1)
     expected = []
-    for share in _SHARES:
+    for share in PLANNER.uneven_shares:
         uses = variances_by_definition(weights, cuts, share) / search.targets
         expected.append(np.sum(uses**search.power) ** (0.5 / search.power))
     assert_allclose(search._price(cuts), min(expected), rtol=1e-9)
@@ -138,7 +138,7 @@ def test_no_level_is_sought_where_it_cannot_serve(questions: list[Question]) -> 
 
 
 def test_no_level_is_sought_on_an_attribute_too_long_to_learn_of() -> None:
-    size = MAX_LEARNT + 1
+    size = PLANNER.most_learnt_values + 1
     rows = [
         primitive(linear_query((size,), [(1, {0: interval(size, 0, i)})])) for i in range(1, 20)
     ]

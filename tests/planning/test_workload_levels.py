@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 
 from qserver.planning.blocks.learner import Learner
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import WORKLOAD_WORK, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.simultaneous import free_together, plan_together
@@ -70,7 +71,7 @@ def plan_of(
         limit_nano=snapshot.limit_nano,
         rule=snapshot.rule,
         single=snapshot.single,
-        effort=effort or Effort(WORKLOAD_WORK),
+        effort=effort or Effort(PLANNER.workload_work),
     )
 
 
@@ -195,7 +196,7 @@ def test_of_a_workload_nothing_is_guessed() -> None:
 
 
 @pytest.mark.parametrize("find", [plan_workload, plan_together])
-@pytest.mark.parametrize("limit", [20_000.0, 300_000.0, WORKLOAD_WORK])
+@pytest.mark.parametrize("limit", [20_000.0, 300_000.0, PLANNER.workload_work])
 def test_a_process_with_cold_caches_and_another_clock_plans_alike(
     limit: float, find: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,18 +24,8 @@ from numpy.typing import NDArray
 from qserver.errors import InputError
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort, work_of_steps
-
-STEPS = 240
-"""Steps of one solution."""
-_BLOCK_POWER = 0.35
-_TARGET_POWER = 0.6
-_NEGLIGIBLE = 2e-3
-_MORE_STARTS = 6
-_REVIVED = 1e-3
-_TINY = 1e-300
-_NOTHING = 1e-100
-_UNMET = 1e60
 
 
 @dataclass(frozen=True)
@@ -108,13 +98,15 @@ class BaseProblem:
         """Part of each block in what holds the first variance down, shape (B,), of sum 1."""
         inverse = np.square(self._inverse(alphas))
         pull = np.square(alphas) * (self.reach @ (inverse * self.energies[0]))
-        return np.asarray(pull / max(float(pull.sum()), _TINY))
+        return np.asarray(pull / max(float(pull.sum()), PLANNER.tiny))
 
     @property
     def work(self) -> float:
         """What one solution takes."""
         targets, components = self.energies.shape
-        return work_of_steps(STEPS, blocks=len(self.blocks), components=components, targets=targets)
+        return work_of_steps(
+            PLANNER.base_steps, blocks=len(self.blocks), components=components, targets=targets
+        )
 
     def price(self, alphas: FloatArray) -> float:
         """Total cost of these alphas."""
@@ -125,7 +117,7 @@ class BaseProblem:
         if self.excess(self.floors) <= 1.0:
             return self.floors
         high = float(np.sqrt(self.excess(alphas)))
-        if high > _UNMET:
+        if high > PLANNER.unmet:
             return np.full_like(alphas, np.inf)
         if not self.floors.any():
             return alphas * high
@@ -140,9 +132,12 @@ class BaseProblem:
 
     def revived(self, alphas: FloatArray) -> FloatArray:
         """The same with a little of every block, so that none is out of the iteration for good."""
-        return np.maximum(alphas, _REVIVED * float((alphas - self.floors).max(initial=0.0)))
+        largest = float((alphas - self.floors).max(initial=0.0))
+        return np.maximum(alphas, PLANNER.revived_part * largest)
 
-    def solve(self, start: FloatArray, *, steps: int = STEPS, annealed: bool = False) -> FloatArray:
+    def solve(
+        self, start: FloatArray, *, steps: int = PLANNER.base_steps, annealed: bool = False
+    ) -> FloatArray:
         """A local optimum from `start`, feasible, small blocks dropped where that is no loss.
 
         Args:
@@ -153,7 +148,7 @@ class BaseProblem:
         return found
 
     def solve_all(
-        self, starts: Sequence[FloatArray], *, steps: int = STEPS, n_annealed: int = 0
+        self, starts: Sequence[FloatArray], *, steps: int = PLANNER.base_steps, n_annealed: int = 0
     ) -> list[FloatArray]:
         """A local optimum from each start, as `solve` finds it: together they take far less time.
 
@@ -174,14 +169,14 @@ class BaseProblem:
     def _pruned(self, alphas: FloatArray) -> FloatArray:
         """Without blocks that say next to nothing, where that still costs no more."""
         raises = alphas - self.floors
-        small = (raises > 0.0) & (raises < _NEGLIGIBLE * raises.sum())
+        small = (raises > 0.0) & (raises < PLANNER.negligible_part * raises.sum())
         fewer = self.scaled(np.where(small, self.floors, alphas))
         return fewer if self.price(fewer) <= self.price(alphas) * 1.001 else alphas
 
     def _inverse(self, alphas: FloatArray) -> FloatArray:
         """1 / lambda_j, shape (..., C), for alphas of shape (..., B)."""
         # Nothing known is as good as 1e-100 here, and keeps zero times infinity away.
-        return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, _NOTHING))
+        return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, PLANNER.nothing_known))
 
 
 @dataclass(eq=False)
@@ -221,22 +216,23 @@ class _Iteration:
         inverse = problem._inverse(alphas)
         variances = inverse @ problem.energies.T
         worst = variances.max(axis=1)
-        self.is_met &= worst <= _UNMET
+        self.is_met &= worst <= PLANNER.unmet
         # Scaling up by this much meets every target, with floors or without.
         prices = (alphas @ problem.costs) * np.sqrt(np.maximum(worst, 1e-3))
         better = prices < self.prices
         self.best = np.where(better[:, None], alphas, self.best)
         self.prices = np.where(better, prices, self.prices)
-        shares = self.shares * (variances / worst[:, None]) ** (_TARGET_POWER * (1.0 - 0.8 * part))
+        power = PLANNER.target_power * (1.0 - 0.8 * part)
+        shares = self.shares * (variances / worst[:, None]) ** power
         self.shares = shares / shares.sum(axis=1, keepdims=True)
         pull = (np.square(inverse) * (self.shares @ problem.energies)) @ problem.reach.T
         bent = alphas ** min(1.0, 2.0 * part) if self.annealed.any() else alphas
         pull *= np.where(self.annealed, bent, alphas) / problem.costs
         spent = problem.costs * alphas
         # Without a block nothing is spent.
-        mean = (spent * pull).sum(axis=1) / np.maximum(spent.sum(axis=1), _TINY)
-        pull /= np.maximum(mean, _TINY)[:, None]
-        moved = alphas * np.minimum(np.maximum(pull, 0.05), 4.0) ** _BLOCK_POWER
+        mean = (spent * pull).sum(axis=1) / np.maximum(spent.sum(axis=1), PLANNER.tiny)
+        pull /= np.maximum(mean, PLANNER.tiny)[:, None]
+        moved = alphas * np.minimum(np.maximum(pull, 0.05), 4.0) ** PLANNER.block_power
         moved = np.maximum(moved * worst[:, None] ** 0.25, problem.floors)
         # What cannot be scaled goes nowhere, and is not looked at again.
         self.alphas = np.where(self.is_met[:, None], moved, alphas)
@@ -283,13 +279,14 @@ def best_base(
         begun.append(start)
         effort.add(problem.work)
     generator = np.random.default_rng(len(unit))
-    for _ in range(_MORE_STARTS):
+    for _ in range(PLANNER.random_starts):
         if effort.is_spent:
             break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
         more.append(problem.scaled(spread))
         effort.add(problem.work / 2.0)
-    found = problem.solve_all(begun, n_annealed=1) + problem.solve_all(more, steps=STEPS // 2)
+    found = problem.solve_all(begun, n_annealed=1)
+    found += problem.solve_all(more, steps=PLANNER.base_steps // 2)
     best = min(found, key=problem.price)
     if effort.is_spent:
         return best

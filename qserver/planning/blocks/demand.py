@@ -15,15 +15,12 @@ from qserver.inference.tables.blocks.pattern import Pattern
 from qserver.planning.blocks.own_rows_alone import OwnRowsAlone
 from qserver.planning.blocks.recombination import SeenPredicates
 from qserver.planning.blocks.star import Star, calibrate, uses
-from qserver.planning.blocks.wants import MAX_WANTED, Want, Wants
+from qserver.planning.blocks.wants import Want, Wants
+from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
-
-MAX_PARTS = 256
-"""Components times terms of a query that a base may be fitted to."""
-_PLENTY = 10.0
 
 
 @dataclass
@@ -66,8 +63,8 @@ class Demand:
             return
         _remember(self.wanted, self.seen, want)
         self.asked.add(replace(want))
-        if len(self.asked.wants) > MAX_WANTED:
-            self.asked.forget(self.asked.wants[: -MAX_WANTED // 2])
+        if len(self.asked.wants) > PLANNER.most_wants:
+            self.asked.forget(self.asked.wants[: -PLANNER.most_wants // 2])
         for fitted in paid.bases:
             star = Star.of_base(holdings, fitted.base)
             # On another lattice what was coarse may be blocks of finer levels.
@@ -80,19 +77,19 @@ class Demand:
     def _count(self, paid: PaidQuestion, holdings: Holdings) -> None:
         """Add its own row, unless own rows alone cost so much that it no longer matters."""
         dearest = max((star.price for star in self.stars.values()), default=inf)
-        if self.alone.settled_nano <= _PLENTY * dearest * NANO:
+        if self.alone.settled_nano <= PLANNER.plenty * dearest * NANO:
             self.alone.add(holdings, paid.form, paid.half_width, paid.confidence)
 
     def _trim(self, holdings: Holdings, octave: int) -> None:
         """Of too many requirements keep those that the latest base is hardest pressed by."""
         wants, star = self.wanted.wants, self.stars.get((octave, depth_of(holdings)))
-        if len(wants) <= MAX_WANTED:
+        if len(wants) <= PLANNER.most_wants:
             return
         if star is None:
-            self.wanted.forget(wants[: -MAX_WANTED // 2])
+            self.wanted.forget(wants[: -PLANNER.most_wants // 2])
             return
         looser = self.wanted.up_to(octave)
-        kept = set(np.argsort(-uses(holdings, star, looser))[: MAX_WANTED // 2].tolist())
+        kept = set(np.argsort(-uses(holdings, star, looser))[: PLANNER.most_wants // 2].tolist())
         self.wanted.forget([w for i, w in enumerate(looser) if i not in kept])
 
 
@@ -109,7 +106,7 @@ def want_of(
     n_parts = len(row.row.terms) ** 2
     for axis in axes:
         n_parts *= holdings.lattice.chains[axis].n_levels
-        if n_parts > MAX_PARTS:
+        if n_parts > PLANNER.most_parts:
             return None
     pattern = holdings.pattern(row)
     if pattern is None or not _has_table(holdings, pattern):

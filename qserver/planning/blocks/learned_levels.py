@@ -37,23 +37,10 @@ from qserver.inference.tables.blocks.nested_chains import (
     nested_levels,
     nests,
 )
+from qserver.planning.constants import PLANNER
 from qserver.query.grid import axis_classes
 from qserver.query.weights import Weights
 from qserver.records.paid_question import PaidQuestion
-
-MAX_LEARNT = 4096
-"""Nothing is learnt of longer attributes: that takes too long."""
-MOST_NOVEL = 0.5
-"""Above this estimate of what is new, levels are regular."""
-MOST_CLASSES = 2
-"""Values per class of values that no predicate tells apart, at least, where levels are learnt."""
-DOUBT = 4
-"""New sightings that are counted beside the real ones."""
-_SURE = 10
-_NOTHING_NEW = 0.1
-_LEAST_VALUES = 6
-_WIDE = 12.0
-_LEAST_CUTS = 3
 
 
 @dataclass(frozen=True)
@@ -93,7 +80,7 @@ class Sightings:
             return 0.0
         seen = [*self.cuts.values(), *self.sets.values()]
         once = sum(n == 1 for n in seen)
-        return (once + sqrt(once) + DOUBT) / (sum(seen) + DOUBT)
+        return (once + sqrt(once) + PLANNER.doubt) / (sum(seen) + PLANNER.doubt)
 
     @cached_property
     def is_repeated(self) -> bool:
@@ -102,19 +89,19 @@ class Sightings:
         Where ranges or sets are drawn from a short attribute at random everything returns soon,
         but they tell nearly all values apart: no level of fewer parts serves them.
         """
-        if self.novelty > MOST_NOVEL:
+        if self.novelty > PLANNER.most_novel:
             return False
         classes = axis_classes(0, list(self.counts)) if self.counts else None
-        return classes is not None and classes.n * MOST_CLASSES <= self.size
+        return classes is not None and classes.n * PLANNER.values_per_class <= self.size
 
     @property
     def spacing(self) -> tuple[int, int] | None:
         """Step and first of evenly spaced cuts that all seen ones are among, if not by chance."""
         cuts = sorted(self.cuts)
-        step = gcd(*(b - a for a, b in pairwise(cuts))) if len(cuts) >= _LEAST_CUTS else 1
+        step = gcd(*(b - a for a, b in pairwise(cuts))) if len(cuts) >= PLANNER.least_cuts else 1
         # Cuts at random would all agree modulo the step with this chance, for every step tried;
         # bands of five or ten that nobody spaced do so, too, where there are few of them.
-        if step < 2 or step ** (len(cuts) - 1) < _SURE * self.size:
+        if step < 2 or step ** (len(cuts) - 1) < PLANNER.spacing_sure * self.size:
             return None
         return step, cuts[0] % step
 
@@ -126,7 +113,7 @@ class Sightings:
         sets = enumerate(self.sets.items(), start=len(ranked))
         every = [*ranked, *((n, i, w.dense) for i, (w, n) in sets)]
         found = [s.astype(np.int64) for _, _, s in sorted(every, key=lambda e: (-e[0], e[1]))]
-        if self.spacing is not None and self.novelty > _NOTHING_NEW:
+        if self.spacing is not None and self.novelty > PLANNER.nothing_new:
             step, first = self.spacing
             expected = set(range(first or step, self.size, step)) - self.cuts.keys()
             found += [(values >= cut).astype(np.int64) for cut in sorted(expected)]
@@ -152,7 +139,7 @@ def learnt_chain(axis: int, seen: Sightings, bought: Sequence[Labels]) -> Chain 
     Args:
         bought: partitions of this attribute that are measured, in that order.
     """
-    if seen.size < _LEAST_VALUES:
+    if seen.size < PLANNER.least_learnt_values:
         return None
     levels = nested_levels(seen.size, bought)
     is_new = not has_levels(default_chain(single_values(axis, seen.size)), levels)
@@ -191,7 +178,7 @@ def aligned(upper: Labels, lower: Labels, splits: Sequence[NDArray[np.int64]]) -
 def _regular(coarse: Labels, fine: Labels) -> list[Labels]:
     """A level of about equal parts between two others, where they are far apart."""
     n = n_below(coarse, fine)
-    if int(n.max()) <= _WIDE:
+    if int(n.max()) <= PLANNER.wide:
         return []
     above = coarse[firsts(fine)]
     groups = np.minimum(n // 2, np.maximum(2, np.rint(np.sqrt(n)).astype(np.intp)))

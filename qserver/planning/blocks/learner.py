@@ -20,20 +20,14 @@ from qserver.inference.tables.blocks.chain import Chain
 from qserver.inference.tables.blocks.nested_chains import Labels, OverlaidChains, partitions_of
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.learned_levels import MAX_LEARNT, Sightings, learnt_chain, sightings
+from qserver.planning.blocks.learned_levels import Sightings, learnt_chain, sightings
 from qserver.planning.blocks.star import price_left
 from qserver.planning.blocks.uneven_parts import uneven_chain
 from qserver.planning.blocks.wants import Wants
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.records.paid_question import PaidQuestion
-
-MOST_READ = 512
-"""Paid questions that are learnt from: by then what is bought has settled the levels."""
-_DIGITS = 3
-_COMPARED = 64
-_WORTH = 0.7
-_KEPT = 8
 
 Chains = Mapping[int, Chain]
 
@@ -78,10 +72,10 @@ class Learner:
         found = self._found(holdings, sightings(read))
         if len(found) == 1:
             return found[0]
-        asked = read[-_COMPARED:]
+        asked = read[-PLANNER.compared_questions :]
         left = [left_on(seen_on(holdings, lattice), asked, Effort()) for lattice in found]
         best = min(range(1, len(found)), key=left.__getitem__)
-        return found[best] if left[best] < _WORTH * left[0] else found[0]
+        return found[best] if left[best] < PLANNER.learnt_worth * left[0] else found[0]
 
     def views(
         self,
@@ -118,7 +112,7 @@ class Learner:
     def _found(self, holdings: Holdings, every: Mapping[int, Sightings]) -> list[Lattice]:
         """The present lattice, and those with levels learnt from what was seen."""
         tables = holdings.engine.tables
-        seen = {a: s for a, s in every.items() if s.size <= MAX_LEARNT}
+        seen = {a: s for a, s in every.items() if s.size <= PLANNER.most_learnt_values}
         beside = _chains(seen, {a: list(partitions_of(a, tables.partitions)) for a in seen})
         alone = _chains({a: s for a, s in seen.items() if s.is_repeated}, {})
         found = [tables.lattice]
@@ -137,14 +131,14 @@ class Learner:
             if below is regular and known == above:
                 return lattice
         found = Lattice(OverlaidChains(regular.chains, above))
-        self._lattices = [*self._lattices[1 - _KEPT :], (regular, above, found)]
+        self._lattices = [*self._lattices[1 - PLANNER.kept_lattices :], (regular, above, found)]
         return found
 
 
 def n_learnt_from(n_paid: int) -> int:
     """How many of so many paid questions, the first ones, levels are learnt from."""
-    n = min(n_paid, MOST_READ)
-    shift = max(0, n.bit_length() - _DIGITS)
+    n = min(n_paid, PLANNER.most_read)
+    shift = max(0, n.bit_length() - PLANNER.digits)
     return n >> shift << shift
 
 

@@ -23,18 +23,12 @@ from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.planning.blocks.star import Star, useful_blocks
 from qserver.planning.blocks.wants import Want
-from qserver.planning.effort import EVALUATION, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.plan import PlannedRow
-
-_SEARCH_STEPS = 12
-_COARSE_STEPS = 8
-_ROW_STEPS = 7
-_LARGEST_PART = 64.0
-_LARGEST_ROW = 8.0
-_PRICED = 6
 
 Raises = Mapping[BlockKey, int]
 
@@ -100,7 +94,7 @@ class Need:
             known = self.holdings.known(self.query, raises)
             return known.half_width(self.want.confidence) <= self.want.half_width
 
-        raises = self._least(star, self.want, meets, _SEARCH_STEPS)
+        raises = self._least(star, self.want, meets, PLANNER.whole_steps)
         return (
             None if raises is None else self._offer(Purchase(tables=self.holdings.tables(raises)))
         )
@@ -115,7 +109,7 @@ class Need:
             scales = blocks.scales(coarse.pattern).expanded
             return safe_half_width(scales, coarse.confidence) <= coarse.half_width
 
-        raises = self._least(star, coarse, meets, _COARSE_STEPS)
+        raises = self._least(star, coarse, meets, PLANNER.coarse_steps)
         return None if raises is None else self.row(raises)
 
     def row(self, raises: Raises) -> PurchaseOffer | None:
@@ -130,7 +124,7 @@ class Need:
         if not found:
             return None
         # Beyond so many, those that need less noise are not priced.
-        shortlist = sorted(found, key=lambda b: b.alpha)[:_PRICED]
+        shortlist = sorted(found, key=lambda b: b.alpha)[: PLANNER.priced_roundings]
         planned = self.holdings.tables(raises)
         prices = [self.holdings.priced(Purchase((b.row,), planned)).price_nano for b in shortlist]
         return self._exact(shortlist[int(np.argmin(prices))], blocks, raises)
@@ -185,9 +179,9 @@ class Need:
         low, high = 0.7 * first, first
         while not fits(high):
             low, high = high, 1.1 * high
-            if high > _LARGEST_ROW * first:
+            if high > PLANNER.largest_row * first:
                 return None
-        for _ in range(_ROW_STEPS):
+        for _ in range(PLANNER.row_steps):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if fits(middle) else (middle, high)
         return high
@@ -203,16 +197,20 @@ class Need:
 
         low, high = 0.0, 1.0
         while not meets(raises(high)):
-            self.effort.add(EVALUATION)
+            self.effort.add(PLANNER.evaluation_work)
             low, high = high, high * 1.25
-            if high > _LARGEST_PART or self._is_too_dear(raises(low)) or self.effort.is_spent:
+            if (
+                high > PLANNER.largest_part
+                or self._is_too_dear(raises(low))
+                or self.effort.is_spent
+            ):
                 return None
         for _ in range(n_steps):
             if self.effort.is_spent:
                 break
             middle = 0.5 * (low + high)
             low, high = (low, middle) if meets(raises(middle)) else (middle, high)
-            self.effort.add(EVALUATION)
+            self.effort.add(PLANNER.evaluation_work)
             if self._is_too_dear(raises(low)):
                 return None
         return raises(high)

@@ -19,14 +19,12 @@ from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.wants import Want
+from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedRow
-
-_GROWTH = 1.03
-_RAISES = 24
 
 
 def confirmed(
@@ -43,11 +41,13 @@ def confirmed(
     """
     purchase = offer.priced.purchase
     answer = _Answered(holdings, query, want, offer)
-    for _ in range(_RAISES):
+    for _ in range(PLANNER.raises):
         if answer.half_width(purchase) <= want.half_width:
             return replace(offer, priced=holdings.priced(purchase))
-        rows = tuple(replace(r, alpha_nano=int(r.alpha_nano * _GROWTH)) for r in purchase.rows)
-        tables = tuple(replace(t, alpha_nano=int(t.alpha_nano * _GROWTH)) for t in purchase.tables)
+        growth = PLANNER.raise_growth
+        rows = tuple(replace(r, alpha_nano=int(r.alpha_nano * growth)) for r in purchase.rows)
+        tables = tuple(replace(t, alpha_nano=int(t.alpha_nano * growth)) for t in purchase.tables)
+
         purchase = Purchase(rows, tables)
     return None
 

@@ -12,12 +12,12 @@ import numpy as np
 from qserver.inference.rows.tail import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up
+from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.query.primitive import Primitive
 from qserver.records.charge import Charge
 
 _JOB = "alone"
-_BATCH = 16
 
 
 @dataclass
@@ -46,7 +46,7 @@ class OwnRowsAlone:
             before = self._alpha_nano.get(query.key, 0)
             self._alpha_nano[query.key] = before + charge.alpha_nano
             self._waiting.append(charge)
-        if len(self._waiting) >= _BATCH:
+        if len(self._waiting) >= PLANNER.alone_batch:
             ledger = self._of(holdings)
             ledger.extend(self._waiting)
             self._waiting = []

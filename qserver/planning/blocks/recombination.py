@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from qserver.inference.tables.blocks.pattern import Components, Pattern, PatternTerm
+from qserver.planning.constants import PLANNER
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.weights import Weights
-
-MAX_SEEN = 64
-_STRIDES = (1, 5, 11)
 
 
 @dataclass
@@ -40,10 +38,10 @@ class SeenPredicates:
         for axis, components in term.axes.items():
             seen = self.by_axis.setdefault(axis, {})
             seen.setdefault(weights[axis], components)
-            if len(seen) > MAX_SEEN:
+            if len(seen) > PLANNER.most_predicates:
                 del seen[next(iter(seen))]
         self.count += 1
-        found = [self._recombined(pattern, term, stride) for stride in _STRIDES if term.axes]
+        found = [self._recombined(pattern, term, stride) for stride in PLANNER.strides if term.axes]
         return [other for other in found if _has_tables(other)]
 
     def _recombined(self, pattern: Pattern, term: PatternTerm, stride: int) -> Pattern:

@@ -42,6 +42,7 @@ from qserver.planning.blocks.needed_part import Need, PurchaseOffer
 from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wants
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
@@ -49,17 +50,6 @@ from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.paid_question import DEFAULT_PHI, FittedBase, PaidQuestion
-
-DEFAULT_RATIO = 1.82
-_COARSE_SHARE = 0.65
-_LIMIT_PART = 0.25
-_NEXT_RATIO = 1.85
-# A base that is bought in parts ends so much dearer than one that is bought whole.
-_IN_PARTS = 0.05
-# So much more the finest block alone may cost, of what is still to be paid.
-_SPARE = 0.15
-_NEAR = 0.5
-_REFIT = 1.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +77,7 @@ class RentOrBuy:
     """
 
     phi: float = DEFAULT_PHI
-    ratio: float = DEFAULT_RATIO
+    ratio: float = PLANNER.early_ratio
     cells: OwnCells = field(default_factory=OwnCells)
     demand: Demand = field(default_factory=Demand)
     learner: Learner | None = field(default_factory=Learner)
@@ -211,7 +201,7 @@ class _Proposal:
         alone = self._alone_nano
         if self._is_due(alone):
             return True
-        early, with_next = self._rule.ratio, _NEXT_RATIO
+        early, with_next = self._rule.ratio, PLANNER.next_ratio
         # With coarser blocks to go on with, it is not one more row or the whole.
         if depth == self._depth and (self._is_flat or not self._is_begun):
             later = self._later_ratio(row)
@@ -259,10 +249,10 @@ class _Proposal:
         star = self._star(self._need.want.octave, self._depth)
         price = star.price
         if self._is_begun:
-            if self._alone_nano < _NEAR * price * NANO:
+            if self._alone_nano < PLANNER.near_part * price * NANO:
                 return 0.0
             price = min(price, self._anew.price)
-        return self._everything(star, row).spent_after_nano / (price * NANO) + _IN_PARTS
+        return self._everything(star, row).spent_after_nano / (price * NANO) + PLANNER.in_parts
 
     def _everything(self, star: Star, row: Priced | None = None) -> Priced:
         """All that the star has more than there is, after this row."""
@@ -278,12 +268,12 @@ class _Proposal:
         """
         # More requirements never make a base cheaper.
         old = self._stars.get((self._tightest, self._depth))
-        if old is not None and alone_nano < _NEAR * self._worth_nano(old):
+        if old is not None and alone_nano < PLANNER.near_part * self._worth_nano(old):
             return False
         star = self._star(self._tightest, self._depth)
         if alone_nano >= self._worth_nano(star):
             return True
-        if alone_nano < _NEAR * self._worth_nano(star):
+        if alone_nano < PLANNER.near_part * self._worth_nano(star):
             return False
         return alone_nano >= self._worth_nano(self._anew)
 
@@ -312,7 +302,7 @@ class _Proposal:
         # dear by itself is no reason to buy for others that may never come.
         if not self._holdings.ledger.spent_nano:
             return price
-        return min(price, _LIMIT_PART * self._allowed_nano)
+        return min(price, PLANNER.limit_part * self._allowed_nano)
 
     def _base(self, depth: int, row: Priced) -> PurchaseOffer | None:
         """What the question needs of the best base of blocks no finer than this.
@@ -333,7 +323,8 @@ class _Proposal:
             return None
         if depth == self._depth:
             return self._need.whole(star)
-        return self._need.beside(star, coarse=self._need.want.to_depth(depth, share=_COARSE_SHARE))
+        coarse = self._need.want.to_depth(depth, share=PLANNER.coarse_share)
+        return self._need.beside(star, coarse=coarse)
 
     def _is_wasteful(self, star: Star, row: Priced) -> bool:
         """Whether with this row more than phi times the star's worth is lost for good."""
@@ -344,10 +335,10 @@ class _Proposal:
         """The best base for what was asked in this class and looser ones, no finer than this."""
         wants = fitting(self._holdings, self._wants(octave, depth))
         old = self._stars.get((octave, depth))
-        if old is not None and float(uses(self._holdings, old, wants).max()) <= _REFIT:
+        if old is not None and float(uses(self._holdings, old, wants).max()) <= PLANNER.refit_use:
             return old
         # Where there are coarser levels, what may come is about parts of these as well.
-        spare, effort = _SPARE if self._is_flat else 0.0, self._need.effort
+        spare, effort = PLANNER.spare if self._is_flat else 0.0, self._need.effort
         star = fit_star(self._holdings, wants, old=old, spare=spare, effort=effort)
         self._stars[octave, depth] = star
         self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._holdings))
@@ -357,4 +348,4 @@ class _Proposal:
         wants = self._wanted.up_to(octave)
         if depth == self._depth:
             return wants
-        return [w.to_depth(depth, share=_COARSE_SHARE) for w in wants]
+        return [w.to_depth(depth, share=PLANNER.coarse_share) for w in wants]

@@ -17,13 +17,10 @@ import numpy as np
 from qserver.inference.tables.blocks.box import as_box, remainder
 from qserver.inference.tables.blocks.chain import Chain
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
+from qserver.planning.constants import PLANNER
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive
 from qserver.query.weights import Weights, from_runs
-
-MAX_ROUNDINGS = 256
-_SHARES = (0.5, 1e-9, 1.0)
-"""A part is taken where at least this share of it is inside: nearest, outer, inner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +68,7 @@ def roundings(lattice: Lattice, query: Primitive) -> list[Rounded]:
     if not all(w.is_indicator for w in axes.values()) or not lattice.resolves(row):
         return []
     options = [_options(lattice.chains[a], w) for a, w in axes.items()]
-    if prod(map(len, options)) > MAX_ROUNDINGS:
+    if prod(map(len, options)) > PLANNER.most_roundings:
         return []
     found = [_rounded(lattice, row, dict(zip(axes, p, strict=True))) for p in product(*options)]
     return [r for r in found if r is not None]
@@ -91,7 +88,7 @@ def _options(chain: Chain, weights: Weights) -> list[Weights]:
         parts, n = chain.part_of(level), chain.n_parts[level]
         total = np.bincount(parts, minlength=n)
         taken = np.bincount(parts, weights=inside, minlength=n)
-        for share in _SHARES:
+        for share in PLANNER.rounding_shares:
             by_class = ((taken >= share * total) & (total > 0))[parts]
             if by_class.any():
                 runs = [int(by_class[c]) for c in chain.classes.ids]

@@ -12,21 +12,12 @@ import numpy as np
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, join
-from qserver.planning.blocks.base import STEPS, BaseProblem, best_base
+from qserver.planning.blocks.base import BaseProblem, best_base
 from qserver.planning.blocks.wants import Want
-from qserver.planning.effort import EVALUATION, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.records.paid_question import Base
-
-MAX_COMPONENTS = 512
-"""Blocks and components that a base is fitted over, at most: the work grows with their product."""
-_CALIBRATIONS = 3
-_ROUGH = 80
-_CALIBRATED = 12
-_BINDING = 0.6
-_REACHED = 1e30
-_OFF = 0.02
-_WORTH = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +84,12 @@ def fit_star(
     if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
     alphas = best_base(problem, starts, effort=effort)
-    for _ in range(_CALIBRATIONS):
+    for _ in range(PLANNER.calibrations):
         if effort.is_spent or not _calibrate(holdings, wants, problem, alphas):
             break
         problem = _problem(holdings, wants, blocks, anew=anew)
         alphas = problem.solve(problem.revived(alphas))
-        effort.add(problem.work + _CALIBRATED * EVALUATION)
+        effort.add(problem.work + PLANNER.calibrated_wants * PLANNER.evaluation_work)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
@@ -120,8 +111,9 @@ def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> 
     wants = fitting(holdings, wants)
     blocks = _candidates(holdings, wants)
     problem = _problem(holdings, wants, blocks)
-    alphas = problem.solve(problem.scaled(np.ones(len(blocks))), steps=_ROUGH, annealed=True)
-    effort.add(problem.work * _ROUGH / STEPS)
+    start = problem.scaled(np.ones(len(blocks)))
+    alphas = problem.solve(start, steps=PLANNER.rough_steps, annealed=True)
+    effort.add(problem.work * PLANNER.rough_steps / PLANNER.base_steps)
     return problem.price(alphas) - problem.price(problem.floors)
 
 
@@ -141,7 +133,7 @@ def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
     """Blocks of the star whose alpha matters to one requirement's variance."""
     problem = _problem(holdings, [want], list(star.alphas))
     shares = problem.shares(np.array(list(star.alphas.values())))
-    return [b for b, s in zip(star.alphas, shares, strict=True) if s > _WORTH]
+    return [b for b, s in zip(star.alphas, shares, strict=True) if s > PLANNER.useful_share]
 
 
 def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
@@ -150,7 +142,7 @@ def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
     kept: list[Want] = []
     for want in reversed(wants):
         more = components | want.energies.keys()
-        if len(more) > MAX_COMPONENTS and kept:
+        if len(more) > PLANNER.most_components and kept:
             continue
         components = more
         kept.append(want)
@@ -199,7 +191,7 @@ def _calibrate(
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
     blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
     # A base that was written down on another lattice may not reach every one.
-    reached = np.flatnonzero((use > _BINDING) & (use < _REACHED))
-    binding = reached[np.argsort(-use[reached])[:_CALIBRATED]]
+    reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.reached_use))
+    binding = reached[np.argsort(-use[reached])[: PLANNER.calibrated_wants]]
     changes = [wants[i].calibrate(blocks) for i in binding]
-    return any(abs(c - 1.0) > _OFF for c in changes)
+    return any(abs(c - 1.0) > PLANNER.calibration_off for c in changes)

@@ -32,22 +32,10 @@ from qserver.inference.tables.blocks.nested_chains import (
     n_parts,
     nested_levels,
 )
-from qserver.planning.blocks.learned_levels import MAX_LEARNT
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.query.grid import axis_classes
 from qserver.records.paid_question import PaidQuestion
-
-MOST_ENTRIES = 1 << 16
-"""Questions times cells that a level is sought for."""
-_LEAST_CELLS = 8
-_STARTS = (4, 5, 6, 8)
-_SHARES = (0.45, 0.5, 0.55)
-_MOST_PRICES = 2_000
-_BETTER = 1e-4
-_FIRST_STEP = 16
-_LEAST_POWER = 2.0
-_WORK = 50.0
-_WORK_OF_ENTRY = 0.05
 
 Cuts = tuple[int, ...]
 
@@ -74,7 +62,7 @@ def uneven_chain(
         return None
     n, size = n_parts(cells), len(cells)
     known = {x.tobytes() for x in (cells, np.zeros(size, np.intp), np.arange(size, dtype=np.intp))}
-    if n < _LEAST_CELLS or n * len(asked) > MOST_ENTRIES:
+    if n < PLANNER.uneven_least_cells or n * len(asked) > PLANNER.uneven_entries:
         return None
     if any(labels.tobytes() not in known for labels in measured(axis)):
         return None
@@ -86,7 +74,7 @@ def _cells(axis: int, asked: Sequence[PaidQuestion]) -> Labels | None:
     """Values that no question tells apart, as one cell each; None where there are too many."""
     terms = [t.by_axis for q in asked for t in q.row.terms]
     vectors = list(dict.fromkeys(t[axis] for t in terms if axis in t))
-    if vectors[0].size > MAX_LEARNT:
+    if vectors[0].size > PLANNER.most_learnt_values:
         return None
     try:
         return labels_of(axis_classes(axis, vectors).dense)
@@ -120,7 +108,7 @@ class _Search:
         weights = np.array([_on_cells(axis, q, first) for q in asked])
         sums = np.concatenate([np.zeros((len(asked), 1)), np.cumsum(weights, axis=1)], axis=1)
         targets = np.square(np.array([q.half_width for q in asked], dtype=np.float64))
-        power = max(_LEAST_POWER, -log(min(1.0 - q.confidence for q in asked)))
+        power = max(PLANNER.uneven_least_power, -log(min(1.0 - q.confidence for q in asked)))
         return cls(cells, sums, np.square(weights).sum(axis=1), targets, power)
 
     def best(self, effort: Effort) -> Labels | None:
@@ -129,7 +117,8 @@ class _Search:
         The work is counted.
         """
         n = self.sums.shape[1] - 1
-        starts = [tuple(n * i // k for i in range(1, k)) for k in _STARTS if 2 * k <= n]
+        numbers = [k for k in PLANNER.uneven_starts if 2 * k <= n]
+        starts = [tuple(n * i // k for i in range(1, k)) for k in numbers]
         alone = self._norm(2.0 * self.squares)
         found = [self._descent(s) for s in starts if self._price(s) < alone]
         effort.add(self.work)
@@ -142,10 +131,10 @@ class _Search:
     def _descent(self, cuts: Cuts) -> tuple[float, Cuts]:
         """The price and the ends where no single change pays, from these."""
         n = self.sums.shape[1] - 1
-        step, best = max(1, n // _FIRST_STEP), (self._price(cuts), cuts)
-        while self.n_prices < _MOST_PRICES:
+        step, best = max(1, n // PLANNER.uneven_first_step), (self._price(cuts), cuts)
+        while self.n_prices < PLANNER.uneven_prices:
             found = min(((self._price(c), c) for c in _changes(best[1], n, step)), default=best)
-            if found[0] < best[0] * (1.0 - _BETTER):
+            if found[0] < best[0] * (1.0 - PLANNER.uneven_better):
                 best = found
             elif step == 1:
                 break
@@ -157,9 +146,9 @@ class _Search:
         """Price of these parts with cells below, at the best share, in a unit of its own."""
         ends = np.array([0, *cuts, self.sums.shape[1] - 1])
         self.n_prices += 1
-        self.work += _WORK + _WORK_OF_ENTRY * len(ends) * len(self.targets)
+        self.work += PLANNER.uneven_work + PLANNER.uneven_entry_work * len(ends) * len(self.targets)
         inside = np.square(np.diff(self.sums[:, ends], axis=1))
-        return min(self._at_share(s, inside, np.diff(ends)) for s in _SHARES)
+        return min(self._at_share(s, inside, np.diff(ends)) for s in PLANNER.uneven_shares)
 
     def _at_share(self, share: float, inside: FloatArray, sizes: FloatArray) -> float:
         """Price with this share of it on cells, where cells and parts cost 1 together."""

@@ -18,11 +18,7 @@ from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.planning.blocks.base import Target
-
-MAX_WANTED = 160
-_TOLERANCE = 1e-9
-# Errors of more parts than this are as good as normal.
-_MANY = 3000
+from qserver.planning.constants import PLANNER
 
 
 @dataclass(eq=False)
@@ -47,7 +43,7 @@ class Want:
     @classmethod
     def of(cls, pattern: Pattern, *, half_width: float, confidence: float) -> Want:
         """The requirement on this row."""
-        octave = floor(log2(normal_z(confidence) / half_width) + _TOLERANCE)
+        octave = floor(log2(normal_z(confidence) / half_width) + PLANNER.want_tolerance)
         return cls(pattern, half_width, confidence, octave)
 
     @property
@@ -69,7 +65,7 @@ class Want:
     def calibrate(self, blocks: Blocks) -> float:
         """Set the stretch to that on these blocks; the factor by which it changed."""
         scales = blocks.scales(self.pattern)
-        if int(scales.counts.sum()) > _MANY:
+        if int(scales.counts.sum()) > PLANNER.many_errors:
             return 1.0
         spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
         before = self.stretch
@@ -123,6 +119,5 @@ def _implies(one: Want, other: Want) -> bool:
     factor = (other.half_width / one.half_width) ** 2
     if one.confidence < other.confidence or not other.energies.keys() <= one.energies.keys():
         return False
-    return all(
-        e <= factor * one.energies[j] * (1.0 + _TOLERANCE) for j, e in other.energies.items()
-    )
+    room = 1.0 + PLANNER.want_tolerance
+    return all(e <= factor * one.energies[j] * room for j, e in other.energies.items())

@@ -17,7 +17,8 @@ from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.effort import ROWS_ALONE, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Priced, Purchase
@@ -29,7 +30,6 @@ from qserver.records.plan import PlannedRow
 
 Single = Callable[[Question, Effort], Plan]
 """The plan of one question by itself; its work is counted."""
-_BY_SINGLE = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def plans_apart(
 
     Once half of the work is done the others are planned by rows alone.
     """
-    half, alone = _BY_SINGLE * effort.limit, rows_alone(holdings)
+    half, alone = PLANNER.single_part * effort.limit, rows_alone(holdings)
     for q in questions:
         if effort.is_spent:
             yield None
@@ -69,7 +69,7 @@ def plans_apart(
         plan = (single if effort.done <= half else alone)(q, effort)
         # What is free was counted by nobody: so the other plans are the same without it.
         if plan.kind not in ("free", "exact"):
-            effort.add(ROWS_ALONE)
+            effort.add(PLANNER.rows_alone_work)
         yield plan
 
 

@@ -6,14 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.effort import EVALUATION, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.query.question import Question
-
-_SCALINGS = 10
-_LARGEST_PART = 64.0
-_HARDEST = 32
-_ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +41,7 @@ class Scaling:
         blocks = self.holdings.engine.tables.blocks_with(self.part_of(part))
         found = list[Question]()
         for q in questions:
-            self.effort.add(EVALUATION)
+            self.effort.add(PLANNER.evaluation_work)
             own = self.holdings.own(q.row)
             known = self.holdings.beside(q.row, blocks, own=own).known
             half_width = q.roomy_half_width
@@ -63,8 +59,8 @@ class Scaling:
         Args:
             ordered: by how hard they are, about; the hardest first, which fail soonest.
         """
-        hardest, part = list(ordered[:_HARDEST]), 0.0
-        for _ in range(_ROUNDS):
+        hardest, part = list(ordered[: PLANNER.hardest]), 0.0
+        for _ in range(PLANNER.scaling_rounds):
             found = self._least(hardest, part)
             if found is None:
                 return None
@@ -80,9 +76,9 @@ class Scaling:
         # Also where the work was too much: what was fitted is lost if it is not enough.
         while not self.meets(high, questions):
             low, high = high, high * 1.1
-            if high > _LARGEST_PART:
+            if high > PLANNER.largest_part:
                 return None
-        for _ in range(_SCALINGS):
+        for _ in range(PLANNER.scalings):
             if self.effort.is_spent:
                 break
             middle = 0.5 * (low + high)

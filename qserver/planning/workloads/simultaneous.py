@@ -26,7 +26,8 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import EVALUATION, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
@@ -43,21 +44,6 @@ from qserver.planning.workloads.workload_base import Base, answered_base, fitted
 from qserver.query.question import Question
 from qserver.records.answer import Simultaneous
 from qserver.records.history import Estimator
-
-SEARCH_WORK = 100_000_000
-"""Multiplications of one evaluation while the base is sought: some 50 ms on one core."""
-FINAL_WORK = 1_000_000_000
-_PRODUCT = 5e-4
-_UNION_PART = 0.5
-_REFITS = 1
-_VIEWS = 2
-_CHECKS = 6
-_EARLIER = 3
-_STEP = 1.003
-_SLACK = 0.0023
-_OVER = 1.0002
-_LEAST = 1e-12
-_CAREFUL = 0.9
 
 
 def plan_together(
@@ -82,7 +68,7 @@ def plan_together(
     free = state.free
     if free is not None:
         return free
-    plan = plan_unmet(holdings, state.known, rule, single, effort.part(_UNION_PART))
+    plan = plan_unmet(holdings, state.known, rule, single, effort.part(PLANNER.union_part))
     found = state.search.base(rule) if plan.price_nano and not effort.is_spent else None
     if found is None or found.priced.price_nano >= plan.price_nano:
         return replace(plan, simultaneous=state.by_union)
@@ -159,7 +145,7 @@ class _Search:
         with suppress(CapacityError):
             found = self._checked(self._answers({}), nothing)
             kept = [set(tables.kept_at(q.row.key)) for q in self.questions]
-            for at in sorted(set.intersection(*kept), reverse=True)[:_EARLIER]:
+            for at in sorted(set.intersection(*kept), reverse=True)[: PLANNER.joint_earlier]:
                 earlier = answers_after(self.holdings, self.questions, at)
                 found = found or self._checked(earlier, nothing)
             return found
@@ -170,7 +156,8 @@ class _Search:
         # Too many answers on too many noises leave the union bound.
         with suppress(CapacityError):
             found = list[tuple[int, Base]]()
-            for view in views_of(self.holdings, self.questions, rule, self.effort)[:_VIEWS]:
+            views = views_of(self.holdings, self.questions, rule, self.effort)
+            for view in views[: PLANNER.joint_views]:
                 if not (found and self.effort.is_spent):
                     found += self._fitted(view)
             return self._scaled(min(found, key=lambda f: f[0])[1]) if found else None
@@ -182,13 +169,13 @@ class _Search:
         if not wants:
             return found
         looser, star = 1.0, fitted(view, wants, self.effort)
-        for i in range(_REFITS + 1):
+        for i in range(PLANNER.joint_refits + 1):
             base = answered_base(self.holdings, view, star)
             if base is None:
                 break
-            part = self._factor(base, SEARCH_WORK)
+            part = self._factor(base, PLANNER.joint_search_work)
             found.append((base.priced(part).price_nano, base))
-            if i == _REFITS or self.effort.is_spent:
+            if i == PLANNER.joint_refits or self.effort.is_spent:
                 break
             looser *= part
             relaxed = [replace(w, half_width=w.half_width / looser) for w in wants]
@@ -200,14 +187,14 @@ class _Search:
         answers = self._answers(base.raises(1.0), base.holdings)
         if answers is None:
             return 1.0
-        self.effort.add(answers.work(work) * _PRODUCT)
+        self.effort.add(answers.work(work) * PLANNER.joint_product_work)
         return answers.least_factor(self.confidence, work=work)
 
     def _scaled(self, base: Base) -> _Found | None:
         """The base at the least scale that was certified: up until it is, then down."""
-        part, best = self._factor(base, FINAL_WORK), None
+        part, best = self._factor(base, PLANNER.joint_final_work), None
         delta = 1.0 - self.confidence
-        for _ in range(_CHECKS):
+        for _ in range(PLANNER.joint_checks):
             answers = self._answers(base.raises(part), base.holdings)
             if answers is None:
                 break
@@ -216,21 +203,22 @@ class _Search:
             if best is not None and not holds:
                 break
             # Tails fall about like exp(-log(1 / delta) times the scale).
-            slack = log(delta / max(1.0 - certified.confidence, _LEAST)) / (1.0 - log(delta))
+            missed = max(1.0 - certified.confidence, PLANNER.least_miss)
+            slack = log(delta / missed) / (1.0 - log(delta))
             if not holds:
                 # Also where the work was too much: what was found is lost if it does not hold.
-                part *= min(_STEP, _OVER * exp(-slack))
+                part *= min(PLANNER.joint_step, PLANNER.joint_over * exp(-slack))
                 continue
             best = _Found(base.priced(part), answers.estimators, certified)
-            if self.effort.is_spent or slack < _SLACK:
+            if self.effort.is_spent or slack < PLANNER.joint_slack:
                 break
-            part *= exp(-_CAREFUL * slack)
+            part *= exp(-PLANNER.joint_careful * slack)
         return best
 
     def _answers(
         self, raises: Mapping[BlockKey, int], holdings: Holdings | None = None
     ) -> Answers | None:
-        self.effort.add(EVALUATION * len(self.questions))
+        self.effort.add(PLANNER.evaluation_work * len(self.questions))
         n_events = self.holdings.engine.tables.n_events
         return answers_with(holdings or self.holdings, self.questions, raises, n_events=n_events)
 
@@ -245,7 +233,7 @@ class _Search:
 
     def _certified(self, answers: Answers) -> Simultaneous:
         """What the bound says, at the work of a last check."""
-        self.effort.add(answers.work(FINAL_WORK) * _PRODUCT)
+        self.effort.add(answers.work(PLANNER.joint_final_work) * PLANNER.joint_product_work)
         self.n_checks += 1
         before = self.n_checks - 1
-        return answers.certified(self.confidence, work=FINAL_WORK, n_before=before)
+        return answers.certified(self.confidence, work=PLANNER.joint_final_work, n_before=before)

@@ -17,7 +17,8 @@ from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import APART_WORK, OWN_ROW, SIGHT, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, paid_question
@@ -30,9 +31,6 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import PlanKind, Simultaneous
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
-
-_SAME_PRICE = 1e-6
-_HELPED = 64
 
 
 @dataclass(frozen=True)
@@ -158,13 +156,13 @@ def plan_unmet(
     found = [*_bases(holdings, rows, still, rule, effort), holdings.priced(Purchase(rows))]
     best = min(found, key=lambda p: p.price_nano)
     # At a price that is all but the same, blocks serve later questions too.
-    worth = 1.0 - _SAME_PRICE if best.purchase.tables else 1.0
+    worth = 1.0 - PLANNER.same_price if best.purchase.tables else 1.0
     merged = one_by_one(
         holdings,
         still,
         below_nano=worth * best.price_nano,
         single=single or rows_alone(holdings),
-        effort=Effort(APART_WORK),
+        effort=Effort(PLANNER.apart_work),
     )
     if merged is not None:
         own = dict(zip(map(id, still), merged.estimators, strict=True))
@@ -227,9 +225,11 @@ def _own_rows(
     Of many the tables' help is not sought.
     """
     rows: dict[str, PlannedRow] = {}
+    is_helped = len(questions) <= PLANNER.helped_rows
+    own_row = holdings.own_row if is_helped else holdings.own_row_alone
     for q in questions:
-        effort.add(OWN_ROW)
-        row = holdings.own_row(q) if len(questions) <= _HELPED else holdings.own_row_alone(q)
+        effort.add(PLANNER.own_row_work)
+        row = own_row(q)
         if row is None:
             raise CapacityError("The interval is shorter than the lattice of the noise allows.")
         kept = rows.get(row.key)
@@ -266,7 +266,7 @@ def _whole_blocks(
     alphas = {row.key: row.alpha_nano for row in rows}
     asked: dict[BlockKey, int] = {}
     for q in questions:
-        effort.add(SIGHT)
+        effort.add(PLANNER.sight_work)
         pattern = view.pattern(q.row)
         block = None if pattern is None else pattern.cell_of
         if block is None or not view.is_candidate(block):

@@ -19,17 +19,14 @@ from qserver.planning.blocks.learner import left_on, seen_on
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wants
-from qserver.planning.effort import SIGHT, Effort
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.scale import Scaling
 from qserver.query.partition import ProductPartition
 from qserver.query.question import Question
-
-_COMPARED = 64
-_AS_GOOD = 1.25
-_FIT_PART = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,20 +113,20 @@ def views_of(
     found = rule.views(holdings, asked, effort)
     if len(found) == 1:
         return found
-    some = asked[:: -(-len(asked) // _COMPARED)]
+    some = asked[:: -(-len(asked) // PLANNER.views_compared_on)]
     left = list[float]()
     for view in found:
-        effort.add(SIGHT * len(some))
+        effort.add(PLANNER.sight_work * len(some))
         left.append(left_on(view, some, effort))
     order = sorted(range(len(found)), key=lambda i: (left[i], i))
-    return [found[i] for i in order if left[i] <= _AS_GOOD * left[order[0]]]
+    return [found[i] for i in order if left[i] <= PLANNER.view_as_good * left[order[0]]]
 
 
 def wants_of(holdings: Holdings, questions: Sequence[Question], effort: Effort) -> list[Want]:
     """The questions as a base is fitted to them; empty where none can be fitted to all."""
     wants = list[Want]()
     for q in questions:
-        effort.add(SIGHT)
+        effort.add(PLANNER.sight_work)
         half_width = q.roomy_half_width
         want = want_of(holdings, q.row, half_width=half_width, confidence=q.confidence)
         if want is None:
@@ -145,7 +142,7 @@ def fitted(
     wanted = Wants()
     for want in wants:
         wanted.add(want)
-    return fit_star(holdings, wanted.wants, old=old, effort=effort.part(_FIT_PART))
+    return fit_star(holdings, wanted.wants, old=old, effort=effort.part(PLANNER.fit_part))
 
 
 def best_on(

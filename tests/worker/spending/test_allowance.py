@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, QServerError
-from qserver.ledger.account_ledger import DAY_S
+from qserver.ledger.forecast import DAY_S
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.ledger.account_ledger import DAY_S
+from qserver.ledger.forecast import DAY_S
 from qserver.query.partition import ProductPartition
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance

@@ -1,0 +1,100 @@
+"""The ledger's size limits, each with its unit, its reason and its evidence.
+
+None decides whether the ledger is right. Past a limit an exact figure gives way to an upper bound,
+so a question may cost more than it must, and never less. "Not measured" means that no kept
+benchmark compared the value with others. An entry of a table takes 8 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LedgerLimits:
+    """Entries of tables, steps of searches, and seconds of the forecast."""
+
+    # Tabulating one loss.
+    row_grid: int = 1 << 18
+    """Most cells of the grid on which a row, or its pairs of cells, is tabulated; a larger one is
+    bounded. 2 MiB. Not measured."""
+
+    row_work: int = 1 << 22
+    """Most entries times terms that are computed in Python integers for such a bound. Not
+    measured."""
+
+    most_units: int = 1 << 56
+    """No sum of losses may reach it, in units of 2^-12 nano-epsilon (17,592 epsilon), so that sums
+    in 64 bits cannot overflow. Not tuned."""
+
+    int64_safe: int = 1 << 62
+    """Products at or above it are computed in Python integers. Not tuned."""
+
+    most_blocks: int = 16
+    """Non-zero entries up to which a loss is added block by block. Not measured."""
+
+    most_runs: int = 2
+    """Runs per attribute up to which a block is a slice. Not measured."""
+
+    # The greatest sum, exactly.
+    most_dense: int = 1 << 22
+    """Most entries of the table of all losses together: 32 MiB. Not measured."""
+
+    most_eliminated: int = 1 << 18
+    """Most entries of a table while attributes are eliminated one by one: 2 MiB. Not measured."""
+
+    split_group: int = 1 << 14
+    """Most entries of a group of tables that must be split anyway. Not measured."""
+
+    most_priced: int = 24
+    """Refunds that one price takes in: about 0.1 ms each where the sum is not written down. Not
+    measured by a kept benchmark."""
+
+    most_rounds: int = 8
+    """Rounds of looking for the refunds of the greatest cell alone. Not measured."""
+
+    # The quick upper bound.
+    most_table: int = 1 << 14
+    """Most entries that a table may grow to by taking in another one. Not measured."""
+
+    most_single: int = 1 << 20
+    """Most entries of the table of one loss: 8 MiB. Not measured."""
+
+    most_stored: int = 1 << 24
+    """Entries in all, past which a loss is replaced by its maximum over all but one attribute:
+    128 MiB. Not measured."""
+
+    most_tables: int = 4000
+    """The same as a number of tables. Not measured."""
+
+    most_shifted: int = 1 << 49
+    """An amount above it is not shifted between tables, so that any sum of tables fits 64 bits.
+    Not tuned."""
+
+    settle_steps: int = 48
+    """Shifts between tables after one row was added. Not measured."""
+
+    settle_rounds: int = 20
+    """Rounds of shifts over all tables once they are first needed. Not measured."""
+
+    # The proof that a purchase fits.
+    proof_nodes: int = 2_000
+    """Branches after which the search for a proof gives up. Not measured."""
+
+    proof_group: int = 1 << 15
+    """Most entries of tables that are joined for the proof. Not measured."""
+
+    proof_entries: int = 1 << 23
+    """Most entries in all, apart from those that the ledger holds already: 64 MiB. Not
+    measured."""
+
+    # The forecast.
+    least_window_s: int = 86_400
+    """Least time by which the pace of a budget is judged: its first minutes say little. Not
+    measured."""
+
+    most_window_s: int = 7 * 86_400
+    """Longest time by which it is judged: a week has every day once. Not measured."""
+
+
+LIMITS = LedgerLimits()

@@ -1,0 +1,383 @@
+"""The planner's tuned numbers, each with its unit, its reason and its evidence.
+
+A name in backticks is a benchmark: `python -m tests.benchmarks NAME`; docs/benchmarks.md has the
+results. "Not measured" means that no kept benchmark compared the value with others; "not measured
+alone", that a benchmark shows only what all values do together. No value depends on private data.
+All processes must use the same ones, since each plans anew what another one has priced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PlannerConstants:
+    """Thresholds of the rule, sizes of searches, and work. One unit of work is about 1 us."""
+
+    # When to buy blocks.
+    early_ratio: float = 1.82
+    """Most spend after an early purchase of blocks, over the price of own rows alone. A little
+    below 1.85, the greatest ratio that `blocks_spend` aims at on ranges."""
+
+    next_ratio: float = 1.85
+    """The same with room for one more row about other records. Measured: with less room, 4 of 40
+    runs on ranges passed 1.85 (`ratio`, other seeds)."""
+
+    coarse_share: float = 0.65
+    """Share of a question's variance that coarse blocks may have; a row of the rest has what is
+    left. Not measured alone: `blocks_spend` uses it."""
+
+    limit_part: float = 0.25
+    """After the first spend, a base counts for at most this part of the limit; otherwise single
+    rows exhaust the budget before a base looks worthwhile. Not measured alone: `lifetime` uses
+    it."""
+
+    in_parts: float = 0.05
+    """Added to the final ratio of a base that is bought in parts: it ends dearer than one that is
+    bought whole. Not measured alone: `ratio` uses it."""
+
+    spare: float = 0.15
+    """How much more the finest block alone may cost than the best base, as a part of what is
+    still to be paid. Measured: before it came, with one more rule, 4 of 80 runs on covid passed a
+    ratio of 2.1 and none does since (`ratio`)."""
+
+    near_part: float = 0.5
+    """Below this part of a base's price, own rows alone are too cheap for a new fit to matter. It
+    only saves time. Not measured."""
+
+    refit_use: float = 1.03
+    """A base is fitted anew when a variance passes its target by this factor. Saves time. Not
+    measured."""
+
+    plenty: float = 10.0
+    """Own rows alone are counted up to this many prices of the dearest base: beyond that, the rule
+    decides the same. Not measured."""
+
+    alone_batch: int = 16
+    """Own rows that the ledger of own rows alone takes in at once. Not measured: saves time."""
+
+    # The demand that a base is fitted to.
+    most_wants: int = 160
+    """Most requirements kept; half of them stay when there are more. Not measured: it limits the
+    time of a fit."""
+
+    most_parts: int = 256
+    """Most components times squared terms of a query that a base is fitted to. Not measured."""
+
+    most_components: int = 512
+    """Most blocks and components of one fit: the work grows with their product. Not measured."""
+
+    most_predicates: int = 64
+    """Latest predicates kept per attribute, to be recombined. Not measured."""
+
+    strides: tuple[int, ...] = (1, 5, 11)
+    """Steps through the kept predicates, one recombination each. Odd, and without common divisors,
+    so that they meet different pairs. Not measured."""
+
+    many_errors: int = 3000
+    """Error terms beyond which a sum of Laplace variables counts as normal. Not measured."""
+
+    want_tolerance: float = 1e-9
+    """Relative room for rounding when one requirement is compared with another. Not tuned."""
+
+    # Fitting a base.
+    base_steps: int = 240
+    """Steps of one fit. Not measured."""
+
+    rough_steps: int = 80
+    """Steps of a fit that only compares lattices. Not measured."""
+
+    block_power: float = 0.35
+    """Exponent of the multiplicative step of blocks. Not measured."""
+
+    target_power: float = 0.6
+    """Exponent of the multiplicative step of multipliers. Not measured."""
+
+    random_starts: int = 6
+    """Further starts of a fit, the same ones for problems of one shape. Not measured."""
+
+    negligible_part: float = 2e-3
+    """Blocks below this part of all raises are dropped if the price does not rise. Not measured."""
+
+    revived_part: float = 1e-3
+    """Part of the largest raise that every block starts with, so that none stays at zero. Not
+    measured."""
+
+    calibrations: int = 3
+    """Most rounds of comparing targets with the exact tail. Not measured."""
+
+    calibrated_wants: int = 12
+    """Requirements that are compared in one round: those that bind most. Not measured."""
+
+    binding_use: float = 0.6
+    """Part of its target above which a variance counts as binding. Not measured."""
+
+    calibration_off: float = 0.02
+    """Relative change of a target that makes another round worthwhile. Not measured."""
+
+    useful_share: float = 0.01
+    """Share in what holds a variance down below which a block does not matter. Not measured."""
+
+    # What one question needs of a base.
+    whole_steps: int = 12
+    """Bisections for the part of a base that a question needs: 1 in 4,096. Not measured."""
+
+    coarse_steps: int = 8
+    """The same for coarse blocks, where the row of the rest absorbs the error. Not measured."""
+
+    row_steps: int = 7
+    """Bisections for the alpha of a row of the rest. Not measured."""
+
+    largest_part: float = 64.0
+    """Multiple of a base beyond which a search ends without a result. Not measured."""
+
+    largest_row: float = 8.0
+    """The same for a row, over its alpha by variance. Not measured."""
+
+    priced_roundings: int = 6
+    """Roundings that are priced: those whose row of the rest needs the least alpha. Not measured.
+    """
+
+    most_roundings: int = 256
+    """Most choices of levels and sides of one query. Not measured: it limits time."""
+
+    rounding_shares: tuple[float, ...] = (0.5, 1e-9, 1.0)
+    """A part is taken if at least this share of it is inside: nearest, outer, inner."""
+
+    raise_growth: float = 1.03
+    """Factor on all alphas in one try to meet a question on the lattice of answers. Not measured.
+    """
+
+    raises: int = 24
+    """Most such tries: about twice the alphas. Not measured."""
+
+    # Levels learnt from questions.
+    most_read: int = 512
+    """Paid questions that levels are learnt from: by then purchases have settled the levels. Not
+    measured."""
+
+    digits: int = 3
+    """Binary digits of the number of paid questions at which levels are learnt anew. Not measured:
+    saves time."""
+
+    compared_questions: int = 64
+    """Latest questions that lattices are compared on. Not measured: it limits time."""
+
+    learnt_worth: float = 0.7
+    """Learnt levels are used if the rest of a base costs at most this part of what it costs on
+    the present ones. Not measured alone: `learnt_levels` compares planning with and without."""
+
+    kept_lattices: int = 8
+    """Lattices kept for reuse. Not measured: memory."""
+
+    most_learnt_values: int = 4096
+    """Longest attribute that levels are learnt of: longer ones take too long. Not measured."""
+
+    least_learnt_values: int = 6
+    """Shortest attribute that levels are learnt of. Not measured."""
+
+    most_novel: float = 0.5
+    """Chance of new breakpoints above which levels stay regular. Not measured alone:
+    `learnt_levels` uses it."""
+
+    values_per_class: int = 2
+    """Least values per class of values that no predicate tells apart, where levels are learnt.
+    Not measured alone: `learnt_levels` uses it."""
+
+    doubt: int = 4
+    """Sightings added to the real ones, all of them new. Not measured alone. The standard
+    deviation that is added as well was: the worst ratio on 50 cuts fell from 2.06 to 1.84."""
+
+    spacing_sure: int = 10
+    """Odds against chance from which evenly spaced cuts count as spaced. Not measured."""
+
+    nothing_new: float = 0.1
+    """Chance of new breakpoints below which none is expected. Not measured."""
+
+    wide: float = 12.0
+    """Finer parts per part above which a regular level is put between. Not measured."""
+
+    least_cuts: int = 3
+    """Fewest cuts whose spacing says anything. Not measured."""
+
+    # A level of unequal parts for a workload.
+    uneven_entries: int = 1 << 16
+    """Most questions times cells that such a level is sought for. Not measured: it limits time."""
+
+    uneven_least_cells: int = 8
+    """Fewest cells that such a level is sought for. Not measured."""
+
+    uneven_starts: tuple[int, ...] = (4, 5, 6, 8)
+    """Numbers of equal parts that the search starts from. Not measured alone: the whole search
+    lowers the second batch of `apex` from 0.0595 to 0.0538."""
+
+    uneven_shares: tuple[float, ...] = (0.45, 0.5, 0.55)
+    """Shares of the price that cells get. Not measured alone: see `uneven_starts`."""
+
+    uneven_prices: int = 2_000
+    """Most prices of one search. Not measured: it limits time."""
+
+    uneven_better: float = 1e-4
+    """Least relative gain of one step. Not measured."""
+
+    uneven_first_step: int = 16
+    """The first step is one cell in this many. Not measured."""
+
+    uneven_least_power: float = 2.0
+    """Least exponent of the norm that ranks partitions. Not measured."""
+
+    # Workloads.
+    views_compared_on: int = 64
+    """Questions of a workload that lattices are compared on. Not measured: it limits time."""
+
+    view_as_good: float = 1.25
+    """Lattices are fitted in full up to this factor of the best rough price. Not measured."""
+
+    fit_part: float = 0.5
+    """Part of the work left that one fit of a workload may take. Not measured."""
+
+    single_part: float = 0.5
+    """Part of the work for single plans after which the rest is planned by rows. Not measured."""
+
+    scalings: int = 10
+    """Bisections for the scale of a base: 1 in 1,024. Not measured."""
+
+    hardest: int = 32
+    """Questions that a scale is sought on first: those that fail soonest. Not measured."""
+
+    scaling_rounds: int = 3
+    """Rounds of adding questions that still fail, before all are searched. Not measured."""
+
+    same_price: float = 1e-6
+    """Relative difference of prices below which blocks are preferred: they serve later questions.
+    Not measured."""
+
+    helped_rows: int = 64
+    """Questions of a workload up to which tables help its rows. Not measured: it limits time."""
+
+    # Workloads whose intervals hold at once.
+    joint_search_work: int = 100_000_000
+    """Multiplications of one joint bound while the base is sought: some 50 ms on one core. Not
+    measured alone: `apex` uses it."""
+
+    joint_final_work: int = 1_000_000_000
+    """The same of the last check. Not measured alone: `apex` uses it."""
+
+    joint_refits: int = 1
+    """Fits to looser requirements after the first. Not measured alone: `apex` uses it."""
+
+    joint_views: int = 2
+    """Lattices that are tried. Not measured alone: `apex` uses it."""
+
+    union_part: float = 0.5
+    """Part of the work for the plan of the union bound. Not measured."""
+
+    joint_checks: int = 6
+    """Most checks of a scaled base. Not measured."""
+
+    joint_earlier: int = 3
+    """Earlier states of history that are tried before anything is bought. Not measured."""
+
+    joint_step: float = 1.003
+    """Largest step up after a check that failed. Not measured."""
+
+    joint_over: float = 1.0002
+    """Factor beyond what the last bound lacked. Not measured."""
+
+    joint_slack: float = 0.0023
+    """Relative room in the scale below which the search ends. Not measured."""
+
+    joint_careful: float = 0.9
+    """Part of that room that one step down uses. Not measured."""
+
+    # Rows and tables.
+    most_priced_rows: int = 24
+    """Rows beyond which prices are not told apart: each costs an evaluation of the ledger. Not
+    measured alone: beyond it free own rows are not improved, without which planning citibike took
+    1.1 s at p99 (`blocks_spend`)."""
+
+    least_row_price: float = 1e-3
+    """Least price of a row per unit of alpha, so that a row that costs nothing now still counts.
+    Not measured."""
+
+    most_sources: int = 256
+    """Most cells of a table that continue from rows measured before. Not measured: it limits the
+    size of a plan."""
+
+    roomy_steps: int = 2
+    """Lattice steps of room for a row that is found without a search. The proof in `allocation`
+    needs one; the other is room for rounding."""
+
+    kept_cells: int = 1 << 15
+    """Pairs of a partition and a row whose cell is remembered. Not measured: memory."""
+
+    public_alpha: float = 1000.0
+    """Alpha, in epsilon, that stands for no noise where a base is fitted. Not tuned: far above any
+    limit."""
+
+    # Work: about as many microseconds on a quiet machine, counted in place of time.
+    question_work: float = 150_000.0
+    """What a plan for one question may take. The aim is 200 ms at p99: `blocks_spend`."""
+
+    workload_work: float = 5_000_000.0
+    """What the base of a workload may take: some 5 s, as the batches of `apex` do."""
+
+    apart_work: float = 3_000_000.0
+    """What the single plans of a workload's questions may take together. Not measured."""
+
+    evaluation_work: float = 1_500.0
+    """One evaluation of a query on blocks by the exact tail. Not measured by a benchmark."""
+
+    sight_work: float = 500.0
+    """Finding the components of one query on a lattice. Not measured by a benchmark."""
+
+    rows_alone_work: float = 3_000.0
+    """The plan of one question by rows alone, which is never ended early. Not measured by a
+    benchmark."""
+
+    own_row_work: float = 1_000.0
+    """The least raise of a query's own row together with tables. Not measured by a benchmark."""
+
+    step_work: float = 20.0
+    """One step of a fit, whatever its size. Not measured by a benchmark."""
+
+    product_work: float = 6e-4
+    """One step per component and per block or target. Not measured by a benchmark."""
+
+    joint_product_work: float = 5e-4
+    """One multiplication of a joint bound. Not measured by a benchmark."""
+
+    uneven_work: float = 50.0
+    """One price of unequal parts, whatever its size. Not measured by a benchmark."""
+
+    uneven_entry_work: float = 0.05
+    """The same per question and part. Not measured by a benchmark."""
+
+    # Guards of floating-point arithmetic; none is tuned.
+    tiny: float = 1e-300
+    """In place of 0 in a divisor."""
+
+    nothing_known: float = 1e-100
+    """Precision of a component that nothing is known of."""
+
+    unmet: float = 1e60
+    """A use of a target above this cannot be scaled away."""
+
+    reached_use: float = 1e30
+    """A use above this means that no block reaches the query."""
+
+    free_cost: float = 1e-12
+    """Cost in place of 0 where a block costs nothing."""
+
+    least_alpha: float = 1e-9
+    """Least alpha, in epsilon: one nano-epsilon."""
+
+    least_miss: float = 1e-12
+    """Least chance of a miss whose logarithm is taken."""
+
+    evaluation_room: float = 1.0 + 1e-8
+    """Factor on an alpha that covers the rounding of a half-width."""
+
+
+PLANNER = PlannerConstants()
