@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from qserver.answering.models.kinds.registry import kind_of
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.records.answer import HistoryRow, HistoryTable
 
@@ -59,26 +60,7 @@ def model_words(
         whole: whether all edges or marginals are named, and not the first few of many.
     """
     most = _WHOLE_NAMES if whole else _MOST_EDGES
-    if kind == "network":
-        found = document.get("network", document)
-        if isinstance(found, str):
-            return "the network in BIF"
-        edges = [f"{parent} → {child}" for parent, child in found["edges"]]
-        joined = {name for edge in found["edges"] for name in edge}
-        alone = [name for name in found["variables"] if name not in joined]
-        return _shortened(edges + alone, most)
-    # Specifications of earlier versions have places in the domain, not names.
-    scopes = [
-        " × ".join(n if isinstance(n, str) else names[n] for n in scope)
-        for scope in document.get("marginals", [])
-    ]
-    return f"{_shortened(scopes, most)} beside all of history" if scopes else "all of history"
-
-
-def _shortened(names: list[str], most: int) -> str:
-    more = len(names) - most
-    text = ", ".join(names[:most])
-    return f"{text} and {more:,} more" if more > 0 else text
+    return kind_of(kind).face.words(document, names, most)
 
 
 def _term(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from qserver.answering.models.kinds.registry import kind_of
 from qserver.errors import InputError
 from qserver.portal.question import Question
 from qserver.query.domain import Domain
@@ -18,8 +19,6 @@ TEXT_LABEL = "What to count, in SQL or as JSON"
 LENGTH_LABEL = "Length of the interval"
 CONFIDENCE_LABEL = "Confidence, percent"
 THRESHOLD_LABEL = "How likely is a count of at least"
-STRUCTURE_LABEL = "Structure of the network"
-MARGINALS_LABEL = "Marginals to buy"
 EPSILON_LABEL = "Tables may cost, ε"
 COUNT_LABEL = "In SQL, or as JSON for HTTP"
 RECORDS_LABEL = "Records"
@@ -120,8 +119,8 @@ def question_fields(question: Question, domain: Domain) -> FormFields:
 
 def learning_fields(kind: str) -> FormFields:
     """The fields of the form that learns a model of a kind."""
-    label = STRUCTURE_LABEL if kind == "network" else MARGINALS_LABEL
-    what = Field(label, ("structure" if kind == "network" else "marginals",))
+    text = kind_of(kind).face.text
+    what = Field(text.label, (text.name,))
     epsilon = Field(EPSILON_LABEL, ("epsilon",))
     mentions = {"epsilon": EPSILON_LABEL}
     parts = {"variables": "its variables", "edges": "its edges", "name": "the name of a variable"}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AliasPath, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
+from qserver.answering.models.kinds.face import RequestField
+from qserver.answering.models.kinds.kind import ModelKind
+from qserver.answering.models.kinds.registry import KINDS
 from qserver.answering.models.price import Verdict
 from qserver.api.bodies.answers import AnswerBody
 from qserver.api.bodies.record_body import Epsilon, RecordBody
@@ -22,70 +26,18 @@ from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
 
 MAX_EPSILON = 1e6
-_NETWORK: dict[str, Any] = {
-    "oneOf": [
-        {"type": "string"},
-        {
-            "type": "object",
-            "properties": {
-                "edges": {
-                    "type": "array",
-                    "items": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "minItems": 2,
-                        "maxItems": 2,
-                    },
-                },
-                "variables": {"type": "array", "items": {"type": "string"}},
-            },
-            "required": ["edges"],
-            "additionalProperties": False,
-        },
-    ]
-}
-Network = Annotated[Any, WithJsonSchema(_NETWORK)]
 Names = list[str]
 Form = Literal["marginal", "most_probable", "count"]
 
 
-def _no_default(schema: dict[str, Any]) -> None:
-    schema["properties"]["network"].pop("default", None)
-
-
-class ModelRequest(RequestBody):
+class _AnyModelRequest(RequestBody):
     """A model to be learnt, and what its tables may cost."""
 
-    model_config = ConfigDict(json_schema_extra=_no_default)
+    kinds: ClassVar[Mapping[str, ModelKind]]
 
-    kind: str = Field(
-        description="`network`: a Bayesian network whose structure is given; `marginals`: "
-        "whatever all tables of history tell together"
-    )
-    network: Network = Field(
-        None, description="BIF text, or edges [parent, child]; parameters in it are not used"
-    )
-    epsilon: Number = Field(
-        description="what may be spent on tables; 0 uses history alone",
-        json_schema_extra={"minimum": 0, "maximum": MAX_EPSILON},
-    )
-    allocation: str = Field(
-        "best", description="of a network: `best`, `rows`, `uniform`, `arxiv` or `icml`"
-    )
-    marginals: list[Names] = Field(
-        [], description="of `marginals`: attributes of each marginal that is to be bought"
-    )
-    selection: str = Field(
-        "best",
-        description="of `marginals`: `best` buys what serves the marginals best beside history, "
-        "`listed` buys them evenly",
-    )
-    oracle: str = Field(
-        "auto", description="of `marginals`: `exact`, `saturated`, `factor`, or `auto` by size"
-    )
-    likelihood: str = Field(
-        "squares", description="of `marginals`: `squares` or `laplace`, what is minimised"
-    )
+    if TYPE_CHECKING:
+        kind: str
+        epsilon: float
 
     def epsilon_nano(self) -> int:
         """The price in nano-epsilon, rounded down; InputError where it is out of range."""
@@ -94,10 +46,58 @@ class ModelRequest(RequestBody):
         return int(self.epsilon * NANO)
 
     def document(self) -> dict[str, Any]:
-        """What the kind reads."""
-        own = {"network", "allocation"} if self.kind == "network" else set()
+        """What the kind reads: its own members, and what was given of others."""
+        kind = self.kinds.get(self.kind)
+        own = {field.name for field in kind.face.fields} if kind else set()
         read = own | (self.model_fields_set - {"kind", "epsilon"})
         return {name: getattr(self, name) for name in type(self).model_fields if name in read}
+
+
+def model_request(kinds: Mapping[str, ModelKind]) -> type[_AnyModelRequest]:
+    """The request for a model of any of these kinds.
+
+    Members that some kind needs come before `epsilon`, and have no default to be shown.
+    """
+    fields = [field for kind in kinds.values() for field in kind.face.fields]
+    needed = {f.name: _member(f) for f in fields if f.default is None}
+    others = {f.name: _member(f) for f in fields if f.default is not None}
+    meanings = "; ".join(f"`{name}`: {kind.face.meaning}" for name, kind in kinds.items())
+
+    def without_null(schema: dict[str, Any]) -> None:
+        for name in needed:
+            schema["properties"][name].pop("default", None)
+
+    members: dict[str, Any] = {
+        "kind": (str, Field(description=meanings)),
+        **needed,
+        "epsilon": (
+            Number,
+            Field(
+                description="what may be spent on tables; 0 uses history alone",
+                json_schema_extra={"minimum": 0, "maximum": MAX_EPSILON},
+            ),
+        ),
+        **others,
+    }
+    found = create_model(
+        "ModelRequest", __base__=_AnyModelRequest, __doc__=_AnyModelRequest.__doc__, **members
+    )
+    found.kinds = kinds
+    found.model_config["json_schema_extra"] = without_null
+    found.model_rebuild(force=True)
+    return found
+
+
+def _member(field: RequestField) -> tuple[Any, Any]:
+    shape = field.type if field.schema is None else Annotated[field.type, _schema(field)]
+    return shape, Field(field.default, description=field.description)
+
+
+def _schema(field: RequestField) -> WithJsonSchema:
+    return WithJsonSchema(dict(field.schema or {}))
+
+
+ModelRequest = model_request(KINDS)
 
 
 class LearntBody(RecordBody):

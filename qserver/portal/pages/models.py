@@ -11,6 +11,7 @@ import numpy as np
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
+from qserver.answering.models.kinds import registry
 from qserver.answering.models.price import ModelExplanation
 from qserver.api.routes.models import MAX_RECORDS, csv_lines
 from qserver.errors import CapacityError, InputError, QServerError
@@ -172,6 +173,7 @@ class ModelPages:
             "model.html",
             dataset=status,
             model=found,
+            kind=registry.kind_of(found.learnt.kind).face,
             text=model_words(found.learnt.kind, found.specification, domain.names, whole=True),
             facts=facts,
             attributes=attributes,
@@ -206,11 +208,10 @@ class ModelPages:
 
     def download_model(self, dataset: str, model: str) -> Response:
         """A model in the format of its field."""
-        kind = self._service.models.learnt(dataset, model).kind
+        face = registry.kind_of(self._service.models.learnt(dataset, model).kind).face
         text = self._service.models.export(dataset, model)
-        if kind == "network":
-            return download(text, name=f"{model}.bif", content_type="text/plain; charset=utf-8")
-        return download(text, name=f"{model}.json", content_type="application/json")
+        name = f"{model}.{face.file_ending}"
+        return download(text, name=name, content_type=face.media_type)
 
     def _models_page(
         self,
@@ -230,6 +231,7 @@ class ModelPages:
             "models.html",
             dataset=status,
             lines=lines,
+            kinds={name: kind.face for name, kind in registry.KINDS.items()},
             form=form,
             names=names,
             quote=quote,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from qserver.answering.models.kinds.face import Document, KindFace
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,10 @@ class Model(Protocol):
 
 class ModelKind(Protocol):
     """A kind of model; pure and without state."""
+
+    @property
+    def face(self) -> KindFace:
+        """How it presents itself in requests, in forms and in words."""
 
     def read(self, document: Document, domain: Domain) -> str:
         """The specification as JSON text, from the analyst's document.

@@ -9,7 +9,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from qserver.answering.models.kinds.kind import Answered, Document, Model, WantedTable
+from qserver.answering.models.kinds.face import MARGINALS_FACE, Document
+from qserver.answering.models.kinds.kind import Answered, Model, WantedTable
 from qserver.answering.models.kinds.model_work import ModelWork, marginals_work
 from qserver.answering.models.kinds.reduced_history import ReducedHistory, reduced_history
 from qserver.answering.models.kinds.wanted_marginals import (
@@ -46,6 +47,8 @@ _FIELDS = {"marginals", "selection", "oracle", "likelihood"}
 
 class MarginalsKind:
     """Models of everything that history tells of marginals; see ModelKind."""
+
+    face = MARGINALS_FACE
 
     def read(self, document: Document, domain: Domain) -> str:
         """The specification: marginals to buy, and how the model is estimated.

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from qserver.answering.models.kinds.kind import Answered, Document, WantedTable
+from qserver.answering.models.kinds.face import NETWORK_FACE, Document
+from qserver.answering.models.kinds.kind import Answered, WantedTable
 from qserver.answering.models.kinds.marginal_tables import Marginal, marginals
 from qserver.answering.models.kinds.network_errors import foretold_bounds, own_table
 from qserver.answering.models.kinds.network_stages import shares_of, two_stages
@@ -52,6 +53,8 @@ class _Plan:
 
 class NetworkKind:
     """Networks over attributes of a dataset; see ModelKind."""
+
+    face = NETWORK_FACE
 
     def read(self, document: Document, domain: Domain) -> str:
         """The specification: edges, the attributes and the allocation.
