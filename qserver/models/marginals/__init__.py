@@ -1,6 +1,9 @@
 """Marginal-based estimation: one consistent, non-negative model out of many noisy marginals.
 
-Begin with `model`, the result, and `estimate`, which fits it. `selection` chooses what to
-measure, `tractable` keeps a model within its limits. Below stand `fit` (the optimisation) and
-`graph` (cliques and messages). Everything works on proportions and flat float64 vectors.
+Begin with `model`, the result, and `estimate`, which fits it. `selection` chooses the marginals to
+measure, and `tractable` gives a distribution to draw records from. Below are `fit` (the
+optimisation) and `graph` (cliques and messages). Everything works on proportions and flat float64
+vectors.
+
+Which one to call: `estimate.estimate`.
 """

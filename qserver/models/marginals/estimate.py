@@ -1,4 +1,4 @@
-"""From noisy marginals to one consistent, non-negative model of all the data."""
+"""Estimation: one consistent, non-negative model of all the data from noisy marginals."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _ROUNDS = 5_000
 _ROUND_CELLS = {"squares": 20_000_000, "laplace": 80_000_000}
 """Most rounds of consensus on a tree's cliques, and most of them times cells.
 
-Cliques of very many small cells take thousands, where proximal steps on squares take hundreds.
+Cliques of very many small cells take thousands of rounds; proximal steps on squares take hundreds.
 """
 
 _AGREED_PART = 0.5
-"""How much of the gap asked for consensus may leave; the fit of potentials has the rest."""
+"""The part of the allowed gap that consensus may use up; the fit of potentials has the rest."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How the estimate came about, and how good an optimum it is.
+    """The method of an estimate, and how near it is to the optimum.
 
     Args:
         oracle: `exact`, `saturated` or `factor`.
         exact_cells: cells that the exact oracle holds or would need.
-        loss: in the unit of `Observations`; `noise_loss` is what the true tables would expect.
-        gap: proven distance of the loss from its least value.
+        loss: in the unit of `Observations`; `noise_loss` is the expected loss of the true tables.
+        gap: the loss is proven to be at most this much above its least value.
         steps: rounds of consensus and calls of the oracle.
         inconsistency: largest difference between tables where they should agree, as a proportion.
     """
@@ -67,7 +67,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Warm:
-    """Where a later estimate that sees these scopes, and perhaps more, may start."""
+    """A starting point for a later estimate with the same scopes, and perhaps more."""
 
     oracle: Oracle
     method: str
@@ -77,12 +77,12 @@ class Warm:
     def refined(
         self, sizes: Sequence[int], places: Sequence[int], classes: Sequence[IndexArray]
     ) -> Warm:
-        """The same start where values fall into finer classes, among more attributes.
+        """The same starting point on finer classes and more attributes.
 
         Args:
             sizes: number of the finer classes per attribute.
-            places: rising, where each attribute of the present ones is among them.
-            classes: per present attribute, the class that each finer one is part of.
+            places: the new place of each present attribute, rising.
+            classes: per present attribute, the present class of each finer class.
         """
         scopes = tuple(tuple(places[a] for a in s) for s in self.layout.scopes)
         parts = [np.bincount(c).astype(np.float64) for c in classes]
@@ -102,7 +102,7 @@ class Warm:
         classes: Sequence[IndexArray],
         shared_by: Sequence[FloatArray] | None = None,
     ) -> FloatArray:
-        """Every finer cell's value: that of the cell it is part of, or its even share of it."""
+        """The value of every finer cell: that of the coarser cell around it, or an even share."""
         found = [np.zeros(0)]
         for i, scope in enumerate(layout.scopes):
             table = layout.table(flat, i)
@@ -116,7 +116,7 @@ class Warm:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The model and its total, in records; all else is about how it was found."""
+    """A model, its total in records, and how it was found."""
 
     distribution: DomainDistribution
     total: float
@@ -137,21 +137,20 @@ def estimate(
     max_cells: int = AUTO_CELLS,
     warm: Warm | None = None,
 ) -> Estimate:
-    """The model that explains the measurements best, of most entropy where several do.
+    """The model of least loss on the measurements; of several, the one of most entropy.
 
     Args:
-        sizes: values per attribute.
-        oracle: `auto` is exact where its tables are small enough, else saturated.
+        sizes: number of values per attribute.
+        oracle: `auto` is `exact` if its tables are small enough, else `saturated`.
         total: number of records; estimated from the measurements if None.
-        precision: how near its least value the loss must come, as a part of what the noise alone
-            leaves of it.
-        max_cells: cells that the exact oracle may hold.
+        precision: allowed gap of the loss above its least value, as a part of the noise's loss.
+        max_cells: most cells of the exact oracle.
         warm: of an earlier estimate; a relaxed oracle uses it if it is the same oracle and sees
             all of its scopes again.
 
     Raises:
-        CapacityError: the exact oracle was asked for and is too large; says how large.
-        InputError: no measurement of any attribute, or none that gives the total.
+        CapacityError: the requested exact oracle is too large; says how large.
+        InputError: there is no measurement of any attribute, or none that gives the total.
     """
     measurements = tuple(measurements)
     scopes = distinct(m.scope for m in measurements)
@@ -192,8 +191,8 @@ class _Task:
         found = self.descended(tree, best)
         if found.fit.gap <= goal or found.fit.loss <= best.value:
             return found
-        # Where nearly all records are in few cells, proximal steps can end far above a consensus
-        # that only just did not get there.
+        # If nearly all records are in few cells, proximal steps can end far above a consensus that
+        # just missed the goal.
         other = self.fitted(tree, cliques, best)
         steps = found.fit.steps + other.fit.steps - best.rounds
         nearer = min(found, other, key=lambda e: e.fit.loss)
@@ -214,12 +213,12 @@ class _Task:
         distribution = ExactDistribution(self.sizes, tree, tree.beliefs)
         gap, steps = max(found.loss - bound, 0.0), best.rounds + found.calls
         fit = self._fit("exact", "consensus", found.loss, seen, gap, steps)
-        # Never started from: it saves next to nothing.
+        # Without a state: starting from one would save almost no work.
         warmed = Warm("exact", "consensus", cliques.layout)
         return Estimate(distribution, self.total, tree.layout, found.tables, fit, warmed)
 
     def descended(self, tree: JunctionTree, before: Consensus | None) -> Estimate:
-        """By proximal steps, where a consensus was not to be had or did not get there."""
+        """The estimate by proximal steps, if consensus was impossible or missed the goal."""
         seen = self._seen(tree.layout)
         found = descend(tree, seen, gap=self.precision * seen.noise_loss)
         distribution = ExactDistribution(self.sizes, tree, tree.beliefs)

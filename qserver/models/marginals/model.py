@@ -1,6 +1,7 @@
 """A model of the whole distribution: marginals, answers to queries, synthetic records.
 
-Two kinds behind one interface: exact ones hold a distribution, relaxed ones tables that agree.
+There are two kinds with one interface: an exact model holds a distribution, a relaxed model holds
+tables that agree.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from qserver.models.marginals.unmeasured_tables import KnownPart, least_violatio
 class DomainDistribution(ABC):
     """Proportions over a domain of codes.
 
-    Args of every query: per attribute a weight vector; attributes left out weigh one.
+    Queries take a weight vector per attribute; attributes that are left out have weight one.
     """
 
     sizes: tuple[int, ...]
@@ -44,7 +45,7 @@ class DomainDistribution(ABC):
         """Records as codes, shape (n, attributes)."""
 
     def _records(self, n: int, generator: np.random.Generator) -> IndexArray:
-        """Records with every attribute uniform: those that no table holds stay so."""
+        """Records with every attribute uniform; attributes in no table stay uniform."""
         return generator.integers(0, np.array(self.sizes), size=(n, len(self.sizes)))
 
 
@@ -94,12 +95,12 @@ class ExactDistribution(DomainDistribution):
         return frozenset(a for c in self.tree.tree.cliques for a in c)
 
     def _factors(self, wanted: set[int]) -> list[FactorTable]:
-        """Conditionals of the cliques that matter for these attributes, down from the roots."""
+        """Conditionals of the cliques needed for these attributes, down from the roots."""
         tree, needed = self.tree.tree, set(wanted)
         factors = []
         for i in reversed(range(len(tree.cliques))):
             clique, given = tree.cliques[i], tree.separator(i)
-            # A clique whose own attributes nobody asks about sums to one.
+            # The conditional of a clique sums to one if none of its new attributes is needed.
             if not (set(clique) - set(given)) & needed:
                 continue
             needed |= set(given)
@@ -113,7 +114,7 @@ class ExactDistribution(DomainDistribution):
 
 @dataclass(frozen=True)
 class RelaxedDistribution(DomainDistribution):
-    """Tables that agree on what they share; they need not come from one distribution."""
+    """Tables that agree on shared parts; they need not come from one distribution."""
 
     sizes: tuple[int, ...]
     layout: Layout
@@ -138,7 +139,7 @@ class RelaxedDistribution(DomainDistribution):
         held = self._smallest_holder(scope)
         if held is not None:
             return _weighed(self._part(held, scope), [weights[a] for a in scope])
-        # Values of equal weight need not be told apart.
+        # Values of equal weight are grouped into one class.
         classes = {a: np.unique(weights[a], return_inverse=True) for a in scope}
         known = self._known(scope, {a: c[1].ravel() for a, c in classes.items()})
         shape = [len(classes[a][0]) for a in scope]
@@ -150,7 +151,7 @@ class RelaxedDistribution(DomainDistribution):
         done: set[int] = set()
         left = {a for s in self.layout.scopes for a in s}
         while left:
-            # Take next the attribute that most of what is drawn already bears upon.
+            # Next comes the attribute with the most drawn attributes in one table.
             i = max(
                 (i for i, s in enumerate(self.layout.scopes) if set(s) & left),
                 key=lambda i: (
@@ -180,7 +181,7 @@ class RelaxedDistribution(DomainDistribution):
         return np.asarray(self.layout.table(self.tables, i).sum(axis=axes))
 
     def _known(self, scope: Scope, classes: Mapping[int, IndexArray]) -> list[KnownPart]:
-        """What the tables say of the parts of a scope, its values grouped by class."""
+        """The known marginals on parts of a scope, with values grouped by class."""
         holders: dict[Scope, list[int]] = {}
         for i, s in enumerate(self.layout.scopes):
             holders.setdefault(tuple(a for a in scope if a in s), []).append(i)
@@ -207,7 +208,7 @@ def _conditional(table: FloatArray, clique: Scope, given: Scope) -> FloatArray:
 def _with_uniform(
     table: FloatArray, inside: Scope, scope: Scope, sizes: Sequence[int]
 ) -> FloatArray:
-    """A table on some attributes of a scope made one on all, the others being uniform."""
+    """A table on some attributes of a scope, extended to all; the others are uniform."""
     wide = table.reshape(tuple(sizes[a] if a in inside else 1 for a in scope))
     shape = tuple(sizes[a] for a in scope)
     spread = np.broadcast_to(wide, shape) * (table.size / max(int(np.prod(shape)), 1))

@@ -1,4 +1,4 @@
-"""Drawing records from a model, attribute by attribute given those drawn before."""
+"""Random records of a model, drawn attribute by attribute, each given the earlier ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def draw_given(
     new: Scope,
     generator: np.random.Generator,
 ) -> None:
-    """Fill the columns `new` of the records, given their columns `given`, in place.
+    """Draw the columns `new` of the records, given their columns `given`, in place.
 
-    Of n records that are alike in `given` each value gets n p of them, rounded up or down: every
-    record has it with probability p, and all together are no further off than by rounding.
+    Of n records with equal values in `given`, each value of `new` gets n p, rounded up or down. So
+    every record has it with probability p, and their counts are as near n p as rounding allows.
 
     Args:
         records: codes, shape (n, attributes).
-        table: joint weights, its axes `given` then `new`; rows without weight are uniform.
+        table: joint weights, with axes `given`, then `new`; rows without weight are uniform.
     """
     n_given = int(np.prod(table.shape[: len(given)]))
     flat = table.reshape(n_given, -1)
@@ -33,7 +33,7 @@ def draw_given(
     for a, n in zip(given, table.shape, strict=False):
         at = at * n + records[:, a]
     uniforms = stratified(at, n_given, generator)
-    # Row i's steps lie in (i, i + 1], so that one search serves all rows.
+    # The steps of row i lie in (i, i + 1], so that one search serves all rows.
     ladder = (steps + np.arange(n_given)[:, None]).ravel()
     cell = np.searchsorted(ladder, at + uniforms, side="right") - at * flat.shape[1]
     cell = np.clip(cell, 0, flat.shape[1] - 1)
@@ -43,7 +43,7 @@ def draw_given(
 
 
 def stratified(group: IndexArray, n_groups: int, generator: np.random.Generator) -> FloatArray:
-    """A number in [0, 1) per record: uniform, and in each group evenly spaced in random order.
+    """A uniform number in [0, 1) per record; within a group they are evenly spaced, shuffled.
 
     References:
         Systematic sampling (Madow, 1949), within strata.

@@ -1,14 +1,14 @@
-"""Moving drawn records, value by value, until they hold the tables that a model has.
+"""Moves of drawn records, value by value, until their tables are those of a model.
 
-Tables that agree need not come from one distribution of a size that can be held, and records drawn
-from a smaller one lack what it leaves out. But records are no distribution: nothing keeps them from
-having all those tables at once, but for rounding. So after the draw each record, one attribute at a
-time, takes the value that lowers
+Agreeing tables need not come from a distribution of manageable size, and records drawn from a
+smaller distribution miss a part of the tables. But records can have all the tables at once, except
+for rounding. So after the draw each record, one attribute at a time, takes the value that most
+lowers
 
     1/2 sum (count - expected)^2 / (expected + 1)
 
-over the cells of all tables most. Records of one batch do not see one another move; a batch is a
-small part of all, and a move that gains next to nothing is not made, so that the sum falls.
+over the cells of all tables. Records of one batch do not see each other's moves. A batch is a small
+part of all records, and moves with a tiny gain are skipped, so that the sum falls.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def move_towards(
 
 
 class _Moves:
-    """Records, and per cell what one record more would cost.
+    """Records, and per cell the cost of one more record.
 
     Attributes:
-        work, most_work: cells looked at per record, for all attributes and for one.
+        work, most_work: number of cells examined per record, for all attributes and for one.
     """
 
     def __init__(self, records: IndexArray, layout: Layout, tables: FloatArray) -> None:
@@ -73,7 +73,7 @@ class _Moves:
         self._costs = self._weights * (counts - expected + 0.5)
 
     def move(self, batch: IndexArray) -> None:
-        """Let these records take better values, one attribute after another."""
+        """Move these records to better values, one attribute after another."""
         for a, held in enumerate(self._held):
             if len(held):
                 self._move(batch, a, held)
@@ -81,7 +81,7 @@ class _Moves:
     def _move(self, batch: IndexArray, a: int, held: IndexArray) -> None:
         codes = self._records[batch]
         strides, old = self._strides[a, held], codes[:, a]
-        # Cell of each record in each table, were its value the first one: shape (tables, records).
+        # Per table and record, the record's cell if its value were 0: shape (tables, records).
         first = (codes @ self._strides[:, held] - np.outer(old, strides) + self._offsets[held]).T
         steps = strides[:, None] * np.arange(self._sizes[a])
         entering = self._costs[first[:, :, None] + steps[:, None, :]].sum(axis=0)
@@ -97,7 +97,7 @@ class _Moves:
 
 
 def _strides(layout: Layout) -> IndexArray:
-    """What one more of an attribute adds to a cell's place: one row each, a column per table."""
+    """Stride of each attribute in each table, shape (attributes, tables)."""
     found = np.zeros((len(layout.sizes), len(layout.scopes)), dtype=np.intp)
     for i, scope in enumerate(layout.scopes):
         shape = layout.shape(i)

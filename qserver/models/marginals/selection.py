@@ -1,8 +1,8 @@
-"""Which marginals to measure, and how finely, for a workload of marginals.
+"""Selection: which marginals to measure, and how exactly, for a workload of marginals.
 
-The choice minimises the expected squared error of the workload in closed form: a measured
-table informs every component (interaction) inside its scope, components add up their precisions,
-and a marginal's error is the sum over its components. Nobody's data is needed.
+The choice minimises the expected squared error of the workload in closed form. A measured table
+informs every component (interaction) inside its scope. The precisions of a component add up over
+tables, and a marginal's error is the sum over its components. No data is needed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _GOLDEN = 0.618033988749895
 
 @dataclass(frozen=True)
 class MarginalChoice:
-    """Marginals to measure; shares of the loss add up to one.
+    """Marginals to measure; the shares of the loss add up to one.
 
     Args:
         error: expected squared error of all cells of the workload at a loss of one, in records
-            squared; it falls with the square of the loss.
+            squared. It is in inverse proportion to the square of the loss.
     """
 
     scopes: tuple[Scope, ...]
@@ -49,21 +49,21 @@ def best_choice(
     candidates: Sequence[Scope] | None = None,
     known: Mapping[Scope, float] = MappingProxyType({}),
 ) -> MarginalChoice:
-    """Shares of Laplace noise of nearly the least expected squared error for the workload.
+    """Shares of the loss with nearly the least expected squared error for the workload.
 
     Args:
-        workload: marginals wanted, each as important as any other per cell.
-        candidates: what may be measured; the workload and all parts of it if None.
-        known: 1 / b of marginals measured before, in parts of the loss to be spent; a share of the
-            same marginal raises it.
+        workload: the wanted marginals; every cell is equally important.
+        candidates: marginals that may be measured; by default the workload and all parts of it.
+        known: 1 / b of marginals measured before, in parts of the loss to be spent. A new share of
+            the same marginal is added to it.
 
     Raises:
-        InputError: the candidates do not hold the workload.
+        InputError: the candidates do not cover the workload.
     """
     wanted = distinct(workload)
     closure = sorted({part for scope in wanted for part in parts(scope)})
     offered = tuple(closure) if candidates is None else tuple(dict.fromkeys(candidates))
-    # What was measured and is not on offer still informs.
+    # Marginals that were measured and are no candidates still inform.
     silent = [s for s in known if s not in offered]
     task = _WorkloadError(tuple(sizes), wanted, closure, (*offered, *silent), len(offered))
     task.known += [known.get(s, 0.0) for s in (*offered, *silent)]
@@ -73,7 +73,7 @@ def best_choice(
         np.array([1.0 if s in wanted else 0.05 for s in offered]),
         np.array([task.degrees(s) for s in offered]),
     ]
-    # Equal shares of like tables can be a saddle, which only rounding would lead away from.
+    # Equal shares of similar tables can be a saddle point, so the search starts a little apart.
     apart = 1.0 + _APART * (np.arange(len(offered)) * _GOLDEN % 1.0)
     found = min((task.search(start * apart) for start in starts), key=task.error)
     kept = found >= _LEAST_SHARE * found.max()
@@ -113,7 +113,7 @@ class _WorkloadError:
         return float(prod(self._sizes[a] - 1 for a in scope))
 
     def error(self, shares: FloatArray) -> float:
-        """Expected squared error at these shares of what is on offer."""
+        """Expected squared error at these shares of the candidates."""
         precision = self._gain.T @ np.square(self._alphas(shares))
         with np.errstate(divide="ignore"):
             return float((self._cost / precision).sum())
@@ -146,7 +146,7 @@ class _WorkloadError:
 
 
 def _inside(scopes: Sequence[Scope], closure: Sequence[Scope]) -> sparse.csr_array:
-    """Which parts of the closure each scope holds: ones, shape (scopes, closure)."""
+    """1 for each part of the closure inside each scope, shape (scopes, closure)."""
     place = {part: i for i, part in enumerate(closure)}
     found = [[place[p] for p in parts(scope) if p in place] for scope in scopes]
     starts = np.cumsum([0, *map(len, found)])

@@ -1,8 +1,8 @@
-"""An exact distribution near a relaxed model: what synthetic records are drawn from.
+"""An exact distribution near a relaxed model, from which synthetic records are drawn.
 
-Tables that agree need not come from one distribution, so records are drawn from an exact one that
-is fitted to as many of them as a junction tree holds, those that tell most first. What it leaves
-out the records get afterwards, by moving.
+Agreeing tables need not come from one distribution. So records are drawn from an exact distribution
+that is fitted to as many of the tables as fit a junction tree, the most informative first.
+Afterwards the records are moved towards the other tables.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PRECISION = 1e-3
 
 @dataclass(frozen=True)
 class RecordSource:
-    """Where synthetic records of an estimate come from.
+    """The source of synthetic records of an estimate.
 
     Args:
-        drawn_from: the distribution that they are drawn from.
-        moved_to: the estimate whose tables they are moved to; None where they are drawn from it.
+        drawn_from: the distribution of the draws.
+        moved_to: the estimate to whose tables they are moved; None if they are drawn from it.
     """
 
     drawn_from: DomainDistribution
@@ -51,14 +51,14 @@ class RecordSource:
 
 
 def record_source(found: Estimate, *, max_cells: int = DRAW_CELLS) -> RecordSource:
-    """The estimate's own distribution if exact, else one of its most telling tables, and moves."""
+    """The estimate's distribution if exact, else one fitted to its tables, followed by moves."""
     if found.fit.oracle == "exact":
         return RecordSource(found.distribution, None)
     return RecordSource(tractable(found, max_cells=max_cells), found)
 
 
 def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> DomainDistribution:
-    """A distribution fitted to the estimate's most telling tables."""
+    """A distribution fitted to the estimate's most informative tables."""
     sizes, layout = found.layout.sizes, found.layout
     chosen = _most_telling(layout, found.tables, max_cells)
     said = [
@@ -67,14 +67,14 @@ def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> DomainDistribu
     ]
     tree = JunctionTree(sizes, chosen, max_cells=max_cells)
     seen = Observations(tree.layout, said, total=1.0)
-    # The first call is that of uniform tables, so that this is one stage: the moves bring what is
-    # missing, and more of them took minutes.
+    # One stage, as the first call gives the uniform tables. The moves bring the rest; more stages
+    # took minutes.
     descend(tree, seen, gap=seen.noise_loss, max_calls=2)
     return ExactDistribution(sizes, tree, tree.beliefs)
 
 
 def _most_telling(layout: Layout, tables: FloatArray, max_cells: int) -> list[Scope]:
-    """Every attribute, then tables by how far they are from independence, while they fit."""
+    """Every attribute, then tables by their distance from independence, while they fit."""
     information = {
         s: _dependence(layout.table(tables, i)) for i, s in enumerate(layout.scopes) if len(s) > 1
     }

@@ -1,8 +1,8 @@
-"""A table for a scope that no table of a model holds: nearest to all it shares, then most entropy.
+"""A table for a scope that is in no table of a model: of least violation, then of most entropy.
 
-The tables of a relaxed model agree on what they share but need not come from one distribution, so
-there may be no table in line with all of them. Of those that violate least, in squares, the one of
-most entropy is taken.
+The tables of a relaxed model agree on shared parts but need not come from one distribution. So no
+table may agree with all of them. Of the tables with the least violation, in squares, this is the
+one of most entropy.
 
 References:
     McKenna et al. (2021), problem 4 and appendix B.3.
@@ -28,7 +28,7 @@ _MAX_CALLS = 400
 
 @dataclass(frozen=True)
 class KnownPart:
-    """What tables of a model say of a part of a scope, and how many of them say it.
+    """The marginal on a part of a scope that `n` tables of a model give.
 
     Args:
         part: positions within the scope, rising.
@@ -41,7 +41,7 @@ class KnownPart:
 
 
 def least_violation(shape: Sequence[int], known: Sequence[KnownPart]) -> FloatArray:
-    """Proportions on a table of this shape that violate least what is known, of most entropy."""
+    """Proportions of this shape that violate the known parts least; of these, most entropy."""
     shape = tuple(shape)
     held = [k for k in known if k.part]
     largest = [k for k in held if not any(set(k.part) < set(o.part) for o in held)]
@@ -52,7 +52,7 @@ def least_violation(shape: Sequence[int], known: Sequence[KnownPart]) -> FloatAr
 
 
 def _fitted(shape: tuple[int, ...], known: Sequence[KnownPart]) -> tuple[FloatArray, bool]:
-    """Iterative proportional fitting from the uniform table, and whether it came to agree."""
+    """Iterative proportional fitting from the uniform table, and whether it converged."""
     table = np.full(shape, 1.0 / int(np.prod(shape)))
     for _ in range(_SWEEPS):
         worst = 0.0

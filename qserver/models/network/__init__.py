@@ -1,6 +1,9 @@
 """Bayesian networks: structure, parameters, exact inference, files.
 
-Begin with `structure` and `network`. `elimination` answers queries, `bif` reads and writes
-files, `error_bounds` tells how wrong learnt answers can be. The room `learning` learns
-parameters.
+Begin with `structure` and `network`. `variable_elimination` answers queries, `bif` reads and
+writes files, and `error_bounds` bounds the errors of learnt answers. `learning` learns parameters
+from noisy tables.
+
+Which one to call: `variable_elimination.NetworkQuestions` for answers,
+`sampling.draw_records` for records, `learning` for a network's parameters.
 """

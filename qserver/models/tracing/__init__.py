@@ -1,5 +1,9 @@
-"""What a released model could leak about its members.
+"""Membership tracing: how well anybody could tell whose records a released model was learnt from.
 
-Begin with `bound`, the power of the best tracing test. `cap` and `gate` turn an owner's limit
-on it into a decision, `attack` and `roc` simulate the test, `report` puts the figures together.
+Begin with `bound`: the power of the best tracing test. `cap` bounds it by epsilon, and `gate` turns
+an owner's limit into a decision. `attack` and `roc` carry out the test, and `report` collects all
+figures.
+
+Which one to call: `report.structural_report` before a release, `gate.max_power_at_fpr` for a
+decision alone, `attack.TracingAttack` for an attack on records.
 """

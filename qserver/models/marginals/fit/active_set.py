@@ -1,4 +1,4 @@
-"""Non-negative least squares whose columns come in over time (Lawson and Hanson)."""
+"""Non-negative least squares with columns that are added over time (Lawson and Hanson)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _TINY = 1e-300
 
 
 class ActiveSet:
-    """The columns that are in, each with a value > 0, which are their least squares.
+    """The active columns and their values > 0, a least squares fit to the target.
 
     Args:
-        target: what the columns shall add up to, shape (rows,).
+        target: the vector to fit, shape (rows,).
 
     References:
         Lawson and Hanson (1974), chapter 23.
@@ -27,7 +27,7 @@ class ActiveSet:
     def __init__(self, target: FloatArray) -> None:
         self._target = target
         self._values: FloatArray = np.zeros(0)
-        # Never more columns than rows are in: further ones depend on them.
+        # There are never more active columns than rows: further ones depend on them.
         n = len(target)
         self._columns: FloatArray = np.zeros((n, n))
         self._gram: FloatArray = np.zeros((n, n))
@@ -36,20 +36,20 @@ class ActiveSet:
 
     @property
     def values(self) -> FloatArray:
-        """One per column that is in, in the order of `ids`."""
+        """The value of each active column, in the order of `ids`."""
         return self._values
 
     @property
     def columns(self) -> FloatArray:
-        """The columns that are in, shape (rows, n)."""
+        """The active columns, shape (rows, n)."""
         return self._columns[: len(self._values)].T
 
     def add(self, columns: FloatArray, ids: list[int]) -> int:
-        """Let columns in while one lowers the distance; how many came in.
+        """Add columns while one lowers the distance; returns how many were added.
 
         Args:
-            columns: shape (rows, n).
-            ids: the name of each.
+            columns: candidates, shape (rows, n).
+            ids: identifier of each candidate.
         """
         n_entered = 0
         left = np.ones(columns.shape[1], dtype=np.bool_)
@@ -66,7 +66,7 @@ class ActiveSet:
         return n_entered
 
     def _append(self, column: FloatArray, name: int) -> bool:
-        """Put a column in at zero, unless those that are in give it already."""
+        """Add a column with value 0, unless it depends on the active ones."""
         k = len(self._values)
         inner, norm = self.columns.T @ column, float(column @ column)
         root = self._root[:k, :k]
@@ -82,11 +82,11 @@ class ActiveSet:
         return True
 
     def _settle(self) -> None:
-        """Move to the least squares of the columns that are in, dropping those that reach zero."""
+        """Move to the least squares of the active columns; drop those that reach zero."""
         while True:
             found = self._solved(self._target)
             if (found > 0.0).all():
-                # Once more on what is left: the Gram matrix squares errors.
+                # Solve once more for the residual: the Gram matrix squares errors.
                 found += self._solved(self._target - self.columns @ found)
             low = found <= 0.0
             if not low.any():
@@ -96,12 +96,12 @@ class ActiveSet:
             part = float((now[low] / np.maximum(now[low] - found[low], _TINY)).min())
             moved = now + part * (found - now)
             moved[low & (moved <= _ROUNDING * moved.max())] = 0.0
-            # Whatever rounding says, the one that stops the move leaves.
+            # The column that stops the move is dropped, even if rounding left it above zero.
             moved[np.flatnonzero(low)[moved[low].argmin()]] = 0.0
             self._keep(moved > 0.0, moved)
 
     def _keep(self, kept: NDArray[np.bool_], values: FloatArray) -> None:
-        """Drop columns; those before the first that goes keep their place."""
+        """Drop columns; those before the first dropped one keep their place."""
         k, n = len(values), int(kept.sum())
         i = int(kept.argmin())
         stay = np.flatnonzero(kept[i:]) + i
@@ -115,7 +115,7 @@ class ActiveSet:
         self._values = values[kept]
 
     def _solved(self, target: FloatArray) -> FloatArray:
-        """Least squares of the columns that are in."""
+        """Least squares solution on the active columns."""
         root = self._root[: len(self._values), : len(self._values)]
         right = self.columns.T @ target
         half = solve_triangular(root, right, lower=True, check_finite=False)

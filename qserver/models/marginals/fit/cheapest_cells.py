@@ -1,4 +1,4 @@
-"""Cells of least cost where costs add up over scopes: min-sum elimination on a junction tree."""
+"""Cells of least cost for costs that add up over scopes: min-sum on a junction tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Cells:
     """Cells of a domain with their costs, the cheapest first.
 
     Args:
-        codes: a value per attribute, shape (n, attributes); 0 where no scope tells any apart.
+        codes: a value per attribute, shape (n, attributes); 0 for attributes in no scope.
         costs: shape (n,).
     """
 
@@ -27,7 +27,7 @@ class Cells:
 
 
 class CheapestCells:
-    """The cells c of least sum over scopes s of cost_s(c_s), whatever the costs.
+    """The cells c with the least sum over scopes s of cost_s(c_s), for any costs.
 
     Args:
         sizes: number of values per attribute.
@@ -35,7 +35,7 @@ class CheapestCells:
         max_cells: most cells of all cliques together.
 
     Raises:
-        CapacityError: the tree would hold more cells; says how many.
+        CapacityError: the tree needs more cells; says how many.
     """
 
     def __init__(self, sizes: Sequence[int], scopes: Iterable[Scope], *, max_cells: int) -> None:
@@ -52,12 +52,13 @@ class CheapestCells:
         self._holders = [self._holder(scope) for scope in self.layout.scopes]
 
     def find(self, costs: FloatArray, *, n: int) -> Cells:
-        """About n cells, among them the cheapest of all; the others are the cheapest of those
-        that share the values of one root's attributes.
+        """About n cells, including the cheapest of all.
+
+        For each of n values of a root's attributes, the cheapest cell with these values.
 
         Args:
             costs: flat, one per cell of the layout.
-            n: how many; with several trees as many of each.
+            n: number of cells; with several trees, as many of each.
         """
         tables = self._summed(costs)
         roots = [i for i, parent in enumerate(self._parents) if parent < 0]
@@ -78,7 +79,7 @@ class CheapestCells:
         return Cells(codes[order], totals[order])
 
     def _summed(self, costs: FloatArray) -> list[FloatArray]:
-        """Per clique the least cost of everything below it and in it, leaves first."""
+        """Per clique, its cost plus the least cost of all cliques below it, leaves first."""
         flat = np.zeros(self._cliques.n_cells)
         tables = [self._cliques.table(flat, i) for i in range(len(self._parents))]
         for k, (i, scope) in enumerate(zip(self._holders, self.layout.scopes, strict=True)):
@@ -94,7 +95,7 @@ class CheapestCells:
     def _decoded(
         self, tables: Sequence[FloatArray], roots: dict[int, IndexArray], n: int
     ) -> IndexArray:
-        """Values of all attributes, each clique's cheapest ones given those of its parent."""
+        """Values of all attributes: in each clique the cheapest ones, given its parent's."""
         codes = np.zeros((n, len(self.layout.sizes)), dtype=np.intp)
         for i, scope in enumerate(self._cliques.scopes):
             shape, kept = tables[i].shape, self._separators[i]
@@ -116,7 +117,7 @@ class CheapestCells:
         return codes
 
     def _wide(self, table: FloatArray, i: int, scope: Scope) -> FloatArray:
-        """A table on part of clique i's attributes, to be added to the clique's."""
+        """A table on some attributes of clique i, broadcastable to the clique's table."""
         sizes = self.layout.sizes
         return table.reshape(tuple(sizes[a] if a in scope else 1 for a in self._cliques.scopes[i]))
 

@@ -1,9 +1,9 @@
-"""Agreement on the cliques of a junction tree: tables that agree so are one distribution's.
+"""Agreement on the cliques of a junction tree: such tables are marginals of one distribution.
 
-Beside the measured tables there is one per clique. Tables of cliques that agree on separators, and
-measured tables that agree with the cliques they lie in, are marginals of one distribution, so that
-consensus over them comes to the exact optimum; it needs no exponentials and has no boundary where
-logarithms grow without end.
+The layout holds one table per clique in addition to the measured tables. If cliques agree on
+separators, and measured tables agree with the cliques around them, all are marginals of one
+distribution. So consensus over them reaches the exact optimum. It needs no exponentials, and no
+logarithm grows without bound.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MAX_PARTS = 1 << 11
 
 @dataclass(frozen=True)
 class CliqueAgreement:
-    """What tables of the scopes and cliques of a tree agree on, and the least cost over them.
+    """The agreement of tables on the scopes and cliques of a tree, and least costs over them.
 
     Args:
-        tree: the oracle; its own layout has the measured scopes alone.
+        tree: the oracle; its layout has only the measured scopes.
         layout: the scopes and the cliques.
-        parts: what they agree on, intersections included.
+        parts: the parts on which tables agree, intersections included.
     """
 
     tree: JunctionTree
@@ -36,7 +36,7 @@ class CliqueAgreement:
 
     @classmethod
     def of(cls, tree: JunctionTree) -> CliqueAgreement:
-        """That of a tree.
+        """The agreement of a tree.
 
         Raises:
             CapacityError: there are more than `MAX_PARTS` parts.
@@ -48,11 +48,10 @@ class CliqueAgreement:
         return cls(tree, layout, parts)
 
     def weights(self, precisions: FloatArray) -> FloatArray:
-        """How much the distance of each table counts: its precision where it was measured.
+        """The weight of each table's distance: its precision if it was measured.
 
-        Cells of other cliques are smaller than measured ones, and what they owe to others is not:
-        such a table counts by the mean precision of those inside it, times the root of the ratio
-        of the numbers of cells.
+        A clique that was not measured has smaller cells than the measured tables inside it. Its
+        weight is the mean of their precisions times the root of the ratio of the numbers of cells.
         """
         measured = precisions > 0
         found = precisions.copy()
@@ -66,11 +65,11 @@ class CliqueAgreement:
         return found
 
     def measured(self, flat: FloatArray) -> FloatArray:
-        """The cells of measured tables in the order of the tree's layout."""
+        """The cells of the measured tables, in the order of the tree's layout."""
         return flat[self._cells]
 
     def least_cost(self, costs: FloatArray) -> float:
-        """The least costs . tau over all distributions, of costs on measured tables alone."""
+        """The least costs . tau over all distributions; costs are on measured tables alone."""
         return self.tree.lower_bound(self.measured(costs))
 
     @property

@@ -1,11 +1,11 @@
 """Convex optimisation over the local polytope by consensus: no messages, no step to choose.
 
-Every table is fitted on its own (squares or absolute deviations, never negative), all are projected
-onto agreement in closed form, and multipliers carry what the two disagree about: the alternating
-direction method of multipliers. For squares its limit is the Euclidean projection of what was
-released onto the local polytope. With the tables of a junction tree's cliques beside the measured
-ones it comes to the optimum over distributions; there the Laplace likelihood, whose slopes are
-bounded and so move tables slowly, begins where the squares nearly end.
+This is the alternating direction method of multipliers. Every table is fitted alone (squares or
+absolute deviations, never negative). All tables are projected onto agreement in closed form.
+Multipliers carry the difference between the two. For squares the limit is the Euclidean projection
+of the released answers onto the local polytope. With the tables of a junction tree's cliques in
+addition to the measured ones it is the optimum over distributions. There the Laplace likelihood,
+whose bounded slopes move tables slowly, starts from a near optimum of the squares.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ MAX_WORK = 200_000_000
 _RELAXATION = 1.6
 _CHECK_EVERY = 10
 _IMBALANCE = 5.0
-# After each change the penalty stays so many times as long: were it never to settle, nor would
-# the tables.
+# After each change the penalty stays this many times longer than before. It must settle so that the
+# tables settle.
 _PATIENCE = 1.5
-# How near the squares come, as a part of what noise leaves, where the other likelihood begins.
+# The gap of the squares, as a part of the noise's loss, at which the Laplace likelihood starts.
 _FIRST_PART = 0.1
 
 
 @dataclass(frozen=True)
 class Consensus:
-    """Tables that agree exactly and are not negative, and how near the least loss they are.
+    """Tables that agree exactly and are not negative, and the gap of their loss.
 
     Args:
         tables: flat, total one each, in the order of the observations' layout.
         value: loss there.
         gap: at most this much above the least loss over the local polytope.
-        inconsistency: 0 but for rounding: the tables agree by construction.
-        rounds: rounds done.
+        inconsistency: 0 up to rounding: the tables agree by construction.
+        rounds: number of rounds.
         costs: slopes of the loss or its dual that proved the gap, per cell, K' nu.
-        state: where a later call may start from.
+        state: starting point for a later call.
     """
 
     tables: FloatArray
@@ -58,9 +58,9 @@ class Consensus:
 
 @dataclass(frozen=True)
 class ConsensusState:
-    """Agreed tables and multipliers of all copies, and the penalty that was in use.
+    """Agreed tables and multipliers of all copies, and the penalty in use.
 
-    Multipliers are those of the loss over the square of its unit, which the least noise is part of.
+    The multipliers are those of the loss divided by the square of its unit.
     """
 
     layout: Layout
@@ -69,9 +69,9 @@ class ConsensusState:
     penalty: float
 
     def onto(self, layout: Layout, tables: FloatArray) -> ConsensusState | None:
-        """The state on another layout, with new tables as given; None if it lacks one of ours.
+        """The state on another layout, with the given new tables; None if it lacks a table of this.
 
-        Multipliers of new tables are zero, so that all stay orthogonal to agreement.
+        Multipliers of new tables are zero, so that all remain orthogonal to agreement.
         """
         ours, theirs = _numbered(self.layout), _numbered(layout)
         if not set(ours) <= set(theirs):
@@ -95,12 +95,12 @@ def agree(
     """Tables of nearly the least loss over the local polytope.
 
     Args:
-        gap: stop once the loss is proven to be this near its least value.
-        agreement: what tables must agree on.
-        polytope: what they must agree on instead.
-        max_rounds: stop after so many rounds, or once `MAX_WORK` is done, but not before some.
-        start: state of an earlier call; used if all its tables and copies are there again. The
-            answers need not be the same.
+        gap: stop when the loss is proven to be at most this much above its least value.
+        agreement: the parts on which tables must agree.
+        polytope: replaces `agreement` by other parts.
+        max_rounds: stop after this many rounds, or when `MAX_WORK` is used up.
+        start: state of an earlier call; used if all its tables and copies exist again. The answers
+            need not be the same.
     """
     rounds = _Rounds(observations, agreement, polytope, start)
     if polytope is not None:
@@ -116,12 +116,12 @@ def agree(
 
 
 class _Rounds:
-    """Where the consensus is, and the best tables and bound that it came by.
+    """The state of a consensus, and its best tables and bound so far.
 
     Attributes:
         z: agreed tables and their copies.
-        tables, value: the least loss so far of tables that agree and are not negative.
-        bound, costs: no tables of the polytope have a smaller loss, and what proved it.
+        tables, value: the best tables that agree and are not negative, and their loss.
+        bound, costs: a lower bound on the loss over the polytope, and the costs that prove it.
     """
 
     def __init__(
@@ -136,15 +136,15 @@ class _Rounds:
         weights, on = copies.precisions, None
         if polytope is not None:
             weights, on = polytope.weights(weights), polytope.parts
-        # Copies of one table must be equal: their mean counts as often as there are copies.
+        # Copies of one table must be equal: their mean counts once per copy.
         counted = weights * copies.n_per_table
         self._consistency = Consistency(layout, agreement=agreement, on=on, weights=counted)
-        # One number where all are equal: rounds are short of memory bandwidth, not of arithmetic.
+        # A single number if all are equal: memory bandwidth limits the rounds, not arithmetic.
         is_even = bool((weights == weights[:1]).all())
         self._weights = weights[:1] if is_even else copies.copied(layout.per_cell(weights))
         z = self._project(copies.first())
         state = start.onto(copies.layout, z) if start is not None else None
-        # What the new tables say need not agree with the old ones yet.
+        # The new tables need not agree with the old ones yet.
         self.z = z if state is None else self._project(state.tables)
         self._penalty = 1.0 if state is None else state.penalty
         self._u = np.zeros_like(z)
@@ -156,7 +156,7 @@ class _Rounds:
 
     @property
     def state(self) -> ConsensusState:
-        """Where a later consensus may start from."""
+        """Starting point for a later consensus."""
         return ConsensusState(
             self._copies.layout, self.z, self._multipliers / self._unit, self._penalty
         )
@@ -166,7 +166,7 @@ class _Rounds:
         return self._penalty * self._weights * self._u
 
     def run(self, gap: float, max_rounds: int) -> int:
-        """Rounds until the gap is small enough; how many."""
+        """Do rounds until the gap is small enough; returns their number."""
         for done in range(1, max_rounds + 1):
             x = self._copies.fitted(self.z - self._u, self._penalty * self._weights)
             ahead = _RELAXATION * x + (1.0 - _RELAXATION) * self.z
@@ -188,7 +188,7 @@ class _Rounds:
             self.bound, self.costs = found.bound, found.costs
 
     def _balance(self, primal: FloatArray, dual: FloatArray) -> None:
-        """Another penalty where tables disagree much more than they move, or less."""
+        """Change the penalty if tables disagree much more, or much less, than they move."""
         self._waited += 1
         if self._waited < self._patience:
             return
@@ -205,7 +205,7 @@ class _Rounds:
 
 
 def _numbered(layout: Layout) -> dict[tuple[Scope, int], int]:
-    """Each table by its scope and how many of the scope came before."""
+    """The place of each table by its scope and the number of earlier tables of that scope."""
     seen: Counter[Scope] = Counter()
     found = {}
     for i, scope in enumerate(layout.scopes):

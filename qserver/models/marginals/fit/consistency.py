@@ -1,10 +1,10 @@
-"""The nearest tables that agree on whatever scopes share, by least squares and in closed form.
+"""The nearest tables that agree on shared parts of scopes, by least squares in closed form.
 
-A table splits into one component per part of its scope (its interaction, orthogonal to all
-others); tables agree on a part exactly if they have the same components up to it. So the nearest
-agreeing tables replace each shared component by the weighted mean of what the tables say of it.
-Any family of parts will do that holds all intersections of its own: what a part says beyond the
-smaller ones inside it is then the same in every table.
+A table is a sum of components, one per part of its scope; these interactions are orthogonal.
+Tables agree on a part exactly if they have the same components within it. So the nearest agreeing
+tables replace each shared component by the weighted mean over the tables that have it. This works
+for any family of parts that holds all intersections of its members: then every part has the same
+component beyond its smaller parts in every table.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Consistency:
 
     Args:
         layout: the tables; a scope may come more than once.
-        agreement: what they must agree on.
-        on: parts that they must agree on instead, with all intersections of these.
-        weights: > 0, one per table: how much its distance counts.
+        agreement: the parts on which they must agree.
+        on: replaces `agreement` by these parts, with all their intersections.
+        weights: one per table, > 0: the weight of its distance.
 
     References:
         Qardaji, Yang and Li (2014), section 4.4, there by one pass in order of the parts' sizes.
@@ -92,7 +92,7 @@ class Consistency:
         return np.concatenate(found)
 
     def _spread(self, change: FloatArray, onto: FloatArray) -> None:
-        """Add what each part must change, evenly, to the cells of the table it is a part of."""
+        """Add the change of each part evenly to the cells of its table."""
         bounds = np.cumsum([level.summation.target.n_cells for level in self._levels])[:-1]
         changes = np.split(change, bounds)
         for i in reversed(range(len(self._levels))):
@@ -102,7 +102,7 @@ class Consistency:
 
 
 class _PartLevel:
-    """Parts one step below the tables, or below the parts of the level before."""
+    """Parts one step below the tables, or below the parts of the previous level."""
 
     def __init__(self, source: Layout, edges: Sequence[Edge], blocks: IndexArray) -> None:
         self.summation = Summation(source, edges)
@@ -112,7 +112,7 @@ class _PartLevel:
 
 
 def _levels(layout: Layout, wanted: Sequence[Sequence[Scope]]) -> list[_PartLevel]:
-    """The wanted parts of every table, each summed from the smallest part that holds it."""
+    """The wanted parts of every table, each summed from the smallest part around it."""
     levels: list[_PartLevel] = []
     source, blocks = layout, np.arange(len(layout.scopes), dtype=np.intp)
     held: list[tuple[Scope, int]] = [(scope, i) for i, scope in enumerate(layout.scopes)]
@@ -136,7 +136,7 @@ def _levels(layout: Layout, wanted: Sequence[Sequence[Scope]]) -> list[_PartLeve
 
 
 def _carriers(wanted: Sequence[Scope]) -> dict[Scope, Scope | None]:
-    """For each part the smallest other part that holds it; None for the table itself."""
+    """For each part, the smallest other part that contains it; None for the table itself."""
     found: dict[Scope, Scope | None] = {}
     sets = [(w, frozenset(w)) for w in sorted(wanted, key=len)]
     for part in wanted:
@@ -146,7 +146,7 @@ def _carriers(wanted: Sequence[Scope]) -> dict[Scope, Scope | None]:
 
 
 def _parts_in(scope: Scope, shared: set[Scope]) -> list[Scope]:
-    """The shared parts that a scope holds."""
+    """The shared parts inside a scope."""
     if len(shared) > 1 << len(scope):
         return [part for part in parts(scope) if part in shared]
     inner = set(scope)
@@ -154,14 +154,14 @@ def _parts_in(scope: Scope, shared: set[Scope]) -> list[Scope]:
 
 
 def _shared_of(layout: Layout, given: Iterable[Scope]) -> list[Scope]:
-    """The given parts and their intersections, those that two or more tables hold."""
+    """The given parts and their intersections, as far as two or more tables contain them."""
     sets = [set(scope) for scope in layout.scopes]
     closed = with_intersections(given)
     return [part for part in closed if part and sum(s.issuperset(part) for s in sets) > 1]
 
 
 def _shared_parts(layout: Layout, agreement: Agreement) -> list[Scope]:
-    """Non-empty parts that two or more tables hold, all of them or the single attributes."""
+    """Non-empty parts inside two or more tables: all of them, or the single attributes."""
     counts: dict[Scope, int] = defaultdict(int)
     for scope in layout.scopes:
         for part in parts(scope) if agreement == "shared" else [(a,) for a in scope]:
@@ -170,7 +170,7 @@ def _shared_parts(layout: Layout, agreement: Agreement) -> list[Scope]:
 
 
 def _signs(held: Sequence[Scope]) -> dict[Scope, int]:
-    """How often each part's change counts, so that each of its own parts is changed once in all."""
+    """The factor of each part's change, such that every smaller part is changed once in all."""
     signs: dict[Scope, int] = {}
     found: list[tuple[frozenset[int], int]] = []
     for part in sorted(held, key=len, reverse=True):
@@ -188,7 +188,7 @@ def _cells_of(held: Layout, shared: Layout) -> IndexArray:
 
 
 class _Adjustment:
-    """Bring shared tables of one size into line with their own parts, already agreed."""
+    """Adjust shared tables of one size to their smaller parts, which agree already."""
 
     def __init__(self, shared: Layout, size: int) -> None:
         self._shared = shared
@@ -196,7 +196,7 @@ class _Adjustment:
         below = {s for s in shared.scopes if len(s) < size}
         counted = {i: _signs(_parts_in(shared.scopes[i], below)) for i in whole}
         edges = [Edge(i, part) for i in whole for part in counted[i]]
-        # The empty part is one of all tables'.
+        # The empty part is a part of every table.
         self._empty = np.zeros(len(shared.scopes))
         self._empty[whole] = [1 - sum(counted[i].values()) for i in whole]
         self._summation = Summation(shared, edges)

@@ -1,8 +1,8 @@
-"""Copies of tables that a consensus fits one by one, each in closed form, and what they prove.
+"""Copies of tables that a consensus fits one by one in closed form, and their lower bound.
 
-A table that rows measure is there several times, so that each fit is separate; all copies of it
-shall be equal. A fit is the minimum of a table's own loss plus a penalty times the squared distance
-from where the others want it.
+A table that rows measure has several copies, so that each fit is separate. All copies of a table
+must become equal. A fit minimises the table's loss plus a penalty times the squared distance from
+the agreed table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout
 
 
 class Polytope(Protocol):
-    """What tables agree on where it is neither all that is shared nor single attributes."""
+    """A set of parts on which tables agree, other than all shared parts or single attributes."""
 
     @property
     def parts(self) -> Sequence[Scope]:
@@ -28,21 +28,21 @@ class Polytope(Protocol):
         ...
 
     def weights(self, precisions: FloatArray) -> FloatArray:
-        """How much the distance of each table counts, > 0: the precision of measured ones.
+        """The weight of each table's distance, > 0: the precision of measured tables.
 
         Args:
-            precisions: one per table, 0 where nothing was measured.
+            precisions: one per table, 0 if nothing was measured.
         """
         ...
 
     def least_cost(self, costs: FloatArray) -> float:
-        """The least costs . tau over the tables that agree, of costs on measured tables alone."""
+        """The least costs . tau over agreeing tables; costs are on measured tables alone."""
         ...
 
 
 @dataclass(frozen=True)
 class Proven:
-    """Agreed tables without negative cells, their loss, a bound on the least, and its slopes."""
+    """Agreed tables without negative cells, their loss, a lower bound, and the costs proving it."""
 
     tables: FloatArray
     value: float
@@ -51,20 +51,20 @@ class Proven:
 
 
 class Copies:
-    """The tables, and beside each further ones that only rows see, so that each fit is separate.
+    """The tables, and further copies for rows, so that each fit is separate.
 
-    A copy's rows have no cell in common, so that each row moves its own cells along itself.
+    The rows of one copy have no cell in common, so each row moves its cells independently.
     """
 
     def __init__(self, observations: Observations) -> None:
         self._seen = observations
         base = observations.layout
         groups, copied = _separate(base, observations.rows)
-        # The tables themselves keep their place, copies follow.
+        # The tables keep their places; copies follow.
         self.layout = Layout(base.sizes, base.scopes + tuple(base.scopes[i] for i in copied))
         self._n_base = base.n_cells
         tables = [np.arange(base.offsets[i], base.offsets[i + 1]) for i in copied]
-        # The cell that each cell is a copy of.
+        # Per cell, the cell of which it is a copy.
         self._cell: IndexArray = np.concatenate([np.arange(base.n_cells), *tables]).astype(np.intp)
         extra = np.bincount(np.array(copied, dtype=np.intp), minlength=len(base.scopes))
         self.n_per_table: FloatArray = extra + np.ones(len(base.scopes))
@@ -74,14 +74,14 @@ class Copies:
         n = len(observations.cells)
         self._targets = np.split(observations.targets, [n])
         self._weights = np.split(observations.weights, [n])
-        # Any cell of a row, to know its table by.
+        # One cell of each row, which identifies its table.
         self._row_cell: IndexArray = self._rows.indices[self._rows.indptr[:-1]].astype(np.intp)
 
     @property
     def precisions(self) -> FloatArray:
-        """Mean squared ratio of the least scale to those of a table's answers; 0 without any.
+        """Mean squared ratio of the least scale to the scales of a table's answers; 0 without any.
 
-        A penalty in this proportion lets tables of little noise and of much settle at one pace.
+        With penalties in this proportion tables of little and of much noise settle equally fast.
         """
         base, n = self._seen.layout, len(self._seen.cells)
         cells = np.concatenate(
@@ -89,7 +89,7 @@ class Copies:
         )
         tables = np.searchsorted(base.offsets, cells, side="right") - 1
         found = self._seen.as_squares().weights
-        # Rows inside a table that was measured as a whole do not change its pace.
+        # Rows inside a table that was measured as a whole do not change its precision.
         count = partial(np.bincount, minlength=len(base.scopes))
         whole, rows = count(tables[:n]), count(tables[n:])
         sums = np.where(
@@ -112,14 +112,14 @@ class Copies:
         return tables[self._cell] if len(self._cell) > self._n_base else tables
 
     def first(self) -> FloatArray:
-        """What was released, where it is a whole marginal, else uniform tables."""
+        """The released table if a whole marginal was released, else a uniform table."""
         base = self._seen.layout
         start = base.per_cell(1.0 / base.counts)
         start[self._seen.cells] = np.maximum(self._targets[0], 0.0)
         return self.copied(start)
 
     def fitted(self, v: FloatArray, penalties: FloatArray) -> FloatArray:
-        """Each copy's own minimum of its loss plus penalty / 2 times the distance from v.
+        """Per copy, the minimum of its loss plus penalty / 2 times the squared distance from v.
 
         Args:
             penalties: one per cell, or a single one.
@@ -140,7 +140,7 @@ class Copies:
         return np.asarray(v - np.clip(v - target, -weight / penalty, weight / penalty))
 
     def _row_steps(self, rest: FloatArray, penalty: FloatArray) -> FloatArray:
-        """How far along itself each row moves its cells."""
+        """Per row, the length of the step of its cells along it."""
         weight = self._weights[1]
         if self._seen.likelihood == "squares":
             return -weight * rest / (penalty + weight * self._norms)
@@ -149,8 +149,8 @@ class Copies:
     def proven(self, z: FloatArray, multipliers: FloatArray, polytope: Polytope | None) -> Proven:
         """Agreed tables without negative cells, their loss, and a bound on the least loss.
 
-        For any slopes nu the least loss is at least nu's own dual with K' nu as costs, and so with
-        multipliers orthogonal to agreement added to these, each table taken for itself.
+        For any slopes nu the dual at nu, with costs K' nu, is a lower bound on the loss. It remains
+        one after adding multipliers orthogonal to agreement and minimising each table alone.
         """
         seen, base = self._seen, self._seen.layout
         tables = without_negatives(base, z[: self._n_base])
@@ -170,21 +170,21 @@ class Copies:
         return Proven(tables, seen.value(tables), bound, costs)
 
     def _slopes(self, multipliers: FloatArray) -> FloatArray:
-        """Slopes of the Laplace loss that answer the multipliers, within its bounds."""
+        """Slopes of the Laplace loss that match the multipliers, within their bounds."""
         weight = self._seen.weights
-        # No cell is below a negative answer, so there the loss has one slope.
+        # No cell is below a negative answer, so the loss has one slope there.
         direct = np.where(self._targets[0] < 0.0, np.inf, -multipliers[self._seen.cells])
         along = -(self._rows @ multipliers) / np.where(self._norms > 0, self._norms, 1.0)
         return np.asarray(np.clip(np.concatenate([direct, along]), -weight, weight))
 
 
 def _at(cells: IndexArray, values: FloatArray) -> FloatArray:
-    """The values of these cells; a single one is that of all."""
+    """The values of these cells; a single value holds for all."""
     return values if len(values) == 1 else values[cells]
 
 
 def without_negatives(layout: Layout, tables: FloatArray) -> FloatArray:
-    """Agreed tables mixed with as much of the uniform ones as leaves no cell negative."""
+    """Agreed tables, mixed with uniform ones just so much that no cell is negative."""
     lowest = np.minimum.reduceat(tables, layout.offsets[:-1]) * layout.counts
     worst = max(-float(lowest.min()), 0.0)
     part = worst / (1.0 + worst)
@@ -193,7 +193,7 @@ def without_negatives(layout: Layout, tables: FloatArray) -> FloatArray:
 
 
 def _separate(base: Layout, rows: sparse.csr_array) -> tuple[list[int], list[int]]:
-    """For each row its copy, and for each copy its table: the first copy whose rows it misses."""
+    """Per row its copy, per copy its table: the first copy without a row that shares a cell."""
     groups: list[int] = []
     copied: list[int] = []
     taken: list[set[int]] = []

@@ -1,12 +1,12 @@
-"""Entropic descent with any oracle for marginals, in implicit steps that need no tuning.
+"""Entropic descent with any oracle for marginals, by proximal steps that need no tuning.
 
-Mirror descent linearises the loss and takes a step of a length that somebody must choose. Here each
-stage minimises the loss itself plus epsilon times the divergence from the stage before (a proximal
-step). Its dual is smooth in one number per released answer, and one call of the oracle gives its
-value and gradient, so a quasi-Newton search with its own line search solves it. Its variables are
-scaled by the dual's curvature, p (1 - p) / epsilon + 1 / w per answer: rare cells and common ones
-differ by many orders, and without it the search stops far from a stage's minimum. Epsilon shrinks
-from stage to stage. Among all minimisers the limit is the one of most entropy.
+Mirror descent linearises the loss and needs a step length. Here each stage minimises the loss
+itself plus epsilon times the divergence from the stage before (a proximal step). The dual of a
+stage is smooth in one number per released answer, and one call of the oracle gives its value and
+gradient. So a quasi-Newton search with a line search solves it. Its variables are scaled by the
+dual's curvature, p (1 - p) / epsilon + 1 / w per answer: rare and common cells differ by many
+orders of magnitude, and without scaling the search stops far from a stage's minimum. Epsilon
+shrinks from stage to stage. The limit is the minimiser of most entropy.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from qserver.models.marginals.graph.junction_tree import Beliefs
 from qserver.models.marginals.graph.layout import FloatArray, Layout
 
 _FIRST_EPSILON = 1e-3
-# Stages in a row that gain less than this part of the gap asked for.
+# A stage is idle if it gains less than this part of the allowed gap; most idle stages in a row.
 _IDLE = 0.01
 _MOST_IDLE = 6
 _SHRINK = 4.0
 _GROWTH = 4.0
 _STAGE_ROUNDS = 80
-# How often a stage that stopped short of its minimum goes on before epsilon grows.
+# How often a stage that stopped short of its minimum is continued before epsilon grows.
 _MOST_CONTINUED = 3
 _LEAST_CURVATURE = 1e-3
 _MEMORY = 20
@@ -36,30 +36,30 @@ _PASSES = 400
 
 
 class Oracle(Protocol):
-    """Tables of total one that maximise theta . tau plus an entropy over a polytope."""
+    """Gives tables of total one that maximise theta . tau plus an entropy over a polytope."""
 
     @property
     def layout(self) -> Layout:
-        """The tables, and the log-potentials, in order."""
+        """The layout of the tables and of the log-potentials."""
         ...
 
     def run(self, theta: FloatArray, *, tolerance: float, max_passes: int) -> Beliefs:
-        """Tables that agree to within the tolerance, or after so many passes."""
+        """Tables that agree within the tolerance, or those after `max_passes` passes."""
         ...
 
     def lower_bound(self, costs: FloatArray) -> float | None:
-        """At most the least costs . tau over the polytope; None where none is at hand."""
+        """A lower bound of costs . tau over the polytope; None if the oracle has none."""
         ...
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Where the descent ended.
+    """The result of a descent.
 
     Args:
         tables: flat, total one each, in the order of the oracle's layout.
         value: loss there.
-        gap: at most this much above the least loss; None where the oracle gives no bound.
+        gap: at most this much above the least loss; None if the oracle gives no bound.
         inconsistency: largest difference between tables that should agree.
         calls: calls of the oracle.
     """
@@ -82,19 +82,19 @@ def descend(
     """Tables of nearly the least loss.
 
     Args:
-        gap: stop once the loss is proven to be this near its least value; without a bound, once a
-            stage lowers it by less than this.
-        inconsistency: how far the tables that are returned may be from agreeing.
-        max_calls: stop once the oracle was called so often.
+        gap: stop when the loss is proven to be at most this much above its least value; without a
+            bound, when a stage lowers it by less than this.
+        inconsistency: largest allowed difference between tables that should agree.
+        max_calls: stop after this many calls of the oracle.
     """
     search = _StageSearch(oracle, observations, inconsistency)
     while search.calls < max_calls and search.n_idle < _MOST_IDLE:
         if search.advance(gap):
             break
-    # Once more: exact oracles keep what they last computed.
+    # Call again: exact oracles keep their last result.
     beliefs = search.call(search.theta)
     if beliefs.inconsistency > inconsistency:
-        # At frozen potentials messages still bring the tables into agreement.
+        # More passes with the same potentials bring the tables into agreement.
         beliefs = oracle.run(search.theta, tolerance=inconsistency, max_passes=100 * _PASSES)
     return Descent(
         tables=beliefs.tables,
@@ -106,7 +106,7 @@ def descend(
 
 
 class _StageSearch:
-    """Where the descent is: potentials, slopes of the last stage, its loss and gap."""
+    """The state of a descent: potentials, slopes of the last stage, its loss and gap."""
 
     def __init__(self, oracle: Oracle, observations: Observations, tolerance: float) -> None:
         self._oracle, self._observations, self._tolerance = oracle, observations, tolerance
@@ -114,14 +114,14 @@ class _StageSearch:
         self._slopes = np.zeros(len(observations.targets))
         self._value, self._epsilon = np.inf, _FIRST_EPSILON
         self._bound: float | None = None
-        # A smaller epsilon would let potentials grow beyond what floats tell apart.
+        # With a smaller epsilon potentials would become too large for floats.
         self._least = min(observations.unit**2, _FIRST_EPSILON)
         self.gap: float | None = None
         self.calls = self.n_idle = self._n_continued = 0
         self._predicted = observations.predicted(self.call(self.theta).tables)
 
     def advance(self, gap: float) -> bool:
-        """One stage, kept if it lowers the loss; whether the loss is near enough its least."""
+        """Do one stage, kept if it lowers the loss; returns whether the gap is small enough."""
         seen = self._observations
         slopes = self.stage(self.theta, self._slopes, self._epsilon)
         ahead = self.theta - seen.spread(slopes) / self._epsilon
@@ -142,7 +142,7 @@ class _StageSearch:
         return self.gap is not None and self.gap <= gap
 
     def _prove(self, tables: FloatArray, slopes: FloatArray) -> float:
-        """How much the lower bound rose. Slopes of whatever stage prove one, for good."""
+        """Raise the lower bound by the slopes of any stage; returns by how much it rose."""
         found = _bound(self._oracle, self._observations, tables, slopes)
         if found is None:
             return 0.0
@@ -150,7 +150,7 @@ class _StageSearch:
         return self._bound - before if before is not None else np.inf
 
     def _go_on(self, slopes: FloatArray) -> None:
-        """From a stage that stopped short of its minimum: further, or with an easier one."""
+        """Continue a stage that stopped short of its minimum, or make the next one easier."""
         if self._n_continued < _MOST_CONTINUED:
             self._n_continued += 1
             self._slopes = slopes
@@ -167,7 +167,7 @@ class _StageSearch:
         """Slopes nu that minimise nu . y + phi*(nu) + epsilon A(theta - K' nu / epsilon)."""
         seen = self._observations
         squares = seen.likelihood == "squares"
-        # In units of the noise the least loss is of the size of the number of answers.
+        # In units of the noise the least loss is about the number of answers.
         unit = seen.unit**2
         scales = seen.unit * self._scales(epsilon)
 
@@ -192,7 +192,7 @@ class _StageSearch:
         return np.asarray(scales * found.x, dtype=np.float64)
 
     def _scales(self, epsilon: float) -> FloatArray:
-        """Inverse roots of the dual's curvature along each slope, as the last tables have it."""
+        """Inverse roots of the dual's curvature along each slope, at the last tables."""
         seen = self._observations
         p = np.clip(self._predicted, 0.0, 1.0)
         spread = np.maximum(p * (1.0 - p), _LEAST_CURVATURE * seen.unit)
@@ -203,7 +203,7 @@ class _StageSearch:
 def _bound(
     oracle: Oracle, seen: Observations, tables: FloatArray, slopes: FloatArray
 ) -> float | None:
-    """The dual at the slopes, or at those of the loss itself where they prove more."""
+    """The dual at the slopes, or at the slopes of the loss itself if that is greater."""
     found = []
     own = seen.weights * (seen.predicted(tables) - seen.targets)
     for nu in [slopes, own] if seen.likelihood == "squares" else [slopes]:

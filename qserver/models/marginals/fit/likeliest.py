@@ -1,15 +1,16 @@
 """The distribution of most entropy near tables of least loss: a maximum-likelihood fit.
 
-Among all distributions with the same marginals the one of most entropy is a product of potentials,
-and those that maximise theta . target - log Z(theta) have the target's marginals. The function is
-concave and needs no step length: one call of the junction tree gives value and gradient to a
-quasi-Newton search. It is run for some rounds at a time, its variables scaled by the curvature,
-p (1 - p) per cell, which changes by orders of magnitude where cells go to zero.
+Among all distributions with the same marginals the one of most entropy is a product of potentials.
+Potentials that maximise theta . target - log Z(theta) have the target's marginals. The function is
+concave, and one call of the junction tree gives its value and gradient to a quasi-Newton search.
+The search runs for some rounds at a time. Its variables are scaled by the curvature, p (1 - p) per
+cell, which changes by orders of magnitude if cells go to zero.
 
-That many do is what made such searches slow: potentials of an optimum with zeros have no end. But
-the slopes of the loss at the optimum cost least, and all the same, exactly where cells may be above
-zero. So between rounds every cell is multiplied by exp(-cost / scale), which drives the others to
-zero and does not change how the rest compare; the scale halves from time to time, from the noise.
+Many cells do go to zero. This makes plain searches slow, since the potentials of such cells have no
+finite optimum. But the slopes of the loss at the optimum, taken as costs, are least and equal
+exactly on cells that may be positive. So between rounds every cell is multiplied by
+exp(-cost / scale). This drives the other cells to zero and leaves the ratios of the rest. The scale
+starts at the noise and halves from time to time.
 """
 
 from __future__ import annotations
@@ -25,24 +26,23 @@ from qserver.models.marginals.graph.layout import FloatArray
 
 _ROUNDS = 25
 _MEMORY = 25
-# Cells with less curvature than this, falling tenfold to a part of the noise's square, count as if
-# they had it.
+# Least curvature of a cell; it falls tenfold at a time, to a part of the square of the noise.
 _FIRST_CURVATURE = 1e-3
 _LAST_CURVATURE = 1e-2
-# Least scale of the costs, as a part of the noise.
+# The least scale of the costs, as a part of the noise.
 _LEAST_SCALE = 1e-2
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What a search is after; flat arrays are in the order of the tree's layout.
+    """The goal of a search; flat arrays are in the order of the tree's layout.
 
     Args:
-        tables: tables of nearly the least loss, that agree.
+        tables: agreeing tables of nearly the least loss.
         costs: slopes of the loss there, or of a dual that proves it.
-        unit: what noise changes a proportion by, > 0.
-        loss: of tables.
-        goal: a loss that is small enough; more than the least.
+        unit: size of the noise in a proportion, > 0.
+        loss: the loss of tables.
+        goal: a loss that is small enough; above the least loss.
     """
 
     tables: FloatArray
@@ -54,12 +54,12 @@ class Aim:
 
 @dataclass(frozen=True)
 class Likeliest:
-    """Potentials and what they give.
+    """Potentials, their tables and loss.
 
     Args:
         theta: log-potentials, flat.
-        tables: theirs, flat.
-        loss: that of the tables.
+        tables: tables of these potentials, flat.
+        loss: loss of the tables.
         calls: calls of the tree.
     """
 
@@ -70,12 +70,12 @@ class Likeliest:
 
 
 def likeliest(tree: JunctionTree, aim: Aim, *, max_calls: int = 1_000) -> Likeliest:
-    """The first tables of the search whose loss is small enough, else the best of them.
+    """The first tables of the search whose loss is small enough, else the best tables.
 
-    The tree's beliefs are theirs afterwards.
+    Afterwards the tree holds the beliefs of the result.
 
     Args:
-        max_calls: stop after about so many calls of the tree.
+        max_calls: stop after about this many calls of the tree.
     """
     search = _EntropySearch(tree, aim)
     while search.best.loss > aim.goal and search.calls < max_calls:
@@ -86,7 +86,7 @@ def likeliest(tree: JunctionTree, aim: Aim, *, max_calls: int = 1_000) -> Likeli
 
 
 class _EntropySearch:
-    """Where the search is, the best that it came by, and how often it was run."""
+    """The state of the search, its best result, and the number of runs."""
 
     def __init__(self, tree: JunctionTree, aim: Aim) -> None:
         self._tree, self._aim = tree, aim
@@ -96,12 +96,12 @@ class _EntropySearch:
         self._called(self._theta)
 
     def advance(self) -> None:
-        """Push costly cells down, then some rounds of the search."""
+        """Lower the costly cells, then do some rounds of the search."""
         aim, part = self._aim, 10.0**-self._n
         start = self._theta - aim.costs / (aim.unit * max(0.5**self._n, _LEAST_SCALE))
         tables, _ = self._called(start)
         least = min(_LAST_CURVATURE * aim.unit**2, _FIRST_CURVATURE)
-        # By rounding a cell that holds everything may be above one.
+        # By rounding a cell with all of the mass may be above one.
         curvature = np.maximum(tables * (1.0 - tables), 0.0)
         scales = 1.0 / np.sqrt(curvature + max(least, _FIRST_CURVATURE * part))
 
@@ -127,7 +127,7 @@ class _EntropySearch:
         self._n += 1
 
     def _called(self, theta: FloatArray) -> tuple[FloatArray, float]:
-        """Tables and log partition."""
+        """The tables and the log partition at `theta`."""
         beliefs = self._tree.run(theta)
         self.calls += 1
         loss = self._aim.loss(beliefs.tables)

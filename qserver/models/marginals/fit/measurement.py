@@ -1,4 +1,4 @@
-"""What was released: noisy marginals, or noisy linear functions of a marginal."""
+"""Released measurements: noisy marginals, or noisy linear functions of a marginal."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class NoisyMarginal:
         object.__setattr__(self, "scales", scales)
 
     def check_cells(self, n_cells: int) -> None:
-        """Return if the marginal has so many cells; InputError."""
+        """Raise InputError unless the marginal has `n_cells` cells."""
         found = len(self.answers) if self.rows is None else self.rows.shape[1]
         if found != n_cells:
             raise InputError("answers", f"fit a marginal of {n_cells} cells", found)
 
 
 def _summed_up(rows: sparse.csr_array) -> sparse.csr_array:
-    """The same matrix, every entry stored once."""
+    """The same matrix with every entry stored once."""
     if rows.has_canonical_format:
         return rows
     found = rows.copy()
@@ -64,7 +64,7 @@ def total_of(measurements: tuple[NoisyMarginal, ...]) -> float:
     """Number of records by inverse variance over the whole marginals measured; at least 1.
 
     Raises:
-        InputError: no whole marginal, nor rows that add up to one, was measured.
+        InputError: neither a whole marginal nor rows that add up to one were measured.
     """
     weights, weighted = 0.0, 0.0
     for m in measurements:

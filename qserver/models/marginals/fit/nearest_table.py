@@ -1,14 +1,14 @@
-"""The answers nearest to noisy ones that some non-negative table gives, and that table.
+"""The non-negative table whose answers are nearest to noisy ones, and these answers.
 
-With questions as the rows of Q and cells as its columns it is
+With questions as the rows of Q and cells as its columns the problem is
 
-    minimise 1/2 sum ((Q x - y)_i / s_i)^2   over x >= 0, and sum x = N where N is known.
+    minimise 1/2 sum ((Q x - y)_i / s_i)^2   over x >= 0, with sum x = N if N is known.
 
-Few cells of the table are not zero, as many as there are questions at most, so they are looked for
-one by one (Lawson and Hanson): a cell enters while its column still lowers the distance, and the
-next ones to enter are the cheapest under the residual, which a junction tree finds among however
-many cells. Where no cell is left that would lower it, the answers are the nearest ones, and the
-cheapest cell's cost bounds how far they may be from that.
+The table has at most as many non-zero cells as there are questions, so they are added one by one
+(Lawson and Hanson). A cell enters if its column lowers the distance. The cheapest cells under the
+residual enter next; a junction tree finds them among any number of cells. If no cell lowers the
+distance, the answers are the nearest ones. Before that, the cost of the cheapest cell bounds the
+gap.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class NearestTable:
         cells: values of the table's cells that are not zero, shape (k, attributes).
         counts: x of each of them, > 0.
         distance: 1/2 sum ((Q x - y)_i / s_i)^2.
-        gap: at most this much above the least distance of all tables whose total is N, or where
-            that is not known at most twice this one's and one.
-        steps: cells that entered.
+        gap: at most this much above the least distance of all tables with total N; if N is not
+            known, of those with a total of at most twice this table's plus one.
+        steps: number of cells that entered.
     """
 
     answers: FloatArray
@@ -61,13 +61,13 @@ def nearest_table(
     """The non-negative table whose answers are nearest.
 
     Args:
-        cheapest: of the scopes that the questions add up over.
-        weights: what a record weighs, shape (cells of `cheapest.layout`, questions): a question's
+        cheapest: the search over the scopes of the questions.
+        weights: weight of a record, shape (cells of `cheapest.layout`, questions). A question's
             weight of a cell of the domain is the sum over the scopes.
         answers: y.
         scales: s, > 0.
         total: N, or None.
-        max_steps: stop once so many cells entered; `gap` tells what is left then.
+        max_steps: stop after this many cells entered; `gap` gives the remaining distance.
 
     References:
         Lawson and Hanson (1974), chapter 23; for a known total, Haskell and Hanson (1981).
@@ -82,7 +82,7 @@ def nearest_table(
 
 
 class _CellSearch:
-    """The cells that are in, their counts, and how far the answers are from the nearest."""
+    """The cells that entered, their counts, and the gap."""
 
     def __init__(
         self,
@@ -95,8 +95,8 @@ class _CellSearch:
         self._cheapest, self._weights, self._total = cheapest, weights, total
         self._scales, self._aim = scales, answers / scales
         self.gap = np.inf
-        # With a known total every column is less the aim over the total, so that the aim is zero,
-        # and one row more asks for the total: the minimum has the same direction.
+        # With a known total the target over the total is subtracted from every column, so that the
+        # target is zero, and one more row asks for the total: the minimum has the same direction.
         self._row = 0.0 if total is None else float(np.mean(1.0 / scales))
         self._active = ActiveSet(
             self._aim if total is None else np.append(np.zeros(len(answers)), self._row * total)
@@ -112,14 +112,14 @@ class _CellSearch:
         found = self._cheapest.find(self._weights @ (-rest / self._scales), n=_AT_ONCE)
         least, total = float(found.costs[0]), self._total
         if total is None:
-            # No record at all is a table too.
+            # The empty table is a table too.
             least, total = min(least, 0.0), 1.0 + 2.0 * float(x.sum())
-        # Zero first: of equal ones `max` takes the first, and JSON would show the sign of -0.0.
+        # 0.0 comes first: `max` returns the first of equal values, and JSON would show -0.0.
         self.gap = max(0.0, -least * total - float(rest @ fitted))
         return found.codes
 
     def enter(self, codes: IndexArray) -> bool:
-        """Let the cells in that lower the distance; whether there was one."""
+        """Add the cells that lower the distance; returns whether there was one."""
         columns = self._columns(codes)
         if self._total is not None:
             columns = columns - (self._aim / self._total)[:, None]
@@ -132,7 +132,7 @@ class _CellSearch:
 
     @property
     def counts(self) -> FloatArray:
-        """x of each cell that is in, of the known total where there is one."""
+        """x of each cell that entered; they sum to the total if it is known."""
         x = self._active.values
         return x if self._total is None or not len(x) else x * (self._total / x.sum())
 
@@ -143,7 +143,7 @@ class _CellSearch:
         return np.asarray(columns @ x + self._aim * (x.sum() / self._total))
 
     def _columns(self, codes: IndexArray) -> FloatArray:
-        """What one record of each cell adds to each answer, in scales."""
+        """The contribution of one record of each cell to each answer, in scales."""
         layout = self._cheapest.layout
         at = [
             layout.offsets[k] + _cell(codes, scope, layout.shape(k))
@@ -155,10 +155,10 @@ class _CellSearch:
         return np.asarray((picked @ self._weights).toarray().T / self._scales[:, None])
 
     def found(self) -> NearestTable:
-        """The table that the search has come to."""
+        """The present table of the search."""
         x, n = self.counts, len(self._cheapest.layout.sizes)
         cells = np.array([self._cells[i] for i in self._active.ids], dtype=np.intp).reshape(-1, n)
-        # From the table itself: no rounding leaves a count below zero.
+        # Computed from the table itself: no rounding leaves a count below zero.
         fitted = self._columns(cells) @ x
         rest = self._aim - fitted
         return NearestTable(

@@ -1,11 +1,11 @@
-"""Observations: everything that was released, as rows on the flat vector of a layout.
+"""Observations: all released answers as rows on the flat vector of a layout.
 
-Works on proportions tau. Row i predicts (K tau)_i, its target is its answer over the total, and the
-loss is one of
+Everything is in proportions tau. Row i predicts (K tau)_i; its target is its answer over the total.
+The loss is one of
     squares   1/2 sum w_i r_i^2,  w_i = (b0 / b_i)^2
     laplace   sum w_i abs(r_i),   w_i = (b0 / b_i) (b0 / N)
 with r = K tau - target, b_i the Laplace scales, b0 the least of them and N the total. The second is
-the negative log-likelihood in such a unit that both have the size of the noise's square.
+the negative log-likelihood; its unit makes both losses of the size of the square of the noise.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Likelihood = Literal["squares", "laplace"]
 
 
 class Observations:
-    """What was released about the tables of a layout, which holds every measured scope.
+    """The released answers about the tables of a layout, which has every measured scope.
 
     Args:
         total: number of records N, > 0.
 
     Attributes:
-        cells: cells that whole marginals measured, each once; the first rows of K.
+        cells: cells measured by whole marginals, each once; the first rows of K.
         rows: the other rows of K, sparse.
         targets, weights: one per row, cells first.
     """
@@ -58,7 +58,7 @@ class Observations:
         )
 
     def as_squares(self) -> Observations:
-        """The same answers with squares as the loss, nothing merged."""
+        """The same answers with the squares as loss, without merging."""
         found = copy(self)
         ratios = self.weights / self.unit if self.likelihood == "laplace" else np.sqrt(self.weights)
         found.likelihood, found.weights = "squares", np.square(ratios)
@@ -71,7 +71,7 @@ class Observations:
 
     @property
     def noise_loss(self) -> float:
-        """Expected loss of the true tables: what the noise alone leaves."""
+        """Expected loss of the true tables, which is due to noise alone."""
         return len(self.targets) * self.unit**2
 
     def predicted(self, tables: FloatArray) -> FloatArray:
@@ -100,7 +100,7 @@ class Observations:
 def _split(
     layout: Layout, measurements: Sequence[NoisyMarginal], *, merge: bool
 ) -> tuple[list[NoisyMarginal], list[NoisyMarginal]]:
-    """One whole marginal per scope, and what is left. Squares of one scope merge into one."""
+    """One whole marginal per scope, and all others. Squares of one scope are merged."""
     direct: dict[tuple[int, ...], NoisyMarginal] = {}
     others: list[NoisyMarginal] = []
     for m in measurements:
@@ -115,7 +115,7 @@ def _split(
 
 
 def _merged(a: NoisyMarginal, b: NoisyMarginal) -> NoisyMarginal:
-    """Their mean by inverse variance; the scale is that of equal variance."""
+    """The mean by inverse variance, with the scale of equal variance."""
     precision = 1.0 / np.square(a.scales) + 1.0 / np.square(b.scales)
     mean = (a.answers / np.square(a.scales) + b.answers / np.square(b.scales)) / precision
     return NoisyMarginal(a.scope, mean, 1.0 / np.sqrt(precision))
@@ -127,7 +127,7 @@ def _cells(layout: Layout, m: NoisyMarginal) -> IndexArray:
 
 
 def _stacked(layout: Layout, measurements: Sequence[NoisyMarginal]) -> sparse.csr_array:
-    """The rows of all these measurements on the flat vector."""
+    """The rows of all measurements on the flat vector."""
     blocks = [sparse.csr_array((0, layout.n_cells))]
     for m in measurements:
         first = int(layout.offsets[layout.index[m.scope]])

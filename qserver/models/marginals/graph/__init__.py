@@ -1,6 +1,8 @@
-"""Regions, cliques and messages: the graph that a marginal model stands on.
+"""Scopes, cliques and messages: the graph under a marginal model.
 
-Begin with `layout`, the order in which tables stand in one vector, and `regions`.
-`junction_tree` and `belief` pass messages, `triangulation` and `elimination` choose the
-cliques.
+Begin with `layout`: the order of all tables in one flat vector. `scopes` finds parts and
+intersections, `triangulation` the cliques, `junction_tree` passes messages between them, and
+`elimination` sums products of factors.
+
+Which one to call: `junction_tree.JunctionTree` for exact marginals of log-potentials.
 """

@@ -1,4 +1,4 @@
-"""Variable elimination on tables: products of factors summed down to a few attributes."""
+"""Variable elimination on tables: a product of factors, summed down to a few attributes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def eliminate(factors: Sequence[FactorTable], kept: Scope) -> FactorTable:
     """The product of all factors, summed over every attribute that is not kept.
 
     Raises:
-        CapacityError: a product on the way would be too large.
+        CapacityError: an intermediate product would be too large.
     """
     left = list(factors)
     sizes = {a: n for f in left for a, n in zip(f.scope, f.table.shape, strict=True)}

@@ -16,7 +16,7 @@ from qserver.models.marginals.graph.triangulation import CliqueTree, clique_tree
 MAX_CELLS = 1 << 22
 """Cells of all cliques of a junction tree together; more than this and the oracle refuses."""
 
-# Above this what rounding does to sums of potentials is more than 10^-12 of a cell.
+# Above this size of potentials the rounding of their sums exceeds 10^-12 of a cell.
 _LARGE = 1e4
 
 
@@ -60,12 +60,12 @@ class JunctionTree:
         held = self._summation.target
         where = np.array([held.index[s] for s in self.layout.scopes], dtype=np.intp)
         starts = np.repeat(held.offsets[:-1][where] - self.layout.offsets[:-1], self.layout.counts)
-        # Cell of the summation's target for each cell of the layout.
+        # For each cell of the layout, the cell of the summation's target.
         self._held = (np.arange(self.layout.n_cells) + starts).astype(np.intp)
         self.beliefs: FloatArray = np.zeros(self.cliques.n_cells)
 
     def run(self, theta: FloatArray, *, tolerance: float = 0.0, max_passes: int = 1) -> Beliefs:  # noqa: ARG002
-        """Exact marginals of the scopes; both limits are those of other oracles.
+        """Exact marginals of the scopes; the tolerance and the limit of passes are not used.
 
         Args:
             theta: log-potentials, flat, one per cell of the layout.
@@ -98,7 +98,7 @@ class JunctionTree:
         return least
 
     def _calibrate(self, logs: FloatArray) -> float:
-        """Turn potentials into logarithms of clique marginals, in place; the log partition."""
+        """Turn potentials into logs of clique marginals, in place; returns the log partition."""
         tree, tables = (
             self.tree,
             [self.cliques.table(logs, i) for i in range(len(self.tree.cliques))],
@@ -119,7 +119,7 @@ class JunctionTree:
         return log_partition
 
     def _make_agree(self, beliefs: FloatArray) -> None:
-        """Clique marginals of total one that agree, in place, whatever rounding made of them."""
+        """Make clique marginals agree and sum to one, in place, despite rounding."""
         tree = self.tree
         tables = [self.cliques.table(beliefs, i) for i in range(len(tree.cliques))]
         for i, parent in enumerate(tree.parents):
@@ -129,7 +129,7 @@ class JunctionTree:
                 tables[i] /= own
                 continue
             above = tables[parent].sum(axis=self._summed_axes(parent, kept))
-            # What rounds to nothing here stays nothing.
+            # A cell that rounded to zero stays zero.
             ratio = np.divide(above, own, out=np.zeros_like(own), where=own > 0.0)
             wide = [
                 n if a in kept else 1 for a, n in zip(tree.cliques[i], tables[i].shape, strict=True)
@@ -155,6 +155,6 @@ class JunctionTree:
         logs += values.reshape(wide)
 
     def _edge(self, scope: Scope) -> Edge:
-        """The smallest clique that holds the scope."""
+        """The smallest clique that contains the scope."""
         holders = [i for i, c in enumerate(self.tree.cliques) if set(scope) <= set(c)]
         return Edge(min(holders, key=lambda i: int(self.cliques.counts[i])), scope)

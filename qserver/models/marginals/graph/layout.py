@@ -1,7 +1,7 @@
-"""Layout: where the tables of many scopes lie in one flat vector.
+"""Layout: the places of the tables of many scopes in one flat vector.
 
-A scope is a sorted tuple of attributes; its table has one axis per attribute, row-major. Scopes
-whose tables have equal shapes lie side by side, so that they can be worked on as one array.
+A scope is a sorted tuple of attributes; its table has one axis per attribute, row-major. Tables of
+equal shapes are neighbours, so that they can be processed as one array.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TableRun:
 
     @property
     def cells(self) -> slice:
-        """Where their cells lie."""
+        """The places of their cells."""
         return slice(self.offset, self.offset + self.n * prod(self.shape))
 
 
@@ -49,7 +49,7 @@ class Layout:
 
     Args:
         sizes: number of values per attribute of the domain.
-        scopes: attributes of each table, rising; `layout_of` brings equal shapes side by side.
+        scopes: attributes of each table, rising; `layout_of` puts equal shapes side by side.
 
     Raises:
         InputError: a scope is not a rising tuple of attributes of the domain.
@@ -73,7 +73,7 @@ class Layout:
 
     @cached_property
     def offsets(self) -> IndexArray:
-        """Where each table begins, and after the last where the vector ends."""
+        """The start of each table, and at last the end of the vector."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.intp)
 
     @property
@@ -158,7 +158,7 @@ def added_up(cells: IndexArray, values: FloatArray, n_cells: int) -> FloatArray:
 
 
 def check_scope(scope: Scope, sizes: Sequence[int]) -> None:
-    """Return if `scope` is a rising tuple of attributes of the domain; InputError."""
+    """Raise InputError unless `scope` is a rising tuple of attributes of the domain."""
     rising = all(a < b for a, b in pairwise(scope))
     if not rising or (scope and not 0 <= scope[0] <= scope[-1] < len(sizes)):
         raise InputError("scope", f"be a rising tuple of attributes 0 to {len(sizes) - 1}", scope)

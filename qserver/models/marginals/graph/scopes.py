@@ -13,7 +13,7 @@ MAX_SCOPE = 16
 
 
 def distinct(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Each scope once, in order, without the empty one."""
+    """The distinct scopes in order, without the empty one."""
     found = tuple(s for s in dict.fromkeys(scopes) if s)
     for scope in found:
         if len(scope) > MAX_SCOPE:
@@ -22,19 +22,19 @@ def distinct(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
 
 
 def parts(scope: Scope) -> Iterable[Scope]:
-    """Every part of a scope, itself and the empty one included."""
+    """Every part of a scope, including itself and the empty one."""
     return chain.from_iterable(combinations(scope, k) for k in range(len(scope) + 1))
 
 
 def with_intersections(scopes: Iterable[Scope], *, most: int = 1 << 16) -> tuple[Scope, ...]:
-    """The scopes and all intersections of them but the empty one, each once.
+    """The distinct scopes and their intersections, without the empty one.
 
     Raises:
         CapacityError: there are more than `most`.
     """
     found: set[frozenset[int]] = set()
     for scope in scopes:
-        # What is there holds its own intersections, so that one turn is enough.
+        # The scopes found so far include their intersections, so that one pass is enough.
         whole = frozenset(scope)
         found |= {whole & other for other in found} | {whole}
         if len(found) > most:

@@ -1,7 +1,7 @@
-"""Summation: many tables marginalised at once, and values spread back over what was summed.
+"""Summation: the marginals of many tables at once, and its transpose.
 
-Edges that take equal shapes to the same axes are one batch: one reshaped array, no loop per table.
-Edges without enough company of their shape share one sparse 0/1 matrix.
+Edges from equal shapes to the same axes are one batch: one reshaped array, no loop per table.
+Edges of rare shapes share one sparse 0/1 matrix.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _LEAST_BATCH = 8
 
 @dataclass(frozen=True)
 class Edge:
-    """The marginal of table `source` on the attributes `scope`, a part of its own."""
+    """The marginal of table `source` on the attributes `scope`, a part of its scope."""
 
     source: int
     scope: Scope
 
 
 class Summation:
-    """Linear map from the tables of a layout to the marginals that its edges ask for.
+    """Linear map from the tables of a layout to the marginals of its edges.
 
     Args:
         source: layout of the tables that are summed.
-        edges: what to sum; `edges` and `target` give them in the order used here.
+        edges: the marginals; the attributes `edges` and `target` have them in the order used here.
     """
 
     def __init__(self, source: Layout, edges: Sequence[Edge]) -> None:
@@ -51,7 +51,7 @@ class Summation:
         self.parents: IndexArray = np.array([e.source for e in self.edges], dtype=np.intp)
 
     def sums(self, x: FloatArray) -> FloatArray:
-        """Marginals of all edges, one after another, shape (target.n_cells,)."""
+        """The marginals of all edges in order, shape (target.n_cells,)."""
         out = np.empty(self.target.n_cells)
         for batch in self._batches:
             batch.sum_into(out, x)
@@ -73,7 +73,7 @@ class _Batch:
         self.output = slice(0, 0)
         self.inside = np.array([e.source - run.start for e in edges], dtype=np.intp)
         self.is_whole = len(edges) == run.n
-        # Where most tables of the run take part, summing all beats copying those that do.
+        # If most tables of the run take part, summing all is faster than copying those.
         self.is_most = 2 * len(edges) >= run.n
 
     @property
@@ -105,7 +105,7 @@ class _Batch:
 
 
 class _Rest:
-    """All other edges, the last ones, as one sparse matrix and its transpose."""
+    """All other edges, which come last, as one sparse matrix and its transpose."""
 
     def __init__(self, source: Layout, target: Layout, edges: Sequence[Edge]) -> None:
         first = len(target.scopes) - len(edges)
@@ -136,7 +136,7 @@ class _Rest:
 
 
 def cells_summed(sizes: Sequence[int], scope: Scope, kept: Scope) -> IndexArray:
-    """For each cell of a table on `scope`, the cell of its marginal on `kept` it is part of."""
+    """For each cell of a table on `scope`, the cell of the marginal on `kept` that includes it."""
     shape = tuple(sizes[a] for a in scope)
     wide = tuple(sizes[a] if a in kept else 1 for a in scope)
     cells = np.arange(int(np.prod(wide)), dtype=np.intp).reshape(wide)
@@ -150,7 +150,7 @@ def _cells(layout: Layout, i: int) -> IndexArray:
 def _summed(tables: FloatArray, keep: tuple[int, ...]) -> FloatArray:
     """Tables of shape (n, *shape) summed over every axis not in `keep`, as (n, cells kept)."""
     shape = list(tables.shape)
-    # From the last axis on, so that what the earlier ones sum is smaller.
+    # From the last axis to the first, so that earlier axes sum smaller arrays.
     for axis in range(len(shape) - 1, 0, -1):
         if axis - 1 in keep:
             continue
@@ -162,7 +162,7 @@ def _summed(tables: FloatArray, keep: tuple[int, ...]) -> FloatArray:
 
 
 def _batches(source: Layout, edges: Sequence[Edge]) -> tuple[list[_Batch], list[Edge]]:
-    """Edges that have company of their shape as batches, and the others."""
+    """Edges with many others of their shape as batches, and the remaining edges."""
     run_of = np.repeat(np.arange(len(source.runs)), [r.n for r in source.runs])
     kinds: dict[tuple[int, tuple[int, ...]], list[Edge]] = defaultdict(list)
     for edge in edges:

@@ -1,4 +1,4 @@
-"""Triangulation: the cliques of a chordal graph that holds every scope, and the tree they form."""
+"""Triangulation: the cliques of a chordal graph around all scopes, and their tree."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from qserver.models.marginals.graph.layout import Scope
 
 @dataclass(frozen=True)
 class CliqueTree:
-    """Cliques in an order in which each one's parent comes before it.
+    """Cliques in an order in which parents come before children.
 
     Args:
-        cliques: attributes of each, rising.
-        parents: index of each one's parent, -1 for a root.
-        n_cells: cells of all cliques together, exactly.
+        cliques: attributes of each clique, rising.
+        parents: index of each clique's parent, -1 for a root.
+        n_cells: exact number of cells of all cliques together.
     """
 
     cliques: tuple[Scope, ...]
@@ -26,14 +26,14 @@ class CliqueTree:
     n_cells: int
 
     def separator(self, i: int) -> Scope:
-        """What clique i shares with its parent; nothing for a root."""
+        """The attributes that clique i shares with its parent; empty for a root."""
         if self.parents[i] < 0:
             return ()
         return tuple(sorted(set(self.cliques[i]) & set(self.cliques[self.parents[i]])))
 
 
 def clique_tree(sizes: Sequence[int], scopes: Iterable[Scope]) -> CliqueTree:
-    """A tree by elimination in the order of least fill-in, ties by the smaller table."""
+    """A clique tree by elimination in the order of least fill-in; ties go to the smaller table."""
     scopes = tuple(scopes)
     attributes = sorted({a for scope in scopes for a in scope})
     place = {a: i for i, a in enumerate(attributes)}
@@ -48,7 +48,7 @@ def clique_tree(sizes: Sequence[int], scopes: Iterable[Scope]) -> CliqueTree:
     while left:
         near = joined[np.ix_(left, left)]
         degree = near.sum(axis=1)
-        # Pairs of neighbours less those that are joined already.
+        # Pairs of neighbours, less the pairs that are joined already.
         missing = degree * (degree - 1) / 2 - ((near @ near) * near).sum(axis=1) / 2
         first = np.lexsort((near @ logs[left], np.round(missing)))[0]
         a = left.pop(int(first))
@@ -60,7 +60,7 @@ def clique_tree(sizes: Sequence[int], scopes: Iterable[Scope]) -> CliqueTree:
 
 
 def _maximal(cliques: list[set[int]]) -> list[set[int]]:
-    """Those that are part of no other; one eliminated later can only lie in an earlier one."""
+    """Cliques that lie in no other; a later eliminated one can only lie in an earlier one."""
     kept: list[set[int]] = []
     for clique in cliques:
         if not any(clique <= other for other in kept):
@@ -69,7 +69,7 @@ def _maximal(cliques: list[set[int]]) -> list[set[int]]:
 
 
 def _as_tree(sizes: Sequence[int], cliques: list[set[int]]) -> CliqueTree:
-    """Join every clique to the one, among those already in, with which it shares most (Prim)."""
+    """Join every clique to the earlier one with which it shares most (Prim's algorithm)."""
     order, parents = [], []
     best = dict.fromkeys(range(len(cliques)), (0, -1))
     while best:

@@ -1,6 +1,8 @@
 """Learning a network's parameters from noisy tables.
 
-Begin with `learn`, which puts the stages together: `paper_allocation` and `table_choice` decide
-what is measured and how exactly, `estimation` turns noisy tables into parameters, `consistency`
-makes tables agree on what they share.
+Begin with `learn`, which joins the stages. `table_choice` and `paper_allocation` decide which
+tables are measured and how exactly. `estimation` turns noisy tables into parameters.
+`paper_consistency` makes tables agree as the papers print it.
+
+Which one to call: `learn.learn` with the "best" allocation; the others are for comparison.
 """
