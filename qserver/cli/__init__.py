@@ -1,6 +1,7 @@
 """The commands of `qserver`: one module for each group.
 
-Begin with `main`, which puts the groups together, and `runtime`, what a command gets from
-outside and how it ends. The commands that talk to a server stand here; those that work on this
-machine's own store stand in `local`; `processes` keeps a server's children running.
+Begin with `main`, which puts the groups together. `runtime` has what every command gets, and the
+exit codes. The commands here talk to a server, by the requests of `qserver.client`; `server` sends
+them and shows the replies. The commands in `local` work on this machine's own store. `processes`
+keeps a server's child processes running.
 """

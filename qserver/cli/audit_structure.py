@@ -1,4 +1,4 @@
-"""`qserver audit-structure`: what a network could leak, before anything is learnt. No server."""
+"""`qserver audit-structure`: bound the leaks of a network before it is learnt; needs no server."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def register(
 
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Print the report of a structure; a code of its own where the gate refuses."""
+    """Print the report of a structure; the exit code tells whether the gate refuses."""
     from qserver.models.tracing.report import structural_report
 
     if args.plot is not None:

@@ -1,7 +1,7 @@
-"""Conditions typed on the command line, to the structured form of the server's questions.
+"""Read conditions typed on the command line into the structured form of a question.
 
-Values stay texts: the server reads numbers from texts exactly, and knows which attribute has
-labels. Nothing here knows the dataset.
+Values stay texts: the server reads numbers from texts exactly, and knows which attributes have
+labels. This module does not know the dataset.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _MAX_BYTES = 1 << 20
 
 
 def where_document(conditions: Sequence[str]) -> dict[str, Any]:
-    """The `where` object that the conditions mean together.
+    """The `where` object of all conditions together.
 
     Raises:
-        ConfigError: one is malformed, or two speak of one attribute.
+        ConfigError: a condition is malformed, or two name the same attribute.
     """
     where: dict[str, Any] = {}
     for text in conditions:
@@ -51,7 +51,7 @@ def where_document(conditions: Sequence[str]) -> dict[str, Any]:
 def question_document(
     *, conditions: Sequence[str], json_query: str | None, stdin: TextIO
 ) -> dict[str, Any]:
-    """The question of a command line: its conditions, or the structured form it gives.
+    """The question of a command line, by its conditions or by `--json-query`.
 
     Args:
         conditions: the `--where` options.
@@ -72,7 +72,7 @@ def question_document(
 
 
 def read_json(source: str, *, stdin: TextIO, name: str) -> Any:
-    """The JSON value given on the command line, in a file, or on standard input where it is `-`.
+    """The JSON value given on the command line, in a file, or with `-` on standard input.
 
     Raises:
         ConfigError: it cannot be read.
@@ -84,7 +84,7 @@ def parse_json(text: str, *, name: str) -> Any:
     """The JSON value in `text`; decimals stay texts, so that no digit is lost.
 
     Raises:
-        ConfigError: it is not JSON; tells the line and column.
+        ConfigError: it is not JSON; the message has the line and column.
     """
 
     def refuse(constant: str) -> NoReturn:

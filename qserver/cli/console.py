@@ -1,4 +1,4 @@
-"""What people see: lines, tables, numbers, and progress on a terminal's standard error."""
+"""Output for people: lines, tables, numbers, and progress on a terminal's standard error."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Console:
 
     Args:
         out: standard output.
-        err: standard error; progress is shown only when it is a terminal.
-        may_colour: whether a terminal is sent colours; nothing else ever is.
+        err: standard error; progress is shown only if it is a terminal.
+        may_colour: whether terminals may get colours; files and pipes never do.
     """
 
     out: TextIO
@@ -38,21 +38,21 @@ class Console:
     may_colour: bool = False
 
     def line(self, text: str = "") -> None:
-        """One line of the result, flushed, so that a pipe gets it at once."""
+        """Write one line of the result, flushed, so that a pipe gets it at once."""
         self.out.write(text + "\n")
         self.out.flush()
 
     def note(self, text: str) -> None:
-        """One line to standard error."""
+        """Write one line to standard error."""
         self.err.write(text + "\n")
         self.err.flush()
 
     def warn(self, code: str, text: str) -> None:
-        """An error: its code, then what it says."""
+        """Write an error: its code, then its text."""
         self.note(f"{self._styled(code, _RED, self.err)}: {text}")
 
     def point(self, excerpt: str) -> None:
-        """Part of a text with carets below the place of an error."""
+        """Write part of a text, with carets below the place of an error."""
         lines, _, carets = excerpt.rpartition("\n")
         self.note(f"{lines}\n{self._styled(carets, _RED, self.err)}")
 
@@ -60,11 +60,11 @@ class Console:
         return f"{style}{text}{_PLAIN}" if self.may_colour and to.isatty() else text
 
     def json(self, document: Any) -> None:
-        """A document as indented JSON."""
+        """Write a document as indented JSON."""
         self.line(json.dumps(document, indent=2, ensure_ascii=False))
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Columns, the first to the left and the others to the right."""
+        """Write columns, the first aligned left and the others right."""
         cells = [list(header), *(list(row) for row in rows)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
         for i, row in enumerate(cells):
@@ -75,10 +75,9 @@ class Console:
 
     @contextmanager
     def progress(self, text: str) -> Iterator[None]:
-        """Show `text` on a terminal's standard error for as long as the block runs.
+        """Show `text` on a terminal's standard error while the block runs.
 
-        The text is all that is shown: neither shares nor counts nor times, which could tell of
-        private data.
+        No share, count or time is shown: these could reveal private data.
         """
         if not self.err.isatty():
             yield
@@ -93,5 +92,5 @@ class Console:
 
 
 def wants_colour(environ: Mapping[str, str]) -> bool:
-    """Whether the user lets terminals be coloured: NO_COLOR and TERM=dumb say no."""
+    """Whether the user allows colours: NO_COLOR and TERM=dumb forbid them."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

@@ -1,4 +1,4 @@
-"""`qserver dataset list`, `dataset show` and `budget`: the public face of a server's datasets."""
+"""`qserver dataset list`, `dataset show` and `budget`: public facts of a server's datasets."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _longest(rows: Sequence[tuple[str, ...]]) -> int:
 
 
 def _attribute_row(attribute: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Name, kind, number of values, and the first values or the ends."""
+    """Name, kind, number of values, and the first values or the ends of the range."""
     if "labels" in attribute:
         values = [str(label) for label in attribute["labels"]]
         more = ", ..." if len(values) > _MOST_LABELS else ""

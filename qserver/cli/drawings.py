@@ -1,4 +1,4 @@
-"""Writing a plot to a file."""
+"""Write a plot to a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from qserver.errors import ConfigError
 
 
 def write_svg(path: Path, text: str) -> None:
-    """Write an SVG document, over what is there.
+    """Write an SVG document; replaces an existing file.
 
     Raises:
         ConfigError: the name does not end in .svg, or the file cannot be written.
@@ -21,7 +21,7 @@ def write_svg(path: Path, text: str) -> None:
 
 
 def check_svg_path(path: Path) -> None:
-    """Raise ConfigError unless a plot may have this name; nothing is asked of a server before."""
+    """Raise ConfigError unless the name ends in .svg; call this before asking a server."""
     if path.suffix.lower() != ".svg":
         raise ConfigError(
             "out",

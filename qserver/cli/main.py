@@ -26,15 +26,15 @@ _PIPE_CLOSED = 141
 
 
 def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None = None) -> int:
-    """The exit code of one call of the command line.
+    """Run one command line, and return its exit code.
 
     Args:
-        argv: the arguments; the process's own by default.
-        environ: the environment; the process's own by default.
+        argv: the arguments; by default those of the process.
+        environ: the environment; by default that of the process.
     """
     given = os.environ if environ is None else environ
     console = Console(out=sys.stdout, err=sys.stderr, may_colour=wants_colour(given))
-    # Only a process of its own was started by a path that can be typed again.
+    # Without `argv`, this process was started by a path that can be typed again.
     programs = Programs.of(sys.argv[0] if argv is None else "", given)
     runtime = Runtime(console=console, environ=given, programs=programs)
     args = build_parser(runtime).parse_args(argv)
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has left; a second failure at exit is kept quiet.
+        # The reader of our output has gone. Suppress the second failure at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     return code

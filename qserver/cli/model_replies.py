@@ -28,7 +28,7 @@ def show_models(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
-    """A distribution, labels, or a count with what its check says."""
+    """A distribution, labels, or a count with the result of its check."""
     answer = reply["answer"]
     if answer is None:
         _show_count(console, reply)
@@ -40,7 +40,7 @@ def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
 
 
 def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> None:
-    """What learning a model would cost."""
+    """The price of learning a model."""
     sample = explanation["sample"]
     of_it = () if sample is None else (f"of that for a sample: {epsilon_text(sample)} epsilon",)
     show_price(console, explanation, *of_it)
@@ -68,7 +68,7 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
 
 
 def _show_error(console: Console, error: Mapping[str, Any]) -> None:
-    """What noise does to a network on N records whose values are equally likely."""
+    """The errors by noise of a network on N records whose values are equally likely."""
     least, greatest = error["parameter_least"], error["parameter_greatest"]
     lower, upper = error["term_lower"], error["term_upper"]
     most = "" if upper is None else f", {upper:,.3g} / N at most"
@@ -78,7 +78,7 @@ def _show_error(console: Console, error: Mapping[str, Any]) -> None:
 
 
 def show_proposal(console: Console, reply: Mapping[str, Any]) -> None:
-    """Edges as `model learn --edge` takes them, and what an audit says of them."""
+    """Edges as `model learn --edge` takes them, and the result of their audit."""
     for parent, child in reply["network"]["edges"]:
         console.line(f"{parent}>{child}")
     most = "" if reply["table_complexity_is_exact"] else "at most "
@@ -91,7 +91,7 @@ def show_proposal(console: Console, reply: Mapping[str, Any]) -> None:
 
 
 def show_question_price(console: Console, price: Mapping[str, Any]) -> None:
-    """What a question to a model would cost, and what would happen."""
+    """The price of a question to a model, and its likely outcome."""
     if price["estimate"] is not None:
         console.line(f"the model expects {price['estimate']:,.1f}")
     check, fallback = price["check"], price["fallback"]

@@ -51,8 +51,8 @@ def register(
 
 
 def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Ask for the tail probabilities about the free interval, and draw them."""
-    # numpy loads only where a plot is drawn.
+    """Ask for the tail probabilities around the free interval, and draw them."""
+    # numpy is loaded only when a plot is drawn.
     from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
     from qserver.answering.plots.render import svg_of
 

@@ -1,4 +1,4 @@
-"""How our programs are typed here: hints are pasted, and `.venv/bin` is rarely on the path."""
+"""How to type our programs in hints, ready to paste: `.venv/bin` is rarely on the path."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _COMMAND = re.compile(r"`(qserver(?:-worker)?)(?= [a-z])")
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs beside the one that runs.
+    """Our programs in the folder of the one that runs.
 
     Args:
-        started: the path by which this one was started, or '' where that is not known.
-        interpreter: of Python, beside which programs are installed.
-        search_path: folders in which a shell looks, as in PATH.
+        started: the path that started this program, or '' if unknown.
+        interpreter: path of Python, whose folder has the installed programs.
+        search_path: folders that a shell searches, as in PATH.
     """
 
     started: str = ""
@@ -34,10 +34,10 @@ class Programs:
         return cls(started, sys.executable if started else "", environ.get("PATH", ""))
 
     def typed(self, name: str) -> str:
-        """What to type for a program: its name, where a shell finds this very one; else its path.
+        """What to type for a program: its name if a shell finds this very program, else its path.
 
-        The path is that of the running program's folder, or where Python ran it as a module of
-        Python's; it is quoted for a shell.
+        The path is in the folder of the running program or, for a module that Python runs, in the
+        folder of Python. It is quoted for a shell.
         """
         places = (Path(at).with_name(name) for at in (self.started, self.interpreter) if at)
         beside = next(filter(Path.is_file, places), None)
@@ -47,9 +47,9 @@ class Programs:
         if found is not None and Path(found).samefile(beside):
             return name
         text = str(beside)
-        # A bare name would be looked for on the path.
+        # A shell would search the path for a bare name.
         return quote(text if "/" in text else f"./{text}")
 
     def spelt(self, text: str) -> str:
-        """A sentence whose commands in backquotes can be typed."""
+        """The sentence, with its commands in backquotes as they can be typed."""
         return _COMMAND.sub(lambda found: f"`{self.typed(found[1])}", text)

@@ -1,4 +1,4 @@
-"""`qserver query` and `qserver explain`: ask a server, and show what it says."""
+"""`qserver query` and `qserver explain`; how answers, prices and refusals are shown."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def show_curve(console: Console, curve: Sequence[tuple[float, float | None]], he
 
 
 def _own_text(own: Mapping[str, Any]) -> str:
-    """What the asker's own allowance says, in one line."""
+    """The asker's own allowance, in one line."""
     parts = [f"your allowance: it costs {epsilon_text(own['price'])} epsilon of it"]
     for spent, bound, when in (("spent", "limit", "in all"), ("spent_today", "per_day", "today")):
         if own[bound] is not None:
@@ -140,7 +140,7 @@ def _own_text(own: Mapping[str, Any]) -> str:
 
 
 def offer_text(offer: Mapping[str, Any] | None) -> str:
-    """What is known for nothing, in one line."""
+    """The interval known without charge, in one line."""
     if offer is None:
         return "known for nothing: nothing yet"
     low, high = offer["interval"]
@@ -152,7 +152,7 @@ def offer_text(offer: Mapping[str, Any] | None) -> str:
 
 
 def show_problem(console: Console, problem: ServerProblemError) -> None:
-    """A refusal's facts: where in a text, or what is known for nothing, per question if many."""
+    """The facts of a refusal: the place in a text, or the interval known for each question."""
     if "excerpt" in problem.facts:
         console.point(str(problem.facts["excerpt"]))
     if problem.code not in ("budget_exhausted", "disclosure_guard"):

@@ -1,4 +1,4 @@
-"""What a command gets from outside, and how its end is told: exit codes."""
+"""The runtime that every command gets, and the exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qserver.errors import InputError, QServerError
 
 
 class ExitCode(IntEnum):
-    """How a command ended; `EXIT_CODES_HELP` explains them to people."""
+    """How a command ended; `EXIT_CODES_HELP` explains the codes to people."""
 
     OK = 0
     FAILURE = 1
@@ -59,14 +59,14 @@ _CODES = {
 
 @dataclass(frozen=True)
 class Runtime:
-    """The world around a command, passed in so that tests can pass their own.
+    """The environment of a command, passed in so that tests can pass their own.
 
     Args:
-        console: where output goes.
-        environ: the environment.
+        console: gets the output.
+        environ: the environment variables.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
-        programs: how commands in hints are typed here.
+        programs: how to type the commands of hints.
     """
 
     console: Console
@@ -76,7 +76,7 @@ class Runtime:
     programs: Programs = field(default_factory=Programs)
 
     def command(self, text: str) -> None:
-        """Show a command of ours on a line of its own, as it can be pasted."""
+        """Show one of our commands on a separate line, ready to paste."""
         name, _, rest = text.partition(" ")
         self.console.line(f"  {self.programs.typed(name)} {rest}")
 
@@ -95,15 +95,15 @@ class Runtime:
 
     @property
     def default_state_dir(self) -> Path:
-        """The demo's folder below XDG_STATE_HOME, or below ~/.local/state."""
+        """The demo's folder in XDG_STATE_HOME, or in ~/.local/state."""
         home = Path(self.environ.get("XDG_STATE_HOME") or "")
-        # The XDG specification has relative paths ignored.
+        # The XDG specification says to ignore relative paths.
         base = home if home.is_absolute() else Path.home() / ".local" / "state"
         return base / "qserver" / "demo"
 
 
 def exit_code_of(error: QServerError) -> ExitCode:
-    """The exit code that tells of `error`, found by its stable code."""
+    """The exit code for `error`, by its stable code."""
     if isinstance(error, InputError) or error.code.startswith("invalid_"):
         return ExitCode.USAGE
     return _CODES.get(error.code, ExitCode.FAILURE)

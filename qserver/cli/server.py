@@ -1,4 +1,4 @@
-"""The commands that talk to a server: their common options, and how they send and show."""
+"""What the commands that talk to a server share: options, sending, and showing replies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_server_options(
     runtime: Runtime,
     run: Callable[[argparse.Namespace, Runtime], ExitCode],
 ) -> None:
-    """`--url`, `--timeout` and `--json`, for a command that asks a server; `run` carries it out."""
+    """Add `--url`, `--timeout` and `--json` to a command that `run` carries out."""
     parser.add_argument(
         "--url",
         default=runtime.default_url,
@@ -47,33 +47,33 @@ def add_server_options(
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
-    """`--where`, which may come several times."""
+    """Add `--where`, which may be repeated."""
     parser.add_argument(
         "--where", action="append", default=[], metavar="CONDITION", help="see below"
     )
 
 
 def add_ledger_options(parser: argparse.ArgumentParser) -> None:
-    """The dataset, `--attribute` and `--where`."""
+    """Add the dataset, `--attribute` and `--where`."""
     parser.add_argument("dataset", metavar="DATASET")
     parser.add_argument("--attribute", metavar="NAME", help="the loss by value of an attribute")
     add_where(parser)
 
 
 def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
-    """The request that `add_ledger_options` describes."""
+    """The request for the options of `add_ledger_options`."""
     where = where_document(args.where) if args.where else None
     return requests.ledger(args.dataset, attribute=args.attribute, where=where)
 
 
 def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
-    """Sends requests to the server of the command line; each is sent once."""
+    """The driver that sends requests to the server of the command line, each once."""
     http = HttpClient(args.url, timeout_s=args.timeout, token=runtime.token)
     return SyncDriver(http, Patience(0, args.timeout, runtime.clock), runtime.sleep)
 
 
 def reply_to(exchange: Exchange[Any], args: argparse.Namespace, runtime: Runtime) -> Reply:
-    """The server's reply; a question that may take long shows that it is waited for.
+    """The server's reply; a question that may take long shows progress.
 
     Raises:
         NotDoneError: the time is over.

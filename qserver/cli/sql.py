@@ -1,4 +1,4 @@
-"""`qserver sql`: ask a statement of SQL, or show what it would cost."""
+"""`qserver sql`: ask a statement of SQL, or show its price."""
 
 from __future__ import annotations
 
@@ -105,5 +105,5 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The value, or None for what JSON cannot say: no estimate, no end."""
+    """The value; None for NaN and infinity, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""`qserver workload`: ask many questions as one, or show what that would cost."""
+"""`qserver workload`: ask many questions as one, or show their price."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _document(args: argparse.Namespace) -> dict[str, Any]:
-    """The workload as the server takes it; options win over what the JSON says for all."""
+    """The body of a workload; options replace the requirements that the JSON has for all."""
     given = read_json(args.questions, stdin=sys.stdin, name=_NAME)
     if isinstance(given, list):
         given = {"questions": given}
@@ -93,7 +93,7 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Decimals are texts in what was read; the server takes numbers here."""
+    """The members with numbers for decimals, which were read as texts."""
     found = dict(given)
     for name in _REQUIREMENTS:
         if isinstance(found.get(name), str):
@@ -127,7 +127,7 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _rounded_down(probability: float) -> float:
-    """A certified confidence to four decimals, or as it is where that would hide it."""
+    """A certified confidence, rounded down to four decimals unless that would hide it."""
     rounded = math.floor(probability * 1e4) / 1e4
     return rounded if rounded > 0.0 and probability < 0.999 else probability
 

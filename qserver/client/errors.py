@@ -1,4 +1,4 @@
-"""What a client of a server meets, beside the errors that the server itself raises.
+"""The errors of a client, in addition to those that the server itself raises.
 
 QServerError
 ├── ServerProblemError            the server refused, with a code of its own
@@ -18,14 +18,14 @@ from qserver.errors import QServerError
 
 
 class ServerProblemError(QServerError):
-    """The server refused, and said so as a problem document.
+    """The server refused, with a problem document.
 
     Args:
-        code: the server's stable code, or `bad_reply` when it was no problem document.
+        code: the server's stable code, or `bad_reply` if the reply is not a problem document.
         detail: the server's sentence.
         facts: the problem's other members, such as `price` and `remaining`.
-        status: of the response, or None where it is not known.
-        retry_after_s: after how many seconds asking again may help, or None.
+        status: of the response; None if unknown.
+        retry_after_s: seconds after which a new try may help, or None.
     """
 
     code = "server_problem"
@@ -54,13 +54,13 @@ class AccessProblemError(ServerProblemError):
 
 
 class BudgetProblemError(ServerProblemError):
-    """The answer costs more than may be spent; `facts` has `price` and what is left."""
+    """The answer costs more than may be spent; `facts` has `price` and `remaining`."""
 
     code = "budget_problem"
 
 
 class QuestionProblemError(ServerProblemError):
-    """The question is wrong; `facts` has `errors`, and of SQL `line`, `column` and `excerpt`."""
+    """The question is wrong; `facts` has `errors`, and for SQL `line`, `column` and `excerpt`."""
 
     code = "question_problem"
 
@@ -72,6 +72,6 @@ class ServerUnreachableError(QServerError):
 
 
 class NotDoneError(QServerError):
-    """The time passed before the answer was there; its job goes on."""
+    """The time is over before the answer came; its job continues."""
 
     code = "not_done"

@@ -1,9 +1,9 @@
-"""A small HTTP client of a qserver; the command line and the Python clients talk through it.
+"""A small HTTP client of a qserver, used by the command line and the Python clients.
 
-Connections are kept and used again. A server may close an idle one at the moment when a request is
-sent over it. What may be repeated is then sent once more: reads, and questions with an idempotency
-key, which are answered and charged once. No redirection is followed, so the token goes to the
-address that was given and nowhere else.
+Connections are kept and used again. A server may close an idle connection just as a request is
+sent over it. Requests that may be repeated are then sent once more: reads, and questions with an
+idempotency key, which are answered and charged once. Redirections are not followed, so that the
+token goes only to the address that was given.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_REPLY_BYTES = 64 << 20
 _CHUNK = 1 << 16
 _FIRST_ERROR_STATUS = 400
 _REDIRECTIONS = range(300, 400)
-# Kept open for threads that ask at once; more are opened, and closed after their reply.
+# Connections kept open for concurrent threads. Further ones are closed after their reply.
 _KEPT_CONNECTIONS = 32
 _SECONDS = re.compile(r"[0-9]{1,6}")
 _KINDS: Mapping[str, type[ServerProblemError]] = dict.fromkeys(
@@ -54,7 +54,7 @@ _PROBLEM_MEMBERS = ("type", "title", "status", "detail", "code", "instance")
 
 @dataclass(frozen=True)
 class Reply:
-    """A successful answer: its JSON text as sent, and the same parsed to an object."""
+    """A successful reply: its text as sent, and the object parsed from it."""
 
     text: str
     document: Mapping[str, Any] = field(repr=False)
@@ -74,11 +74,11 @@ class HttpClient:
 
     Args:
         url: `http://host[:port][/prefix]`, or https. No user, query or fragment.
-        timeout_s: limit for connecting and for each wait on the server, in seconds.
+        timeout_s: longest time to connect, and for each wait on the server, in seconds.
         token: of an account, or '' for none.
         ca: file or folder of the authorities to trust, in PEM; None for SSL_CERT_FILE and
             SSL_CERT_DIR, or the system's.
-        proxy: URL of a proxy, '' for none; None for what HTTP_PROXY, HTTPS_PROXY and NO_PROXY say.
+        proxy: URL of a proxy, '' for none; None for that of HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 
     Raises:
         ConfigError: the URL, the time, the token, the authorities or the proxy is malformed.
@@ -124,17 +124,17 @@ class HttpClient:
         )
 
     def get(self, *segments: str, query: Mapping[str, str] | None = None) -> Reply:
-        """The answer to GET on the path made of `segments`.
+        """The reply to GET on the path made of `segments`.
 
         Raises:
             ServerProblemError: the server refused.
-            ServerUnreachableError: nobody answered.
+            ServerUnreachableError: no server answered.
         """
         suffix = "?" + urlencode(query) if query else ""
         return self._call("GET", _path(segments) + suffix, body=None)
 
     def get_text(self, *segments: str, query: Mapping[str, str] | None = None) -> str:
-        """The answer to GET where it is text and no JSON. Raises as `get` does."""
+        """The reply to GET of plain text. Raises as `get` does."""
         suffix = "?" + urlencode(query) if query else ""
         found = self._exchange("GET", _path(segments) + suffix, body=None)
         if found.status >= _REDIRECTIONS.start or len(found.content) > MAX_REPLY_BYTES:
@@ -142,9 +142,9 @@ class HttpClient:
         return found.content.decode()
 
     def chunks(self, *segments: str, query: Mapping[str, str]) -> Iterator[bytes]:
-        """The answer to GET in pieces, of any length in all. Raises as `get` does.
+        """The reply to GET in pieces; it may be of any length. Raises as `get` does.
 
-        Where the answer's length is not stated it may end early unseen.
+        If the reply does not state its length, an early end goes unnoticed.
         """
         path = _path(segments) + "?" + urlencode(query)
         with self._sent("GET", path, body=None, more={}) as response:
@@ -161,7 +161,7 @@ class HttpClient:
         document: Mapping[str, Any],
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """The answer to POST of `document`. Raises as `get` does."""
+        """The reply to POST of `document`. Raises as `get` does."""
         body = json.dumps(document, allow_nan=False).encode()
         return self._call("POST", _path(segments), body=body, more=headers or {})
 
@@ -182,7 +182,7 @@ class HttpClient:
     def _sent(
         self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str]
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        """The response to a request, to be read within the block."""
+        """The response to a request; it must be read within the block."""
         headers = {
             "Accept": "application/json, application/problem+json",
             "User-Agent": "qserver",
@@ -197,7 +197,7 @@ class HttpClient:
             try:
                 yield response
             finally:
-                # What was read to its end is back in the pool by now; this closes the rest.
+                # A response read to its end is back in the pool by now. This closes all others.
                 response.close()
         except (HTTPError, OSError) as exc:
             raise ServerUnreachableError(_unreachable_text(exc, self)) from exc
@@ -205,7 +205,7 @@ class HttpClient:
     def _begun(
         self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
     ) -> urllib3.BaseHTTPResponse:
-        """The response as far as its headers; sent again where a connection broke and it may be."""
+        """The response up to its headers; a request that may be repeated is sent again once."""
         may_repeat = method == "GET" or "Idempotency-Key" in headers
         try:
             return self._request(method, path, body=body, headers=headers)
@@ -232,7 +232,7 @@ class HttpClient:
 
 
 def _credentials(proxy: str) -> dict[str, str]:
-    """The header that a proxy's user and password in its URL stand for."""
+    """The header for the user and password in a proxy's URL."""
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}
@@ -261,7 +261,7 @@ def _unreachable_text(error: Exception, client: HttpClient) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost error that has words for people, or the name of its kind."""
+    """The text of the innermost error that has one for people, or the name of its class."""
     found: BaseException | None = error
     last = type(error).__name__
     while found is not None:
@@ -281,10 +281,10 @@ def _path(segments: tuple[str, ...]) -> str:
 
 
 def _content(response: urllib3.BaseHTTPResponse) -> bytes:
-    """The body, or of one that is too long the beginning; one that breaks off raises."""
+    """The body, or the beginning of one that is too long. Raises if it breaks off."""
     content = response.read(MAX_REPLY_BYTES + 1)
     if len(content) <= MAX_REPLY_BYTES:
-        response.read(1)  # only now is the stated length compared with what came
+        response.read(1)  # makes urllib3 compare the stated length with the real one
     return content
 
 
@@ -315,7 +315,7 @@ def _read_reply(status: int, content: bytes, *, retry_after: str) -> Reply:
 def problem_of(
     document: Mapping[str, Any], *, status: int | None = None, retry_after_s: int | None = None
 ) -> ServerProblemError:
-    """The error that a problem document (of a response, or of a failed job) tells of."""
+    """The error for the problem document of a response or of a failed job."""
     told = status or document.get("status")
     status = told if isinstance(told, int) else None
     fallback = f"The server refused{f' (status {status})' if status else ''}."

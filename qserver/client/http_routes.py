@@ -1,9 +1,9 @@
-"""How a server is reached: the proxy that the environment names for it, and whom to trust.
+"""The way to a server: the proxy that the environment names for it, and the trusted authorities.
 
-As most programs read it: `HTTP_PROXY` and `HTTPS_PROXY` by the scheme of the server's URL,
-`NO_PROXY` for the hosts that are reached without one, each in small letters first. `HTTP_PROXY` in
-capitals does not count where `REQUEST_METHOD` is set: there a client of CGI could have written it.
-This machine itself is never reached through a proxy of the environment.
+The variables are read as most programs read them. `HTTP_PROXY` and `HTTPS_PROXY` apply by the
+scheme of the server's URL; `NO_PROXY` names the hosts to reach without a proxy. Names in small
+letters win. `HTTP_PROXY` in capitals is ignored if `REQUEST_METHOD` is set: a client of CGI could
+have written it. This machine itself is never reached through a proxy of the environment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str:
     """The proxy's URL for a server at `url`, or '' for none.
 
     Raises:
-        ConfigError: the variable that applies holds no URL of a proxy.
+        ConfigError: the variable that applies does not hold the URL of a proxy.
     """
     parts = urlsplit(url)
     name = f"{parts.scheme}_proxy"
@@ -38,10 +38,10 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str:
 
 
 def checked_proxy(proxy: str, name: str) -> str:
-    """A proxy's URL; without a scheme it is http. Never shown: it may hold a password.
+    """A proxy's URL, with http as its default scheme. It is never shown: it may hold a password.
 
     Raises:
-        ConfigError: it is no URL of a proxy.
+        ConfigError: it is not the URL of a proxy.
     """
     url = proxy if "://" in proxy else f"http://{proxy}"
     try:
@@ -59,7 +59,7 @@ def tls_context(ca: str | Path | None) -> ssl.SSLContext:
 
     Args:
         ca: file or folder of the authorities to trust, in PEM; None for those of SSL_CERT_FILE and
-            SSL_CERT_DIR, and where these are not set for the system's.
+            SSL_CERT_DIR, or the system's if these are not set.
 
     Raises:
         ConfigError: there are no certificates at `ca`.
@@ -85,8 +85,8 @@ def _is_this_machine(host: str) -> bool:
 def _is_excepted(parts: SplitResult, no_proxy: str) -> bool:
     """Whether NO_PROXY names the host.
 
-    An entry is `*`, a name, which stands for its domain too, or an address, each with a port where
-    only that is meant; or a network, as 10.0.0.0/8.
+    An entry is `*`, a name (which includes its subdomains), an address, or a network such as
+    10.0.0.0/8. A name or an address may have a port; then only that port is meant.
     """
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
     entries = (text.strip().lower() for text in no_proxy.split(","))
@@ -106,7 +106,7 @@ def _names(entry: str, host: str, port: int) -> bool:
 
 
 def _holds(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> bool:
-    """Whether the entry is this address, with or without a port, or a network that holds it."""
+    """Whether the entry is this address, with or without a port, or a network that contains it."""
     try:
         return address in ipaddress.ip_network(entry.strip("[]"), strict=False)
     except ValueError:

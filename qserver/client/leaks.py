@@ -1,4 +1,4 @@
-"""What a client is told of what a network could leak, before it is learnt."""
+"""Results about possible leaks of a network, known before it is learnt."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from qserver.client.reading import FromJson, at
 
 @dataclass(frozen=True, repr=False)
 class LeakAudit(FromJson):
-    """How well anyone could tell whose records a network was learnt from; `document` is all of it.
+    """How well anyone could tell whose records a network was learnt from.
 
     Args:
         complexity: independent parameters of the model.
-        table_complexity: independent numbers in the tables that would be released; at most so many
-            where `table_complexity_is_exact` is False.
-        bound, limit: areas under the curves of what is released: by the structure, and by the
-            lesser of that and the cap; 1/2 is guessing.
-        cap: the area that epsilon allows, or None without an epsilon.
-        passes: what the gate decided, and in `reason` why; None without a gate.
+        table_complexity: independent numbers in the tables that would be released; an upper bound
+            if `table_complexity_is_exact` is False.
+        bound, limit: areas under the curve of an attack: by the structure, and by the lesser of
+            that and the cap; 1/2 is guessing.
+        cap: the area that epsilon allows; None without an epsilon.
+        passes: the decision of the gate, with its `reason`; None without a gate.
+        document: the server's whole reply.
     """
 
     complexity: int
@@ -40,15 +41,16 @@ class LeakAudit(FromJson):
 
 @dataclass(frozen=True, repr=False)
 class StructureProposal(FromJson):
-    """A structure proposed under a cap on what it could leak; `document` is all of it.
+    """A structure proposed under a cap on leaks.
 
     Args:
-        network: as `learn_network` takes it; without edges where not even that passes.
+        network: as `learn_network` takes it; without edges if not even one edge passes.
         score: sum of the scores of its attributes' parents.
         complexity: independent parameters of the model.
-        table_complexity: independent numbers in the tables that would be released; at most so many
-            where `table_complexity_is_exact` is False.
-        passes: what the gate decided, and in `reason` why.
+        table_complexity: independent numbers in the tables that would be released; an upper bound
+            if `table_complexity_is_exact` is False.
+        passes: the decision of the gate, with its `reason`.
+        document: the server's whole reply.
     """
 
     network: Mapping[str, Any]

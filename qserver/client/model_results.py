@@ -1,4 +1,4 @@
-"""What a client is told of models, as frozen objects that read well."""
+"""The results about models: frozen objects that show themselves in a terminal and a notebook."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LearntModel(FromJson):
 
     Args:
         tables: ids of the released tables that it is made from.
-        version: of the history that it stands on, for ever.
+        version: of the history that it is made from; it never changes.
     """
 
     id: str
@@ -49,9 +49,9 @@ class ModelInfo(FromJson):
     """A model of a dataset.
 
     Args:
-        charged: what it cost, in epsilon.
-        specification: what the server made of the request.
-        facts: of the model itself; None in lists.
+        charged: its cost, in epsilon.
+        specification: the request in the server's normal form.
+        facts: about the model itself; None in lists.
     """
 
     id: str
@@ -72,10 +72,10 @@ class Distribution(Listing, FromJson):
     """A joint distribution that a model gives, without a guarantee.
 
     Args:
-        labels: per variable its labels, in the order of the probabilities.
-        probabilities: one per joint value, the last variable's labels running fastest.
-        n_records: expected number of records; None where the kind of model does not say it.
-        is_held: whether one table of the model holds all these variables; None likewise.
+        labels: for each variable its labels, in the order of the probabilities.
+        probabilities: one per joint value; the labels of the last variable change fastest.
+        n_records: expected number of records; None if the kind of model has none.
+        is_held: whether one table of the model has all these variables; None likewise.
     """
 
     variables: tuple[str, ...] = field(metadata=at("answer", "variables"))
@@ -119,7 +119,7 @@ class Distribution(Listing, FromJson):
 
 @dataclass(frozen=True)
 class MostProbable(FromJson):
-    """The most probable labels that a network gives, and their probability given the others."""
+    """The most probable labels by a network, and their probability given the other labels."""
 
     labels: Mapping[str, str] = field(metadata=at("answer", "labels"))
     probability: float = field(metadata=at("answer", "probability"))
@@ -128,12 +128,13 @@ class MostProbable(FromJson):
 
 @dataclass(frozen=True, repr=False)
 class ModelCount(FromJson):
-    """What a model expects a count to be.
+    """A model's estimate of a count.
 
     Args:
-        guarantee: the interval of the check, or None: then there is none.
-        verdict: `confirmed` where that interval holds the estimate, else `contradicted`, or None.
-        fallback: what was measured where the check contradicted, or None.
+        guarantee: the interval of the check; None without a check.
+        verdict: `confirmed` if that interval contains the estimate, else `contradicted`; None
+            without a check.
+        fallback: the answer that was measured after a contradiction, or None.
     """
 
     estimate: float
@@ -156,13 +157,14 @@ class ModelCount(FromJson):
 
 @dataclass(frozen=True, repr=False)
 class CheckPrice(FromJson):
-    """What checking a model's answer would cost; nothing was spent.
+    """The price of checking a model's answer; nothing was spent.
 
     Args:
-        estimate: what the model expects.
-        would: `confirm` or `contradict` where history does so for nothing; `check` where the
-            check is bought, which decides.
-        check: its price; fallback: that of measuring where the check contradicts, asked now.
+        estimate: by the model.
+        would: `confirm` or `contradict` if history decides without charge; `check` if the interval
+            must be bought first.
+        check: the price of the check.
+        fallback: the present price of measuring after a contradiction, or None.
     """
 
     estimate: float
@@ -183,15 +185,15 @@ class CheckPrice(FromJson):
 
 @dataclass(frozen=True)
 class ErrorBounds(FromJson):
-    """How errors of a network's parameters reach its answers, by the noise of its tables alone.
+    """Errors of a network's parameters and answers that come from the noise of its tables alone.
 
-    For a network whose values are all equally likely; probabilities once divided by the number of
-    records.
+    They hold for a network whose values are all equally likely. Divided by the number of records
+    they are probabilities.
 
     Args:
         parameter_least, parameter_greatest: standard deviations of parameters.
-        term_lower, term_upper: of a term of elimination; the upper is infinite where the network
-            is too wide to answer about all of it.
+        term_lower, term_upper: bounds for a term of elimination. The upper bound is infinite if
+            the network is too wide to answer about all variables.
     """
 
     parameter_least: float
@@ -204,14 +206,15 @@ class ErrorBounds(FromJson):
 
 @dataclass(frozen=True, repr=False)
 class LearningPrice(FromJson):
-    """What learning a model would cost; nothing was spent. `document` is all that was told.
+    """The price of learning a model; nothing was spent. `document` is the server's whole reply.
 
     Args:
         price, remaining: in epsilon.
-        sample: what of the price is for a secret sample, or None.
-        seconds, memory_bytes: what measuring and making a model of marginals takes, roughly, from
-            sizes alone; None for a network.
-        error: of a network, before it is bought; None of others and where a sample decides.
+        sample: the part of the price for a secret sample, or None.
+        seconds, memory_bytes: rough needs of measuring and making a model of marginals, from sizes
+            alone; None for a network.
+        error: of a network, known before it is bought; None for other models, and if a sample
+            decides.
     """
 
     kind: str
@@ -239,7 +242,7 @@ class SyntheticRecords:
     """Records drawn from a model.
 
     Args:
-        csv: as the server sent them: a header, then a line per record.
+        csv: the text as the server sent it: a header, then one line per record.
     """
 
     csv: str = field(repr=False)
@@ -264,11 +267,11 @@ class SyntheticRecords:
         return [dict(zip(self.columns, row, strict=True)) for row in self]
 
     def to_pandas(self) -> Any:
-        """The records as a pandas.DataFrame of labels; ConfigError where there is no pandas."""
+        """The records as a pandas.DataFrame of labels; ConfigError if pandas is not installed."""
         return library("pandas").DataFrame(self._rows[1:], columns=list(self.columns))
 
     def to_arrow(self) -> Any:
-        """The records as a pyarrow.Table of labels; ConfigError where there is no pyarrow."""
+        """The records as a pyarrow.Table of labels; ConfigError if pyarrow is not installed."""
         columns = zip(*self, strict=True)
         named = zip(self.columns, map(list, columns), strict=True)
         return library("pyarrow").Table.from_pydict(dict(named))

@@ -1,4 +1,4 @@
-"""What a client is told, as frozen objects that read well in a terminal and in a notebook."""
+"""The results of a client: frozen objects that show themselves in a terminal and a notebook."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from qserver.text import epsilon_text, interval_text, percent_text
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a value lies; an end is infinite where there is none."""
+    """The interval of a value; an open end is infinite."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, ends: Sequence[float | None]) -> Self:
-        """The interval of a pair as JSON has it."""
+        """The interval of a pair from JSON, in which None stands for an open end."""
         low, high = ends
         return cls(-math.inf if low is None else low, math.inf if high is None else high)
 
@@ -48,7 +48,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Cost(FromJson):
-    """What an answer cost and what is left, in epsilon."""
+    """The cost of an answer and the remaining budget, in epsilon."""
 
     charged: float = field(metadata=at("epsilon_charged"))
     remaining: float = field(metadata=at("epsilon_remaining"))
@@ -65,7 +65,7 @@ class Answer(FromJson):
         confidence: as asked; `confidence_attained` is that of an interval of the asked length.
         source: history, measured, refined or exact.
         evidence: ids of the released rows and tables used.
-        version: of the history that it stands on.
+        version: of the history that it is computed from.
     """
 
     estimate: float
@@ -98,7 +98,7 @@ class Answer(FromJson):
 
 
 def _free(free: Any) -> Iterator[Sequence[float | None] | None]:
-    """The ends of the interval of a question's offer, of a workload's, or of a statement's rows."""
+    """The ends of each interval that a question, a workload or a statement gets without charge."""
     for offer in free if isinstance(free, list) else [free]:
         if offer is not None and "intervals" in offer:
             yield from offer["intervals"]
@@ -108,13 +108,13 @@ def _free(free: Any) -> Iterator[Sequence[float | None] | None]:
 
 @dataclass(frozen=True, repr=False)
 class Price(FromJson):
-    """What an answer would cost; nothing was spent.
+    """The price of an answer; nothing was spent.
 
     Args:
         price, remaining: in epsilon.
-        at_most: whether the price is only the most that it costs, as for averages.
-        free: what is known for nothing, in the order of the questions, or None for each.
-        curve: prices at other lengths; of a workload lengths are factors of those asked. A price
+        at_most: whether the price is only an upper bound, as for averages.
+        free: the interval known without charge, or None, for each question in order.
+        curve: prices at other lengths; for a workload, at multiples of the asked lengths. A price
             of None is out of reach. Lengths that cost more than shorter ones are left out.
     """
 
@@ -147,12 +147,12 @@ class Price(FromJson):
 
 @dataclass(frozen=True)
 class DatasetInfo(FromJson):
-    """The public face of a dataset; `document` is all that the server says of it.
+    """The public facts of a dataset; `document` is the server's whole reply.
 
     Args:
         limit, spent, remaining: in epsilon.
-        worker_alive: whether anything can be measured now.
-        attributes: their names; none in a list of datasets.
+        worker_alive: whether the server can measure now.
+        attributes: their names; empty in a list of datasets.
     """
 
     name: str

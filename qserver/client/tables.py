@@ -1,4 +1,4 @@
-"""Tables of numbers as a client is told them, for a terminal, a notebook and a data frame."""
+"""Tables of numbers, for a terminal, a notebook and a data frame."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ class Cell(FromJson):
     """One number of a table.
 
     Args:
-        estimate: NaN where there is none: a quotient whose denominator may be zero.
-        consistent: the value by one non-negative table for all cells, or None where that was not
-            asked for or gives none. The interval is not its own.
-        binning: how far the middle of a bin may be from the values in it, as the server says it,
-            or None.
+        estimate: NaN if there is none, as for a quotient whose denominator may be zero.
+        consistent: the value by one non-negative table for all cells. None if it was not asked for
+            or does not exist. The interval does not belong to this value.
+        binning: how far the middle of a bin may be from the values in it, or None.
     """
 
     estimate: float = field(metadata=at("estimate", by=_or_nan))
@@ -36,7 +35,7 @@ class Cell(FromJson):
     consistent: float | None = None
 
     def texts(self) -> tuple[str, str, str]:
-        """Estimate, low and high, to a precision that fits the interval."""
+        """Estimate, low and high, with as many digits as the interval supports."""
         low, high = self.interval
         estimate = None if math.isnan(self.estimate) else self.estimate
         text = interval_text(estimate=estimate, low=low, high=high)
@@ -45,16 +44,16 @@ class Cell(FromJson):
 
 @dataclass(frozen=True, repr=False)
 class Table(Listing, FromJson):
-    """Numbers by group and column, all paid together.
+    """Numbers by group and column, paid as one purchase.
 
     Args:
-        groups: names of the columns that tell the groups apart.
+        groups: names of the columns that identify the groups.
         columns: names of the columns with numbers.
-        keys: per row a value of each of `groups`.
-        cells: per row a cell of each of `columns`.
+        keys: for each row, a value of each of `groups`.
+        cells: for each row, a cell of each of `columns`.
         confidence: of each interval.
-        simultaneous: the certified confidence that all intervals hold at once, or None where it
-            was not asked for.
+        simultaneous: the certified confidence that all intervals hold at once; None if it was not
+            asked for.
     """
 
     groups: tuple[str, ...]
@@ -72,7 +71,7 @@ class Table(Listing, FromJson):
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
-        """The table of a workload's answers, one row per question, by the questions' names."""
+        """The table of a workload's answers, one row per named question."""
         answers = document["answers"]
         nearest = (document.get("consistent") or {}).get("estimates", [None] * len(answers))
         rows = [
@@ -95,12 +94,12 @@ class Table(Listing, FromJson):
 
     @property
     def only(self) -> Cell:
-        """The one number of a table that has just one; ValueError otherwise."""
+        """The number of a table with exactly one; ValueError otherwise."""
         [[cell]] = self.cells
         return cell
 
     def __getitem__(self, key: str | tuple[str, ...]) -> Cell | tuple[Cell, ...]:
-        """The cells of a group, or the one where there is one column; KeyError."""
+        """The cells of a group, or its cell if there is one column; KeyError."""
         wanted = (key,) if isinstance(key, str) else tuple(key)
         for group, cells in zip(self.keys, self.cells, strict=True):
             if group == wanted:
@@ -109,13 +108,13 @@ class Table(Listing, FromJson):
 
     @property
     def has_consistent(self) -> bool:
-        """Whether some cell has a value by one non-negative table."""
+        """Whether a cell has a consistent value."""
         return any(cell.consistent is not None for cells in self.cells for cell in cells)
 
     def records(self) -> list[dict[str, Any]]:
-        """One dict per row: the group's values, and per column c also c_low and c_high.
+        """One dict per row: the group's values, and for each column c also c_low and c_high.
 
-        Where consistent values were asked for and there are some, per column c_consistent too.
+        With consistent values, each column c also has c_consistent.
         """
         found = []
         for group, cells in zip(self.keys, self.cells, strict=True):
@@ -130,7 +129,7 @@ class Table(Listing, FromJson):
         return found
 
     def _unique_columns(self) -> list[str]:
-        """The columns' names, a number behind those that come again."""
+        """The columns' names; a repeated name gets a number."""
         taken = set(self.groups)
         names = []
         for column in self.columns:
@@ -142,9 +141,9 @@ class Table(Listing, FromJson):
         return names
 
     def texts(self) -> Iterator[list[str]]:
-        """Per row the group's values, and per column the estimate, low and high as texts.
+        """For each row, the group's values, and each column's estimate, low and high as texts.
 
-        Where consistent values were asked for, per column that, too.
+        With consistent values, each column also has that text.
         """
         for group, cells in zip(self.keys, self.cells, strict=True):
             yield [*group, *(text for cell in cells for text in self._texts(cell))]
@@ -158,8 +157,8 @@ class Table(Listing, FromJson):
         return found
 
     def notes(self) -> list[str]:
-        """What holds for the whole table: confidence, cost, and what bins hide."""
-        # The certified confidence has many digits: rounded down to a ten-thousandth.
+        """The facts of the whole table: confidence, cost, and the error of bins."""
+        # The certified confidence has many digits. Round it down to four decimals.
         together = math.floor((self.simultaneous or 0.0) * 1e4) / 1e4
         percent = percent_text(together or self.confidence)
         which = "all at once" if self.simultaneous is not None else "each"

@@ -1,4 +1,4 @@
-"""`qserver account`: who may ask, as what, and what each may spend. For the owner."""
+"""`qserver account`: the owner creates accounts, and sets their roles and allowances."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def run_revoke(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Show all accounts, with what each may spend of each population."""
+    """Show all accounts, with the allowance of each for every population."""
     book = _book(args, runtime)
     rows = []
     for account in book.accounts():
@@ -114,7 +114,7 @@ def _show_token(runtime: Runtime, text: str) -> None:
 
 
 def _nano(text: str | None, name: str) -> int | None:
-    """Epsilon as typed, in nano-epsilon rounded down; None where it was not given."""
+    """Epsilon as typed, in nano-epsilon rounded down; None if it was not given."""
     if text is None:
         return None
     value = exact_number(text, name, ConfigError)
@@ -124,7 +124,7 @@ def _nano(text: str | None, name: str) -> int | None:
 
 
 def _allowance_text(allowance: Allowance) -> str:
-    """What may be spent, in words; '' where there is no bound."""
+    """An allowance in words; '' if it has no bound."""
     bounds = ((allowance.limit_nano, "in all"), (allowance.pace_nano, "a day"))
     return ", ".join(
         f"{epsilon_text(nano / _NANO)} epsilon {how}" for nano, how in bounds if nano is not None

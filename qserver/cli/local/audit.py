@@ -1,4 +1,4 @@
-"""`qserver audit`: export the audit log, and check that it holds, on a store or on a file."""
+"""`qserver audit`: export the audit log of a store, and verify a store or an exported file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_verify(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Check a log, print the findings, fail if one is a fault."""
+    """Check a log and print the findings; fails if one is a fault."""
     from qserver.storage.audit_check import check_export
 
     export = _of_store(args, runtime) if args.file is None else _of_file(args.file)

@@ -1,4 +1,4 @@
-"""`qserver backup` and `qserver restore`: the embedded store's files, checked by loading them."""
+"""`qserver backup` and `qserver restore`: copy the embedded store, and check it by loading it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qserver.storage.operation.backup import Backup, make_backup, restore_backup
 
 
 def run_backup(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Make a backup and tell what is in it."""
+    """Make a backup and show its contents."""
     with runtime.console.progress("Copying and checking"):
         backup = make_backup(args.state, args.to.absolute())
     runtime.console.line(f"{args.to} was loaded and holds:")
@@ -24,7 +24,7 @@ def run_backup(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_restore(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Put a backup on a state folder and tell what must be done next."""
+    """Put a backup on a state folder and show the next steps."""
     with runtime.console.progress("Copying and checking"):
         backup = restore_backup(args.source.absolute(), args.state.absolute())
     made = datetime.fromtimestamp(backup.made_at, UTC).isoformat(timespec="seconds")

@@ -1,7 +1,7 @@
 """The options of the commands on this machine's store: demo, serve, doctor, backup, restore.
 
-They are apart from what the commands do, so that a command that only talks HTTP starts without
-loading Redis and numerics.
+The options are apart from the code of the commands. A command that only talks HTTP therefore starts
+without loading Redis and numerics.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _register_metrics(
 
 
 def _state_help(default: Path) -> str:
-    # argparse reads % in a help text as a format.
+    # argparse treats % in a help text as a format.
     shown = str(default).replace("%", "%%")
     return f"folder of the store and of the worker's private files (default: {shown})"
 

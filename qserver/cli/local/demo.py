@@ -1,4 +1,4 @@
-"""`qserver demo`: store, worker and HTTP over the Adult data, on one machine, unattended."""
+"""`qserver demo`: run store, worker and HTTP over the Adult data on this machine."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _QUESTION = {
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Run the demo until a signal asks to stop.
 
-    The port and the state folder are ours before anything starts, so a second demo is refused
-    without a trace. Everything is stopped in the reverse order: HTTP, worker, store.
+    Takes the port and the state folder before anything starts, so that a second demo is refused
+    without side effects. Stops everything in reverse order: HTTP, worker, store.
     """
     if exact_number(args.limit, "--limit", ConfigError) <= 0:
         raise ConfigError("--limit", "be > 0", args.limit)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 def _await_all(
     store: Store, url: str, runtime: Runtime, signals: StopSignals, supervisor: Supervisor
 ) -> bool:
-    """Whether HTTP answers and the worker lives; False when a signal asks to stop."""
+    """Wait until HTTP answers and the worker is alive; False if a signal asks to stop."""
     population = store.datasets().get(DATASET, "")
     return await_http(
         url,
@@ -89,7 +89,7 @@ def _await_all(
 def _attach_once(
     store: Store, settings: Settings, limit: str, runtime: Runtime, signals: StopSignals
 ) -> None:
-    """Have the worker attach the data, unless an earlier start did."""
+    """Let the worker attach the data, unless an earlier start did."""
     if DATASET in store.datasets():
         return
     with runtime.console.progress("Attaching the Adult data"):
@@ -145,7 +145,7 @@ def _announce(runtime: Runtime, url: str, store: Store, state: Path) -> None:
 
 
 def curl_lines(url: str) -> list[str]:
-    """A ready-made question for a shell, in lines."""
+    """The lines of a ready-made question for a shell."""
     return [
         f"curl -s {url}/v1/datasets/{DATASET}/query \\",
         "  -H 'Content-Type: application/json' \\",

@@ -1,4 +1,4 @@
-"""`qserver doctor`: what a server stands on, checked piece by piece, with what to do."""
+"""`qserver doctor`: check everything that a server needs, and say how to mend the faults."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Args:
-        subject: what was checked.
+        subject: of the check.
         verdict: `ok`; `note`, worth knowing; or `fault`, to be mended.
-        text: what was found, and for a fault what to do.
+        text: the facts; for a fault also the remedy.
     """
 
     subject: str
@@ -44,7 +44,7 @@ class Finding:
 
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Check everything, print the findings, fail if one is a fault."""
+    """Check everything and print the findings; fails if one is a fault."""
     findings = list(_all_findings(args, runtime))
     if args.json:
         runtime.console.json({"findings": [asdict(finding) for finding in findings]})
@@ -72,7 +72,7 @@ def _all_findings(args: argparse.Namespace, runtime: Runtime) -> Iterator[Findin
 
 
 def _check_threads(runtime: Runtime) -> Iterator[Finding]:
-    """Many BLAS threads make small factorisations far slower, and more so in many processes."""
+    """Many BLAS threads make small factorisations far slower, most of all in many processes."""
     for variable in _BLAS_VARIABLES:
         value = runtime.environ.get(variable)
         if value in (None, "1"):
@@ -113,7 +113,7 @@ def _check_folder(root: Path) -> Iterator[Finding]:
 
 
 def _check_space(root: Path) -> Iterator[Finding]:
-    """The store refuses to write on a full disk; that is safe, and it answers nothing new."""
+    """On a full disk the store refuses to write: that is safe, but stops new measurements."""
     if not root.is_dir():
         return
     found = os.statvfs(root)
@@ -126,7 +126,7 @@ def _check_space(root: Path) -> Iterator[Finding]:
 
 
 def _check_embedded(runtime: Runtime, folder: StateFolder) -> Iterator[Finding]:
-    """The store that runs on the folder; that none does is no fault."""
+    """The store that runs on the folder, if any; none is not a fault."""
     try:
         is_running, is_stopping = folder.running_url() is not None, folder.is_stopping
     except QServerError as exc:
@@ -171,7 +171,7 @@ def _check_durability(store: Store, settings: Settings) -> str:
 
 
 def _check_user(store: Store, *, is_embedded: bool) -> Finding:
-    """A taken-over web process can do what its user of the store can."""
+    """An attacker in a web process can do everything that its user of the store can."""
     subject = "user of the store"
     try:
         powers = forbidden_powers(store.client, role="web")

@@ -1,4 +1,4 @@
-"""`qserver metrics`: what Prometheus scrapes, on this machine only."""
+"""`qserver metrics`: answer Prometheus, on this machine only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`qserver serve`: HTTP for a store of your own, or for an embedded one; no worker."""
+"""`qserver serve`: HTTP over your own store or an embedded one, without a worker."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def open_listener(args: argparse.Namespace, runtime: Runtime) -> socket.socket:
-    """The socket that HTTP will listen on; raises as `children.listen` does.
+    """The socket for HTTP to listen on; raises as `children.listen` does.
 
     Raises:
-        ConfigError: access is open, and the host is more than this machine.
+        ConfigError: access is open, and the host is not this machine alone.
     """
     defaults = Settings.from_environment(
         runtime.environ, host=args.host, open_access=args.open or None
@@ -81,7 +81,7 @@ def settings_for(
     state_dir: Path | None,
     open_access: bool | None,
 ) -> Settings:
-    """The environment's settings with the address, store and folder of this run."""
+    """The settings of the environment, with the address, store and folder of this run."""
     host, port = listener.getsockname()[:2]
     return Settings.from_environment(
         runtime.environ,
@@ -94,15 +94,15 @@ def settings_for(
 
 
 def supervise(store: EmbeddedServer | None, runtime: Runtime) -> Supervisor:
-    """A supervisor that ends with our own store, where there is one."""
+    """A supervisor that stops if our own store ends."""
     return Supervisor(store_alive=lambda: store is None or store.alive, report=runtime.console.note)
 
 
 def begin_stop(store: EmbeddedServer | None, listener: socket.socket) -> None:
-    """Take no more connections, and let who starts the next server know that this one goes.
+    """Take no more connections, and mark the state folder for the next server to see.
 
-    The port is free as soon as the HTTP processes have let go of it, too; the questions at hand
-    may take longer.
+    The port is free once the HTTP processes have closed it, too. Questions in progress may take
+    longer.
     """
     if store is not None:
         store.mark_stopping()
@@ -122,10 +122,10 @@ def await_http(
     require: Callable[[], None],
     also: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """True once HTTP answers at `url` and `also` holds; False when a signal asks to stop.
+    """Wait until HTTP answers at `url` and `also` holds; False if a signal asks to stop.
 
     Args:
-        require: raises when a child ended meanwhile.
+        require: raises if a child ended meanwhile.
 
     Raises:
         ChildFailedError: the time is over.

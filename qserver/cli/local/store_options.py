@@ -1,4 +1,4 @@
-"""The options that name a store on this machine, and the settings that follow from them."""
+"""The options that name a store, and the settings that follow from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REDIS_HELP = "unix://, redis:// or rediss:// address of the store"
 
 
 def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None:
-    """`--redis-url` and `--state`, for the owner's commands on a store."""
+    """Add `--redis-url` and `--state`, for the owner's commands on a store."""
     parser.add_argument("--redis-url", metavar="URL", help=REDIS_HELP)
     default = runtime.default_state_dir
     shown = str(default).replace("%", "%%")
@@ -27,9 +27,9 @@ def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None
 
 
 def store_settings(args: argparse.Namespace, runtime: Runtime, **more: object) -> Settings:
-    """The settings of the store that the options or the environment name, and `more` of them.
+    """The settings for the store that the options or the environment name, with `more` settings.
 
-    Whether it runs is found out when it is opened.
+    The store may not be running; opening it will tell.
     """
     named = args.redis_url
     if named is None and args.state == runtime.default_state_dir:

@@ -1,7 +1,8 @@
-"""The children of a server on one machine: how each is run, and the socket they share.
+"""The child processes of a server: how each is run, and the socket that they share.
 
-Children live in sessions of their own, so an interrupt at the terminal reaches only us and we stop
-them one after another. The kernel ends them when we end in any other way.
+Each child has its own session. An interrupt at the terminal therefore reaches only the parent,
+which stops the children one after another. If the parent ends in any other way, the kernel ends
+them.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class ChildSpec:
     Args:
         name: for messages.
         command: the program and its arguments.
-        environment: all of its environment.
-        log: file that gets its output, or None for our standard error.
+        environment: all its environment variables.
+        log: file for its output, or None for our standard error.
         pass_fds: descriptors that it inherits.
-        stop_timeout_s: how long it may take after SIGTERM until SIGKILL, in seconds.
+        stop_timeout_s: seconds from SIGTERM to SIGKILL.
     """
 
     name: str
@@ -48,19 +49,19 @@ class ChildSpec:
 
     @property
     def advice(self) -> str:
-        """Where to read why it failed; its output itself may be private and is never shown."""
+        """Where to read why it failed. Its output may be private, so it is never shown."""
         return f"{self.log} says why." if self.log else "Its output above says why."
 
 
 class Child:
-    """A running child. Start it from the main thread: it ends with the thread that started it."""
+    """A running child. Start it from the main thread: it ends when that thread ends."""
 
     def __init__(self, spec: ChildSpec) -> None:
         self.spec = spec
         with _log_file(spec.log) as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own programs, no shell
                 spec.command,
-                cwd="/",  # so that no package of the folder we stand in takes the place of ours
+                cwd="/",  # so that no package of the current folder replaces ours
                 env=dict(spec.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -77,7 +78,7 @@ class Child:
         return self._process.poll()
 
     def stop(self) -> None:
-        """SIGTERM, time to finish, then SIGKILL to its whole session; returns when it is gone."""
+        """Send SIGTERM, wait, then send SIGKILL to its whole session; returns when it is gone."""
         if self.status is not None:
             return
         self._process.terminate()
@@ -90,10 +91,10 @@ class Child:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Held before anything else is started.
+    """A listening socket, taken before anything else starts; port 0 takes a free port.
 
     Raises:
-        ConfigError: the host or the port cannot be had.
+        ConfigError: the host or the port is not available to us.
         PortInUseError: another program listens there.
     """
     if not 0 <= port <= 65535:
@@ -116,7 +117,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_family(host: str) -> socket.AddressFamily:
-    """That of a host's socket: names have no colon, addresses of IPv6 do."""
+    """The address family of a host: only addresses of IPv6 have a colon."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
@@ -139,18 +140,18 @@ def http_spec(
         environment=child_environment(settings, environ),
         log=log,
         pass_fds=(fd,),
-        # gunicorn lets the questions at hand finish, and kills what then still runs.
+        # gunicorn lets questions in progress finish, and kills the rest.
         stop_timeout_s=settings.wait_s + _GRACE_S,
     )
 
 
 def python_command(*arguments: str) -> tuple[str, ...]:
-    """Our own interpreter; -P keeps the current folder out of its module path."""
+    """A command for our own interpreter; -P keeps the current folder out of its module path."""
     return (sys.executable, "-P", *arguments)
 
 
 def child_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child: ours, the settings, and one BLAS thread for each process."""
+    """The environment of a child: ours, the settings, and one BLAS thread per process."""
     one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return {**environ, **settings.to_environment(), **one_thread}
 

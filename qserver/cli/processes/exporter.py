@@ -1,7 +1,7 @@
-"""The exporter: a process of its own that gives Prometheus what the HTTP processes counted.
+"""The exporter: a separate process that gives the counts of the HTTP processes to Prometheus.
 
 It listens on this machine only. It shows counts of requests and public facts of the store: budgets,
-queues, workers. Nothing in it is finer than the publication slot, and no label is a client's text.
+queues, workers. No time is finer than the publication slot, and no label is a client's text.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _GAUGES: tuple[tuple[str, str, Callable[[PopulationGauges], float]], ...] = (
 
 
 class StoreCollector(Collector):
-    """The store's gauges, read anew for each scrape; only `qserver_store_ready` if it is away."""
+    """The store's gauges, read for each scrape; without a store only `qserver_store_ready`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of now."""
+        """The present metrics."""
         try:
             client = connect(self._settings.store_url, role="metrics")
             try:
@@ -61,7 +61,7 @@ class StoreCollector(Collector):
 
 
 def metrics_registry(settings: Settings, folder: Path) -> CollectorRegistry:
-    """All metrics: the store's, and the sums of what the HTTP processes counted in `folder`."""
+    """All metrics: the store's, and the sums of the counts of the HTTP processes in `folder`."""
     registry = CollectorRegistry()
     registry.register(StoreCollector(settings))
     MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
@@ -74,7 +74,7 @@ def serve_metrics(
     """Answer scrapes on this machine until `stop` is set.
 
     Args:
-        announce: gets the address once it answers.
+        announce: called with the address once it answers.
     """
     port = settings.metrics_port
     registry = metrics_registry(settings, folder)

@@ -1,4 +1,4 @@
-"""The supervisor: keeps the children running, and stops them in order when it is asked to."""
+"""The supervisor keeps child processes running, and stops them in order on request."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _LONGEST_WAIT_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """How long to wait before a child is started again, in seconds."""
+    """Delays before a child is started again, in seconds."""
 
     first_s: float = 0.5
     most_s: float = 30.0
     calm_s: float = 60.0
 
     def delay_s(self, n_failures: int) -> float:
-        """first_s, doubled with each further failure in a row, at most `most_s`."""
+        """`first_s`, doubled with each further failure in a row, at most `most_s`."""
         return min(self.most_s, self.first_s * 2.0 ** min(n_failures - 1, 30))
 
 
 @dataclass
 class _Post:
-    """A place that a child fills: the child, or when the next one is due."""
+    """A position in the server: its child, or the time when the next child is due."""
 
     spec: ChildSpec
     child: Child
@@ -43,11 +43,11 @@ class _Post:
 
 
 class Supervisor:
-    """Keeps children running until asked to stop; a context manager that stops them at the end.
+    """Keeps children running. It is a context manager that stops them at its end.
 
     Args:
-        store_alive: whether our own store still runs; always true for one of somebody else.
-        report: takes one line for people.
+        store_alive: whether our own store still runs; always true for another store.
+        report: called with one line for people.
         clock: seconds, monotonic.
         start_child: makes a child of a spec.
     """
@@ -74,7 +74,7 @@ class Supervisor:
         self._posts.append(_Post(spec=spec, child=child, started_at=self._clock()))
 
     def require_all(self) -> None:
-        """Return if everything runs; for the time before we promised that it works.
+        """Return if everything runs; for the time before the server is announced.
 
         Raises:
             ChildFailedError: a child ended.
@@ -90,10 +90,10 @@ class Supervisor:
                 )
 
     def check(self) -> float:
-        """Start again what ended and is due; returns when to look again, in seconds from now.
+        """Restart the children that are due; returns the seconds until the next check.
 
         Raises:
-            StoreUnavailableError: the store ended, and nothing can be answered without it.
+            StoreUnavailableError: the store ended; the server cannot work without it.
         """
         self._require_store()
         waits = [self._check_post(post) for post in self._posts]
@@ -144,9 +144,9 @@ class Supervisor:
 
 
 class StopSignals:
-    """Signals as requests to stop, for the main thread, within a `with` block.
+    """Turns signals into requests to stop, in the main thread, within a `with` block.
 
-    The death of a child ends a wait as well. A hangup that was ignored (nohup) stays ignored.
+    The end of a child also ends a wait. A hangup that was ignored (nohup) stays ignored.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class StopSignals:
         return self._requested
 
     def wait(self, timeout_s: float) -> None:
-        """Return after `timeout_s` seconds, or at once when a signal or a child's end came."""
+        """Return after `timeout_s` seconds, or at once after a signal or the end of a child."""
         if self._requested:
             return
         ready, _, _ = select.select([self._reader], [], [], timeout_s)
@@ -192,10 +192,10 @@ class StopSignals:
 
 
 def run_to_end(spec: ChildSpec, *, signals: StopSignals) -> None:
-    """Run a child that ends by itself; a request to stop ends it early and returns.
+    """Run a child until it ends; a request to stop ends it early.
 
     Raises:
-        ChildFailedError: it ended with another status than 0.
+        ChildFailedError: it ended with a status other than 0.
     """
     child = Child(spec)
     try:
