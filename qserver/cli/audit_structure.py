@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from qserver.cli.conditions import parse_json
 from qserver.cli.console import Console
 from qserver.cli.drawings import check_svg_path, write_svg
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.model_replies import gate_text, show_complexity
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ _MAX_BYTES = 1 << 22
 _MOST_EFFECTS = 8
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], _runtime: Runtime
-) -> None:
+def register(commands: Commands, _runtime: Runtime) -> None:
     """Add `audit-structure` to the command line."""
     parser = commands.add_parser(
         "audit-structure",
@@ -140,12 +139,7 @@ def _show(console: Console, report: TracingReport) -> None:
     document = report.to_document()
     areas, cap = report.areas, report.request.cap
     console.line(f"network: {document['variables']} variables, {document['edges']} edges")
-    in_tables = document["table_complexity"]
-    most = "" if document["table_complexity_is_exact"] else "at most "
-    console.line(
-        f"independent numbers: {document['complexity']:,} in the model, {most}{in_tables:,} in its "
-        "tables"
-    )
+    show_complexity(console, document)
     console.line(f"release: {report.request.release}, learnt from {report.request.n:,.0f} records")
     console.line()
     rows = [("structural bound", areas.bound)]
@@ -160,9 +154,8 @@ def _show(console: Console, report: TracingReport) -> None:
     console.line()
     _show_effects(console, report)
     if report.decision is not None:
-        verdict = "pass" if report.decision.passes else "refused"
         console.line()
-        console.line(f"gate: {verdict}. {report.decision.reason}")
+        console.line(gate_text(passes=report.decision.passes, reason=report.decision.reason))
 
 
 def _show_effects(console: Console, report: TracingReport) -> None:

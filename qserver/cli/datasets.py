@@ -8,7 +8,7 @@ from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.console import Console, epsilon_text
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
     add_ledger_options,
     add_server_options,
@@ -21,9 +21,7 @@ from qserver.client import requests
 _MOST_LABELS = 6
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add `dataset` and `budget` to the command line."""
     dataset = commands.add_parser("dataset", help="list datasets, or show one")
     kinds = dataset.add_subparsers(title="commands", metavar="COMMAND", required=True)

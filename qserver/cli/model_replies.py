@@ -81,13 +81,23 @@ def show_proposal(console: Console, reply: Mapping[str, Any]) -> None:
     """Edges as `model learn --edge` takes them, and the result of their audit."""
     for parent, child in reply["network"]["edges"]:
         console.line(f"{parent}>{child}")
-    most = "" if reply["table_complexity_is_exact"] else "at most "
+    show_complexity(console, reply)
+    decision = reply["decision"]
+    console.line(gate_text(passes=decision["passes"], reason=decision["reason"]))
+
+
+def show_complexity(console: Console, audit: Mapping[str, Any]) -> None:
+    """How many independent numbers a network and its tables have."""
+    most = "" if audit["table_complexity_is_exact"] else "at most "
     console.line(
-        f"independent numbers: {reply['complexity']:,} in the model, "
-        f"{most}{reply['table_complexity']:,} in its tables"
+        f"independent numbers: {audit['complexity']:,} in the model, "
+        f"{most}{audit['table_complexity']:,} in its tables"
     )
-    verdict = "pass" if reply["decision"]["passes"] else "refused"
-    console.line(f"gate: {verdict}. {reply['decision']['reason']}")
+
+
+def gate_text(*, passes: bool, reason: str) -> str:
+    """The decision of a gate."""
+    return f"gate: {'pass' if passes else 'refused'}. {reason}"
 
 
 def show_question_price(console: Console, price: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from qserver.cli.model_replies import (
     show_question_price,
 )
 from qserver.cli.questions import question_of
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_server_options, add_where, number, reply_to, show_reply
 from qserver.client import LearntModel, model_requests
 from qserver.client.flows import Exchange
@@ -45,9 +45,7 @@ made from the model's own answers, so that nothing is spent and no record is rea
 _Run = Callable[[argparse.Namespace, Runtime], ExitCode]
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add the commands of models to the command line."""
     parser = commands.add_parser("model", help="models made from released tables")
     below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -72,7 +70,7 @@ def register(
 
 
 def _add(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: Commands,
     runtime: Runtime,
     name: str,
     summary: str,
@@ -88,9 +86,7 @@ def _add(
     return parser
 
 
-def _add_learn(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def _add_learn(commands: Commands, runtime: Runtime) -> None:
     parser = _add(commands, runtime, "learn", "learn a model", run_learn)
     parser.description = _LEARN
     structure = parser.add_mutually_exclusive_group(required=True)
@@ -133,9 +129,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_ask(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def _add_ask(commands: Commands, runtime: Runtime) -> None:
     parser = _add(commands, runtime, "ask", "ask a model", run_ask, has_model=True)
     parser.description, parser.epilog = _ASK, WHERE_HELP
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -163,9 +157,7 @@ def _add_ask(
     )
 
 
-def _add_propose(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def _add_propose(commands: Commands, runtime: Runtime) -> None:
     parser = commands.add_parser(
         "propose", help="propose a structure under a cap on leaks", description=_PROPOSE
     )

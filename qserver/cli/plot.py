@@ -9,7 +9,7 @@ from pathlib import Path
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.drawings import check_svg_path, write_svg
 from qserver.cli.questions import add_question_options, question_of
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_ledger_options, add_server_options, driver_of, ledger_of
 from qserver.client import requests
 from qserver.errors import NotEstimableError
@@ -22,9 +22,7 @@ Draw how likely each value of a count is by the answers released before, with th
 _BUDGET = "Draw what is spent and what remains, or with --attribute the loss by its values."
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add `plot` to the command line."""
     plot = commands.add_parser("plot", help="draw a posterior or a budget as an SVG file")
     kinds = plot.add_subparsers(title="commands", metavar="COMMAND", required=True)

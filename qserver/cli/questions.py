@@ -9,7 +9,7 @@ from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_server_options, add_where, number, reply_to, show_reply
 from qserver.client import requests
 from qserver.client.errors import ServerProblemError
@@ -27,9 +27,7 @@ SOURCES = {
 }
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add `query` and `explain` to the command line."""
     for name, text, run in (("query", _QUERY, run_query), ("explain", _EXPLAIN, run_explain)):
         parser = commands.add_parser(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+from typing import TypeAlias
 
 from qserver.cli.console import Console
 from qserver.cli.programs import Programs
 from qserver.client.clients import DEFAULT_URL
 from qserver.errors import InputError, QServerError
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""The place in the command line where a group adds its commands."""
 
 
 class ExitCode(IntEnum):

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from qserver.cli.console import Console, epsilon_text
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_server_options
 from qserver.client import Client, Price, Table
 from qserver.errors import ConfigError
@@ -24,9 +24,7 @@ spends nothing. docs/sql.md has the language.
 """
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add `sql` to the command line."""
     parser = commands.add_parser(
         "sql",

@@ -12,7 +12,7 @@ from typing import Any
 from qserver.cli.conditions import read_json
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
 from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_server_options, number, reply_to, show_reply
 from qserver.client.flows import Call, Exchange, answered
 from qserver.client.http import Reply
@@ -28,9 +28,7 @@ a `confidence` of its own.
 _REQUIREMENTS = ("length", "confidence")
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add `workload` to the command line."""
     parser = commands.add_parser("workload", help="ask many questions as one", description=_TEXT)
     parser.add_argument("dataset", metavar="DATASET")

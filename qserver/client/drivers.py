@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec
 
-from qserver.client.flows import Exchange, Failure, Patience, Pause, T
+from qserver.client.flows import Exchange, Failure, Patience, Pause, T, outcome
 from qserver.client.http import HttpClient, Reply
 
 P = ParamSpec("P")
@@ -37,17 +37,17 @@ class SyncDriver:
     def reply(self, exchange: Exchange[Any]) -> Reply:
         """The last reply of an exchange."""
         flow = exchange.steps(self.patience, exchange.call)
-        outcome: Reply | Failure | None = None
+        found: Reply | Failure | None = None
         while True:
             try:
-                step = flow.send(outcome)
+                step = flow.send(found)
             except StopIteration as end:
                 return _reply_in(end)
             if isinstance(step, Pause):
                 self.sleep(step.seconds)
-                outcome = None
+                found = None
             else:
-                outcome = step.outcome(self.http)
+                found = outcome(step, self.http)
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class AsyncDriver:
     async def reply(self, exchange: Exchange[Any]) -> Reply:
         """The last reply of an exchange."""
         flow = exchange.steps(self.patience, exchange.call)
-        outcome: Reply | Failure | None = None
+        found: Reply | Failure | None = None
         while True:
             try:
-                step = flow.send(outcome)
+                step = flow.send(found)
             except StopIteration as end:
                 return _reply_in(end)
             if isinstance(step, Pause):
                 await self.sleep(step.seconds)
-                outcome = None
+                found = None
             else:
-                outcome = await asyncio.to_thread(step.outcome, self.http)
+                found = await asyncio.to_thread(outcome, step, self.http)
 
 
 def waits(make: Callable[P, Exchange[T]]) -> Callable[Concatenate[Any, P], T]:

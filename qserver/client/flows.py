@@ -44,14 +44,11 @@ class Call:
     query: Mapping[str, str] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def outcome(self, http: HttpClient) -> Reply | Failure:
-        """The reply, or the error."""
-        try:
-            if self.document is None:
-                return http.get(*self.segments, query=self.query)
-            return http.post(*self.segments, document=self.document, headers=self.headers)
-        except (ServerProblemError, ServerUnreachableError) as exc:
-            return exc
+    def reply(self, http: HttpClient) -> Reply:
+        """The server's reply; raises as `HttpClient.get` does."""
+        if self.document is None:
+            return http.get(*self.segments, query=self.query)
+        return http.post(*self.segments, document=self.document, headers=self.headers)
 
 
 @dataclass(frozen=True)
@@ -61,13 +58,10 @@ class TextCall:
     segments: tuple[str, ...]
     query: Mapping[str, str] | None = None
 
-    def outcome(self, http: HttpClient) -> Reply | Failure:
-        """The reply, or the error."""
-        try:
-            text = http.get_text(*self.segments, query=self.query)
-            return Reply(text, {"text": text})
-        except (ServerProblemError, ServerUnreachableError) as exc:
-            return exc
+    def reply(self, http: HttpClient) -> Reply:
+        """The server's reply; raises as `HttpClient.get` does."""
+        text = http.get_text(*self.segments, query=self.query)
+        return Reply(text, {"text": text})
 
 
 @dataclass(frozen=True)
@@ -83,25 +77,22 @@ class FileCall:
     path: Path
     n_records: int
 
-    def outcome(self, http: HttpClient) -> Reply | Failure:
-        """An empty reply once the file is written, or the error."""
+    def reply(self, http: HttpClient) -> Reply:
+        """An empty reply once the file is written; raises as `HttpClient.get` does."""
         part = self.path.with_name(self.path.name + ".part")
         try:
-            try:
-                with part.open("wb") as file:
-                    file.writelines(http.chunks(*self.segments, query=self.query))
-                with part.open(encoding="utf-8", newline="") as lines:
-                    n = sum(1 for _ in csv.reader(lines)) - 1
-                if n != self.n_records:
-                    # A reply without a stated length may end early unseen.
-                    raise ServerUnreachableError(f"The reply ended after {max(0, n):,} records.")
-                part.replace(self.path)
-            except OSError as exc:
-                raise ConfigError("path", "be a file that can be written") from exc
-            finally:
-                part.unlink(missing_ok=True)
-        except (ServerProblemError, ServerUnreachableError) as exc:
-            return exc
+            with part.open("wb") as file:
+                file.writelines(http.chunks(*self.segments, query=self.query))
+            with part.open(encoding="utf-8", newline="") as lines:
+                n = sum(1 for _ in csv.reader(lines)) - 1
+            if n != self.n_records:
+                # If the reply does not state its length, an early end goes unnoticed.
+                raise ServerUnreachableError(f"The reply ended after {max(0, n):,} records.")
+            part.replace(self.path)
+        except OSError as exc:
+            raise ConfigError("path", "be a file that can be written") from exc
+        finally:
+            part.unlink(missing_ok=True)
         return Reply("", {})
 
 
@@ -116,6 +107,14 @@ Failure = ServerProblemError | ServerUnreachableError
 AnyCall = Call | TextCall | FileCall
 Step = AnyCall | Pause
 Flow = Generator[Step, Any, T]
+
+
+def outcome(call: AnyCall, http: HttpClient) -> Reply | Failure:
+    """The reply to a call, or the error."""
+    try:
+        return call.reply(http)
+    except (ServerProblemError, ServerUnreachableError) as exc:
+        return exc
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,17 @@ class _Response:
     content: bytes
     retry_after: str
 
+    @classmethod
+    def of(cls, response: urllib3.BaseHTTPResponse) -> _Response:
+        """The response with its body, or the beginning of one that is too long.
+
+        Raises if the body breaks off.
+        """
+        content = response.read(MAX_REPLY_BYTES + 1)
+        if len(content) <= MAX_REPLY_BYTES:
+            response.read(1)  # makes urllib3 compare the stated length with the real one
+        return cls(response.status, content, response.headers.get("Retry-After", ""))
+
 
 @dataclass(frozen=True)
 class HttpClient:
@@ -131,14 +142,14 @@ class HttpClient:
             ServerUnreachableError: no server answered.
         """
         suffix = "?" + urlencode(query) if query else ""
-        return self._call("GET", _path(segments) + suffix, body=None)
+        return _read_reply(self._exchange("GET", _path(segments) + suffix, body=None))
 
     def get_text(self, *segments: str, query: Mapping[str, str] | None = None) -> str:
         """The reply to GET of plain text. Raises as `get` does."""
         suffix = "?" + urlencode(query) if query else ""
         found = self._exchange("GET", _path(segments) + suffix, body=None)
         if found.status >= _REDIRECTIONS.start or len(found.content) > MAX_REPLY_BYTES:
-            return _read_reply(found.status, found.content, retry_after=found.retry_after).text
+            return _read_reply(found).text
         return found.content.decode()
 
     def chunks(self, *segments: str, query: Mapping[str, str]) -> Iterator[bytes]:
@@ -149,9 +160,7 @@ class HttpClient:
         path = _path(segments) + "?" + urlencode(query)
         with self._sent("GET", path, body=None, more={}) as response:
             if response.status >= _REDIRECTIONS.start:
-                content = _content(response)
-                wait = response.headers.get("Retry-After", "")
-                _read_reply(response.status, content, retry_after=wait)
+                _read_reply(_Response.of(response))
             while chunk := response.read(_CHUNK):
                 yield chunk
 
@@ -163,20 +172,13 @@ class HttpClient:
     ) -> Reply:
         """The reply to POST of `document`. Raises as `get` does."""
         body = json.dumps(document, allow_nan=False).encode()
-        return self._call("POST", _path(segments), body=body, more=headers or {})
-
-    def _call(
-        self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str] | None = None
-    ) -> Reply:
-        found = self._exchange(method, path, body=body, more=more)
-        return _read_reply(found.status, found.content, retry_after=found.retry_after)
+        return _read_reply(self._exchange("POST", _path(segments), body=body, more=headers))
 
     def _exchange(
         self, method: str, path: str, *, body: bytes | None, more: Mapping[str, str] | None = None
     ) -> _Response:
         with self._sent(method, path, body=body, more=more or {}) as response:
-            content = _content(response)
-            return _Response(response.status, content, response.headers.get("Retry-After", ""))
+            return _Response.of(response)
 
     @contextmanager
     def _sent(
@@ -280,16 +282,8 @@ def _path(segments: tuple[str, ...]) -> str:
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 
-def _content(response: urllib3.BaseHTTPResponse) -> bytes:
-    """The body, or the beginning of one that is too long. Raises if it breaks off."""
-    content = response.read(MAX_REPLY_BYTES + 1)
-    if len(content) <= MAX_REPLY_BYTES:
-        response.read(1)  # makes urllib3 compare the stated length with the real one
-    return content
-
-
-def _read_reply(status: int, content: bytes, *, retry_after: str) -> Reply:
-    document = None
+def _read_reply(response: _Response) -> Reply:
+    status, content, document = response.status, response.content, None
     if status in _REDIRECTIONS:
         raise ServerProblemError(
             code="bad_reply",
@@ -307,7 +301,7 @@ def _read_reply(status: int, content: bytes, *, retry_after: str) -> Reply:
             status=status,
         )
     if status >= _FIRST_ERROR_STATUS:
-        wait_s = int(retry_after) if _SECONDS.fullmatch(retry_after) else None
+        wait_s = int(response.retry_after) if _SECONDS.fullmatch(response.retry_after) else None
         raise problem_of(document, status=status, retry_after_s=wait_s)
     return Reply(text=text, document=document, status=status)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qserver.cli.console import epsilon_text
 from qserver.cli.local.store_options import add_store_options, store_settings
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
 from qserver.records.account import ROLES, Allowance
@@ -26,9 +26,7 @@ and within any 24 hours. What is not given is without a bound. The worker refuse
 """
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add `account` to the command line."""
     account = commands.add_parser("account", help="who may ask", description=_ACCOUNT)
     kinds = account.add_subparsers(title="commands", metavar="COMMAND", required=True)

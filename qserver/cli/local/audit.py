@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qserver.cli.local.store_options import add_store_options, store_settings
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ who can write to the store alone can change.
 """
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add `audit` to the command line."""
     audit = commands.add_parser("audit", help="export or check the audit log")
     kinds = audit.add_subparsers(title="commands", metavar="COMMAND", required=True)

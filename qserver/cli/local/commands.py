@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from qserver.cli.local.store_options import REDIS_HELP, add_store_options
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
@@ -41,9 +41,7 @@ and budgets, queues and workers as the store tells.
 """
 
 
-def register(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def register(commands: Commands, runtime: Runtime) -> None:
     """Add the commands to the command line."""
     _register_demo(commands, runtime)
     _register_serve(commands)
@@ -52,9 +50,7 @@ def register(
     _register_metrics(commands, runtime)
 
 
-def _register_demo(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def _register_demo(commands: Commands, runtime: Runtime) -> None:
     parser = commands.add_parser(
         "demo", help="run everything over the Adult data", description=_DEMO
     )
@@ -73,7 +69,7 @@ def _register_demo(
     parser.set_defaults(run=_run_demo, open=True)
 
 
-def _register_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _register_serve(commands: Commands) -> None:
     parser = commands.add_parser("serve", help="answer over HTTP from a store", description=_SERVE)
     _add_address(parser)
     store = parser.add_mutually_exclusive_group(required=True)
@@ -89,9 +85,7 @@ def _register_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser
     parser.set_defaults(run=_run_serve)
 
 
-def _register_doctor(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def _register_doctor(commands: Commands, runtime: Runtime) -> None:
     parser = commands.add_parser("doctor", help="check this installation", description=_DOCTOR)
     parser.add_argument("--redis-url", metavar="URL", help=REDIS_HELP)
     default = runtime.default_state_dir
@@ -103,9 +97,7 @@ def _register_doctor(
     parser.set_defaults(run=_run_doctor)
 
 
-def _register_backup(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> None:
+def _register_backup(commands: Commands) -> None:
     parser = commands.add_parser("backup", help="copy the embedded store", description=_BACKUP)
     parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="its state folder")
     parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new folder")
@@ -120,9 +112,7 @@ def _register_backup(
     parser.set_defaults(run=_run_restore)
 
 
-def _register_metrics(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], runtime: Runtime
-) -> None:
+def _register_metrics(commands: Commands, runtime: Runtime) -> None:
     parser = commands.add_parser(
         "metrics", help="answer Prometheus on this machine", description=_METRICS
     )
