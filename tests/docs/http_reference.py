@@ -1,7 +1,7 @@
 """docs/http.md: notes written by hand, and between them what the OpenAPI document says.
 
 In `http_reference.md` a line `<<POST /path>>` stands for the route. With ` asked>>` at its end the
-example of a reply is left out, with ` in short>>` all bodies are; the OpenAPI document has them.
+reply is only named, with ` in short>>` all bodies are left out; the OpenAPI document has them.
 `<<problems>>` stands for the table of problems.
 """
 
@@ -99,7 +99,7 @@ class _Page:
             if has_reply:
                 yield from self._body(name, above="200:")
             elif name is not None:
-                yield from self._described_fields(name, above="200:", is_whole=False)
+                yield f"200: `{name}`."
 
     def _body(self, name: str | None, *, above: str) -> Iterator[str]:
         """A body's example and fields; nothing where it stood before."""
@@ -110,26 +110,24 @@ class _Page:
         yield f"{above}\n\n```json {name}\n{example}\n```".strip()
         yield from self._described_fields(name, is_asked=not above)
 
-    def _described_fields(
-        self, name: str, *, above: str = "", is_asked: bool = False, is_whole: bool = True
-    ) -> Iterator[str]:
+    def _described_fields(self, name: str, *, is_asked: bool) -> Iterator[str]:
         lines = [
             f"- `{field}`: {text}"
-            for field, text in self._fields(name, is_whole=is_whole)
+            for field, text in self._fields(name)
             if self._is_news(field, text, is_asked=is_asked)
         ]
         if lines:
-            yield "\n\n".join([above, "\n".join(lines)]).strip()
+            yield "\n".join(lines)
 
-    def _fields(self, name: str, *, is_whole: bool) -> Iterator[tuple[str, str]]:
-        """Fields with their descriptions; those of inner components too where `is_whole`."""
+    def _fields(self, name: str) -> Iterator[tuple[str, str]]:
+        """Fields with their descriptions, those of inner components too."""
         if name in self._described:
             return
         self._described.add(name)
         for field, schema in self._schemas[name].get("properties", {}).items():
             yield field, _line(schema.get("description", ""))
-            for inner in _inner(schema) if is_whole else ():
-                yield from self._fields(inner, is_whole=True)
+            for inner in _inner(schema):
+                yield from self._fields(inner)
 
     def _is_news(self, field: str, text: str, *, is_asked: bool) -> bool:
         """Whether a description must be given: in a reply a name is described once."""
