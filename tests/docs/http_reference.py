@@ -76,9 +76,8 @@ class _Page:
         texts = [self._parameter(p) for p in found if p["in"] == "query"]
         if texts:
             yield f"Parameters: {'; '.join(texts)}."
-        headers = [f"`{p['name']}`" for p in found if p["in"] == "header"]
-        if headers:
-            yield f"Headers: {', '.join(headers)} ([waiting](#waiting))."
+        if any(p["in"] == "header" for p in found):
+            yield "[Waiting](#waiting) is as for every question."
 
     def _parameter(self, parameter: Schema) -> str:
         text = f"{_bounds(parameter['schema'])}: {parameter['description']}"
