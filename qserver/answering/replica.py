@@ -28,7 +28,7 @@ from qserver.planning.workloads.workload import WorkloadPlan, free_workload, pla
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.records.charge_json import charge_from_json
+from qserver.records.charge import charge_from_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.standing import Standing

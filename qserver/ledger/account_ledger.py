@@ -12,8 +12,7 @@ from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreErro
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.forecast import DAY_S
 from qserver.records.account import Allowance
-from qserver.records.charge import AnyCharge
-from qserver.records.charge_json import charge_from_json
+from qserver.records.charge import AnyCharge, charge_from_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.standing import population_spent
 

@@ -1,7 +1,7 @@
-"""Accounts and their tokens: who asks, in which role, and how a token is checked.
+"""Accounts, their roles and allowances, and their tokens.
 
-A token is `qs_ID_SECRET`. The id is public and finds the record; the secret is 256 random bits that
-are shown once. Only a slow hash of it is kept, so that whoever reads the store cannot ask.
+A token is `qs_ID_SECRET`. The id is public and finds the record. The secret is 256 random bits that
+are shown once. Only a slow hash of it is kept, so that a reader of the store cannot use it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import hmac
 import json
 import re
 import secrets
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, cast, get_args
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
 
 from qserver.errors import ConfigError
 
@@ -24,8 +24,21 @@ _TOKEN = re.compile(r"qs_([0-9a-f]{16})_([A-Za-z0-9_-]{43})\Z", re.ASCII)
 _ID_BYTES = 8
 _SECRET_BYTES = 32
 _SALT_BYTES = 16
-# 16 MiB and some 40 ms: a checked token is remembered for a moment, so that few requests pay it.
+# 16 MiB and about 40 ms. A checked token is remembered for a moment, so few requests pay this.
 _SCRYPT = {"n": 1 << 14, "r": 8, "p": 1}
+
+
+class _Flat:
+    """A dataclass of plain values, as JSON text and back."""
+
+    def to_json(self) -> str:
+        """The record as JSON text."""
+        return json.dumps(vars(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The record that `to_json` wrote."""
+        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True)
@@ -47,14 +60,14 @@ class Token:
 
     @classmethod
     def parse(cls, text: str) -> Token | None:
-        """The token that a text is, or None."""
+        """The token in a text, or None."""
         match = _TOKEN.match(text)
         return cls(match[1], match[2]) if match else None
 
 
 @dataclass(frozen=True)
-class TokenRecord:
-    """What is kept of a token: whose it is, and a salted slow hash of its secret.
+class TokenRecord(_Flat):
+    """The stored part of a token: its account, and a salted slow hash of its secret.
 
     Args:
         salt, digest: in hexadecimal.
@@ -72,23 +85,14 @@ class TokenRecord:
         return cls(account, role, salt.hex(), _slow_hash(token.secret, salt).hex())
 
     def accepts(self, token: Token) -> bool:
-        """Whether the secret is the token's own; takes the same time whatever it is."""
+        """Whether the secret is right; takes the same time for every secret."""
         found = _slow_hash(token.secret, bytes.fromhex(self.salt))
         return hmac.compare_digest(found, bytes.fromhex(self.digest))
 
-    def to_json(self) -> str:
-        """The record as JSON text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> TokenRecord:
-        """The record that `to_json` wrote."""
-        return cls(**json.loads(text))
-
 
 @dataclass(frozen=True)
-class Account:
-    """An account. Its name is taken for ever: charges carry it.
+class Account(_Flat):
+    """An account. Its name is taken for ever, since charges carry it.
 
     Args:
         created_at: Unix time in whole seconds.
@@ -111,23 +115,14 @@ class Account:
         if self.role not in ROLES:
             raise ConfigError("role", f"be one of {', '.join(ROLES)}", self.role)
 
-    def to_json(self) -> str:
-        """The account as JSON text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Account:
-        """The account that `to_json` wrote."""
-        return cls(**json.loads(text))
-
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sends a request.
+    """The sender of a request.
 
     Args:
-        account: its name; '' where the server is open to all who reach it.
-        token_id: of the token that was sent, or ''.
+        account: its name; '' if the server is open to everybody who reaches it.
+        token_id: id of the sent token, or ''.
     """
 
     account: str
@@ -136,11 +131,11 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Allowance:
-    """What one analyst may spend of a population's budget, within the population's own limit.
+class Allowance(_Flat):
+    """The part of a population's budget that one analyst may spend.
 
     Args:
-        limit_nano: most that the analyst's own ledger may reach, in nano-epsilon; None: no bound.
+        limit_nano: most that the analyst's ledger may reach, in nano-epsilon; None: no bound.
         pace_nano: most that it may rise within any 24 hours, in nano-epsilon; None: no bound.
     """
 
@@ -148,18 +143,9 @@ class Allowance:
     pace_nano: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name, value in vars(self).items():
             if value is not None and (type(value) is not int or value < 0):
                 raise ConfigError(name, "be a whole number >= 0 of nano-epsilon, or absent", value)
-
-    def to_json(self) -> str:
-        """The allowance as JSON text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Allowance:
-        """The allowance that `to_json` wrote."""
-        return cls(**cast("dict[str, Any]", json.loads(text)))
 
 
 def _slow_hash(secret: str, salt: bytes) -> bytes:

@@ -1,12 +1,14 @@
-"""Charges: the lines of the ledger."""
+"""Charges: the lines of the ledger, and their JSON forms in the store and the journal."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from qserver.errors import InputError
-from qserver.query.linear import LinearQuery
+from qserver.query.linear import LinearQuery, query_from_document
 from qserver.query.partition import ProductPartition
 
 NANO = 10**9
@@ -35,12 +37,12 @@ class Charge:
 
 @dataclass(frozen=True)
 class OpaqueCharge:
-    """The loss of a mechanism that is no Laplace row: epsilon for every cell.
+    """The loss of a mechanism that is not a Laplace row: epsilon for every cell.
 
     Args:
         epsilon_nano: in units of 1e-9 epsilon, rounded up; > 0. It bounds the log-ratio under the
             population's own neighbour relation.
-        job: the job that pays, or what caused the charge.
+        job: the job that pays, or the cause of the charge.
     """
 
     epsilon_nano: int
@@ -52,13 +54,13 @@ class OpaqueCharge:
 
 @dataclass(frozen=True)
 class TableCharge:
-    """The loss of a measured table: alpha for every cell of the domain, less what is paid.
+    """The loss of a measured table: alpha for every cell of the domain, less earlier payments.
 
     Args:
         partition: whose cells were measured.
         alpha_nano: the rise of the table's alpha in units of 1e-9 epsilon per record; > 0.
-        paid: cells of the partition, in rising order, and the nano-epsilon of `alpha_nano` that
-            their own rows have paid before; they need not pay that again.
+        paid: cells of the partition, in rising order, each with the nano-epsilon of `alpha_nano`
+            that a measurement of its row paid before. The cell does not pay that again.
         job: the job that pays.
     """
 
@@ -89,3 +91,36 @@ def epsilon_text(nano: int) -> str:
     """Nano-epsilon as a decimal text of epsilon, exactly."""
     sign, size = ("-" if nano < 0 else ""), abs(nano)
     return f"{sign}{size // NANO}.{size % NANO:09d}"
+
+
+def charge_json(charge: AnyCharge, *, snapshot: str, at: int) -> str:
+    """JSON text of a charge.
+
+    Args:
+        snapshot: the snapshot whose cells lose.
+        at: Unix time in whole seconds, far coarser than any measurement.
+    """
+    plain: dict[str, Any] = {"snapshot": snapshot, "job": charge.job, "at": at}
+    if isinstance(charge, Charge):
+        plain |= {"row": charge.row.to_document(), "alpha": charge.alpha_nano}
+    elif isinstance(charge, TableCharge):
+        plain |= {"table": charge.partition.to_document(), "alpha": charge.alpha_nano}
+        plain["paid"] = [list(p) for p in charge.paid]
+    else:
+        plain |= {"epsilon": charge.epsilon_nano}
+    return json.dumps(plain)
+
+
+def charge_from_json(text: str, *, snapshot: str, sizes: Sequence[int]) -> AnyCharge | None:
+    """The charge in `text`; None for one that loads another snapshot."""
+    plain = json.loads(text)
+    if plain["snapshot"] != snapshot:
+        return None
+    job = plain["job"]
+    if "epsilon" in plain:
+        return OpaqueCharge(plain["epsilon"], job)
+    if "table" in plain:
+        partition = ProductPartition.from_document(sizes, plain["table"])
+        paid = tuple((int(cell), int(nano)) for cell, nano in plain["paid"])
+        return TableCharge(partition, plain["alpha"], paid, job)
+    return Charge(query_from_document(sizes, plain["row"]), plain["alpha"], job)

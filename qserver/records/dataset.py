@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 from qserver.query.domain import Domain
@@ -21,10 +21,10 @@ class DatasetMeta:
     Args:
         records_per_person: k.
         records_verified: whether attach enforced k.
-        phi: what may be spent on single rows before tables are bought instead, as a part of the
-            price of the best tables. Small for datasets that will be asked for years.
-        disclosure_cap: with what probability a cell's count may be known; None for no guard.
-        cohort, lineage: see People; '' for the snapshot's own.
+        phi: budget for single rows before tables are bought instead, as a part of the price of the
+            best tables. Small for datasets that will be asked for years.
+        disclosure_cap: most probability at which a cell's count may be known; None for no guard.
+        cohort, lineage: see People; '' for new ones of the snapshot.
     """
 
     name: str
@@ -41,20 +41,20 @@ class DatasetMeta:
 
     @cached_property
     def people(self) -> People:
-        """Whose data it is; a snapshot that was attached alone has people of its own."""
+        """The people behind it; a snapshot that was attached alone has a new cohort and lineage."""
         return People(self.cohort or self.snapshot, self.lineage or self.snapshot)
 
     @cached_property
     def guard_nano(self) -> int | None:
-        """The most that a cell may lose, in nano-epsilon; None where only the limit counts."""
+        """The most that a cell may lose, in nano-epsilon; None if only the limit counts."""
         return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap)
 
     @property
     def has_null_cell(self) -> bool:
         """Whether a person's record may lie outside the domain, or be absent.
 
-        People own different numbers of records where k is enforced: replacing one may then add or
-        remove records, which is a replacement by records of the null cell.
+        If k is enforced, people own different numbers of records. To replace a person may then add
+        or remove records, which equals a replacement by records of the null cell.
         """
         return self.records_verified or not self.domain.is_total
 
@@ -65,7 +65,7 @@ class DatasetMeta:
 
     def to_json(self) -> str:
         """The facts as JSON text."""
-        plain = {k: getattr(self, k) for k in _META_FIELDS}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "domain"}
         return json.dumps({**plain, "domain": self.domain_document})
 
     @classmethod
@@ -74,17 +74,3 @@ class DatasetMeta:
         plain = json.loads(text)
         domain = domain_from_document(plain.pop("domain"))
         return cls(domain=domain, **plain)
-
-
-_META_FIELDS = (
-    "name",
-    "population",
-    "snapshot",
-    "relation",
-    "records_per_person",
-    "records_verified",
-    "phi",
-    "disclosure_cap",
-    "cohort",
-    "lineage",
-)

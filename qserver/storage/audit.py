@@ -9,12 +9,12 @@ from typing import Any
 
 from qserver.errors import StoreBehindError, StoreError
 from qserver.records.audit_chain import digest_of, linked
+from qserver.storage.constants import STORE
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 
 _MOVED = 9
-_TRIES = 50
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class AuditLog:
         Raises:
             StoreError: others write all the time.
         """
-        for _ in range(_TRIES):
+        for _ in range(STORE.log_tries):
             n_before: Any = self._client.llen(AUDIT)
             # The list only grows: the entry before the next one stays what it is.
             last: Any = self._client.lindex(AUDIT, n_before - 1) if n_before else None

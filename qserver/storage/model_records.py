@@ -1,4 +1,4 @@
-"""What the store holds of models: specification, version of the history, tables. No parameter."""
+"""Models in the store: specification, version of the history, tables. No parameters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from qserver.errors import NotFoundError, StoreError
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.dataset import DatasetMeta
-from qserver.records.history import AnyMeasurement, place_measurement
-from qserver.storage.encoding.records import measurements_from_json
+from qserver.records.history import AnyMeasurement
+from qserver.storage.encoding.jobs import model_answer_from_plain
+from qserver.storage.encoding.records import measurements_in_force
 from qserver.storage.encoding.requests import Request
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
@@ -19,7 +20,7 @@ from qserver.storage.server.connection import StoreClient
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """A model: what was asked and what came of it.
+    """A model: the request and its answer.
 
     Args:
         by: account that asked; '' where there are no accounts.
@@ -41,8 +42,7 @@ def model_from_json(text: str) -> ModelRecord:
     request, answer = Request.from_json(plain["request"]), plain["answer"]
     if not isinstance(request.asked, ModelAsked):
         raise StoreError("The store's record of a model is of another form.")
-    found = ModelAnswer(**{**answer, "tables": tuple(answer["tables"])})
-    return ModelRecord(request.asked, found, request.by)
+    return ModelRecord(request.asked, model_answer_from_plain(answer), request.by)
 
 
 class ModelStore:
@@ -52,7 +52,7 @@ class ModelStore:
         self._client = client
 
     def keep(self, population: str, request: Request, answer: ModelAnswer) -> None:
-        """Keep what a model is made from; once it is kept, nothing changes it."""
+        """Keep the facts that a model is made from; nothing changes them later."""
         key = Keys(population).models(request.snapshot)
         self._client.hsetnx(key, answer.id, model_json(request, answer))
 
@@ -74,12 +74,9 @@ class ModelStore:
         return model_from_json(str(text))
 
     def history(self, meta: DatasetMeta, version: int) -> tuple[AnyMeasurement, ...]:
-        """What was in force after the first `version` events of the snapshot's history."""
+        """The measurements in force after the first `version` events of the history."""
         key = Keys(meta.population).history(meta.snapshot)
         texts: Any = self._client.lrange(key, 0, version - 1) if version else []
         if len(texts) != version:
             raise StoreError("The store's history is shorter than a model's.")
-        measurements: list[AnyMeasurement] = []
-        for found in measurements_from_json(texts, next_id=0, sizes=meta.domain.sizes):
-            place_measurement(measurements, found)
-        return tuple(measurements)
+        return tuple(measurements_in_force(texts, sizes=meta.domain.sizes))

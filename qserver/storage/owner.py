@@ -1,7 +1,7 @@
-"""What only the owner does to a store: replace a snapshot, raise a limit. Each is one script.
+"""The owner's operations on a store: replace a snapshot, raise a limit, recover.
 
-The worker says in which order journal, registry and store are written:
-worker/owner/rotate.py, worker/owner/top_up.py.
+The worker decides the order in which journal, registry and store are written:
+worker/owner/rotate.py, worker/owner/top_up.py, worker/owner/recovery.py.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
+from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
+from qserver.storage.store import Budget
 
 
 class OwnerOperations:
-    """The owner's changes of a store; on the connection of the spending side."""
+    """The owner's view of a store; shares the connection of the spending side."""
 
     def __init__(self, client: StoreClient, log: AuditLog) -> None:
         self._client = client
@@ -47,18 +49,7 @@ class OwnerOperations:
             FencedError: the lease passed on.
         """
         names = _rotated(new)
-        args: list[str | int] = [
-            nonce,
-            fence,
-            new.name,
-            old.snapshot,
-            new.snapshot,
-            new.to_json(),
-            public_row,
-            new.people.cohort,
-            new.people.lineage,
-            "" if new.guard_nano is None else new.guard_nano,
-        ]
+        args = [nonce, fence, new.name, old.snapshot, *snapshot_arguments(new, public_row)]
         code = self._log.append(
             {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}
             | {"meta": json.loads(new.to_json()), "replaces": old.snapshot},
@@ -70,7 +61,7 @@ class OwnerOperations:
             raise StaleVersionError("The dataset moved on meanwhile. Rotate it again.")
 
     def raise_limit(self, population: str, *, limit_nano: int) -> bool:
-        """Raise a population's limit; whether it was lower before.
+        """Raise a population's limit; returns whether it was lower before.
 
         Raises:
             ConfigError: the limit is higher already.
@@ -91,9 +82,50 @@ class OwnerOperations:
             raise StoreBehindError("The store has no ledger of this population. Restore it first.")
         return code == 1
 
+    def readmit(self, reservation: Reservation, *, population: str) -> None:
+        """Give a restored store a job that it forgot, in the state `running`; for a replay."""
+        request = reservation.request
+        self._scripts.run(
+            "readmit",
+            keys=[Keys(population).job(reservation.job)],
+            args=[request.dataset, request.to_json()],
+        )
+
+    def budget(self, population: str) -> Budget:
+        """Limit, spending and version of the ledger, which must exist."""
+        found: Any = self._client.hmget(Keys(population).ledger, ["limit", "spent", "version"])
+        return Budget(*map(int, found))
+
+    def knows_snapshot(self, population: str, snapshot: str) -> bool:
+        """Whether the ledger has a share for this snapshot, so that it was attached once."""
+        return bool(self._client.hexists(Keys(population).ledger, f"spent:{snapshot}"))
+
+    def has_snapshot(self, meta: DatasetMeta) -> bool:
+        """Whether the dataset's present snapshot is the one of `meta`."""
+        ledger = Keys(meta.population).ledger
+        return self._client.hget(ledger, f"snapshot:{meta.name}") == meta.snapshot
+
+    def public_row(self, population: str, snapshot: str) -> str:
+        """The snapshot's exact public row as attach wrote it, or ''."""
+        first: Any = self._client.lindex(Keys(population).history(snapshot), 0)
+        is_public = first is not None and json.loads(first)["job"] == "attach"
+        return str(first) if is_public else ""
+
+
+def snapshot_arguments(meta: DatasetMeta, public_row: str) -> list[str | int]:
+    """The facts of a new snapshot, in the order of the scripts that take them."""
+    return [
+        meta.snapshot,
+        meta.to_json(),
+        public_row,
+        meta.people.cohort,
+        meta.people.lineage,
+        "" if meta.guard_nano is None else meta.guard_nano,
+    ]
+
 
 def _rotated(new: DatasetMeta) -> list[str]:
-    """Keys of what a rotation reads and writes, in the order of its script."""
+    """The keys that a rotation reads and writes, in the order of its script."""
     keys = Keys(new.population)
     return [
         keys.lease,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
 from qserver.errors import StoreError, StoreUnavailableError
+from qserver.storage.constants import STORE
 from qserver.storage.keys import DATASETS, GROUP, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 
-_LIST_S = 0.25
 _LOST = "The store has lost its job queues."
 
 
@@ -131,7 +132,7 @@ class JobQueue:
             if queue not in self._known:
                 self._make_group(queue)
         self._listed[population] = tuple(found)
-        self._list_again[population] = self._clock() + _LIST_S
+        self._list_again[population] = self._clock() + STORE.queues_s
 
     def _make_group(self, queue: _Queue) -> None:
         try:
@@ -152,12 +153,8 @@ class JobQueue:
         if not by_stream:
             return
         streams: dict[Any, Any] = dict.fromkeys(by_stream, ">")
-        try:
+        with _lost_queues_noticed():
             reply: Any = self._client.xreadgroup(GROUP, consumer, streams, count=1, block=block_ms)
-        except redis.ResponseError as exc:
-            if "NOGROUP" in str(exc):
-                raise StoreUnavailableError(_LOST) from exc
-            raise
         for stream, entries in _pairs(reply):
             for entry, fields in entries:
                 self._brought[by_stream[stream]] = _taken(by_stream[stream], entry, fields)
@@ -171,14 +168,10 @@ class JobQueue:
         return None
 
     def _take_over(self, queue: _Queue, *, consumer: str, idle_ms: int) -> Taken | None:
-        try:
+        with _lost_queues_noticed():
             reply: Any = self._client.xautoclaim(
                 queue.stream, GROUP, consumer, min_idle_time=idle_ms, count=1
             )
-        except redis.ResponseError as exc:
-            if "NOGROUP" in str(exc):
-                raise StoreUnavailableError(_LOST) from exc
-            raise
         for entry, fields in reply[1]:
             if fields:
                 found: Any = self._client.xpending_range(queue.stream, GROUP, entry, entry, 1)
@@ -222,6 +215,17 @@ class JobQueue:
         """Say that this worker stops; the populations have one still if another said so."""
         for population in populations:
             self._client.srem(Keys(population).alive, worker)
+
+
+@contextmanager
+def _lost_queues_noticed() -> Iterator[None]:
+    """Raise StoreUnavailableError if a queue has no consumer group any more."""
+    try:
+        yield
+    except redis.ResponseError as exc:
+        if "NOGROUP" in str(exc):
+            raise StoreUnavailableError(_LOST) from exc
+        raise
 
 
 def _taken(queue: _Queue, entry: Any, fields: Mapping[str, Any], *, n_taken: int = 1) -> Taken:

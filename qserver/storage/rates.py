@@ -10,16 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qserver.errors import RateLimitedError
+from qserver.storage.constants import STORE
 from qserver.storage.keys import rate_key
 from qserver.storage.server.connection import Scripts, StoreClient
-
-BURST_S = 4
-"""A bucket holds what its rate gives in so many seconds."""
-_HOLD_S = 1.0
-_MAX_KNOWN = 10_000
-# A write is on disk before it is acknowledged, so asking the store is dear: slow senders never do.
-_OWN_PART = 10
-_BATCH_PART = 4
 
 
 @dataclass
@@ -67,21 +60,21 @@ class RateLimiter:
         """
         if rate == 0 or self._passes_here(whose, rate):
             return
-        batch = max(1, rate // _BATCH_PART)
+        batch = max(1, rate // STORE.rate_batches_per_s)
         granted, wait_ms = self._scripts.run(
-            "take", keys=[rate_key(whose)], args=[rate, rate * BURST_S, batch]
+            "take", keys=[rate_key(whose)], args=[rate, rate * STORE.burst_s, batch]
         )
         if not granted:
             raise RateLimitedError(retry_after_s=max(1, math.ceil(wait_ms / 1000)))
         with self._lock:
             known = self._of(whose, rate)
-            known.held, known.held_until = int(granted) - 1, self._clock() + _HOLD_S
+            known.held, known.held_until = int(granted) - 1, self._clock() + STORE.rate_hold_s
 
     def _passes_here(self, whose: str, rate: int) -> bool:
         with self._lock:
             known, now = self._of(whose, rate), self._clock()
-            refilled = known.own + (now - known.own_at) * rate / _OWN_PART
-            known.own, known.own_at = min(refilled, max(1.0, rate / _OWN_PART)), now
+            refilled = known.own + (now - known.own_at) * rate / STORE.own_rate_part
+            known.own, known.own_at = min(refilled, max(1.0, rate / STORE.own_rate_part)), now
             if known.own >= 1:
                 known.own -= 1
                 return True
@@ -94,8 +87,8 @@ class RateLimiter:
         """What is known of a bucket; a new one starts full. Called with the lock held."""
         found = self._known.get(whose)
         if found is None:
-            found = self._known[whose] = _Known(max(1.0, rate / _OWN_PART), self._clock())
+            found = self._known[whose] = _Known(max(1.0, rate / STORE.own_rate_part), self._clock())
         self._known.move_to_end(whose)
-        while len(self._known) > _MAX_KNOWN:
+        while len(self._known) > STORE.known_senders:
             self._known.popitem(last=False)
         return found

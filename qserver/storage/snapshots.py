@@ -1,4 +1,4 @@
-"""Snapshots that were replaced: their facts and their frozen histories, to be read only."""
+"""Replaced snapshots: their facts and their frozen histories, for reading only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
-from qserver.records.history import AnyMeasurement, place_measurement
-from qserver.storage.encoding.records import measurements_from_json
+from qserver.records.history import AnyMeasurement
+from qserver.storage.encoding.records import measurements_in_force
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 
 
 @dataclass(frozen=True)
 class FrozenHistory:
-    """What was released of a replaced snapshot.
+    """The released answers of a replaced snapshot.
 
     Args:
         version: events of the history, refinements included.
@@ -52,10 +52,8 @@ class FrozenSnapshots:
         return found
 
     def history(self, frozen: DatasetMeta) -> FrozenHistory:
-        """All that was released of a replaced snapshot, in the order of ids; it never changes."""
+        """The released answers of a replaced snapshot, in the order of ids; they never change."""
         key = Keys(frozen.population).history(frozen.snapshot)
         texts: Any = self._client.lrange(key, 0, -1)
-        measurements: list[AnyMeasurement] = []
-        for found in measurements_from_json(texts, next_id=0, sizes=frozen.domain.sizes):
-            place_measurement(measurements, found)
-        return FrozenHistory(tuple(measurements), len(texts))
+        found = measurements_in_force(texts, sizes=frozen.domain.sizes)
+        return FrozenHistory(tuple(found), len(texts))

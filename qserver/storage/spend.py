@@ -30,15 +30,13 @@ from qserver.storage.encoding.records import measurement_json, reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Endings, Outcome
 from qserver.storage.keys import AUDIT, DATASETS, Keys
-from qserver.storage.memory import StoreMemory
 from qserver.storage.model_records import ModelStore
-from qserver.storage.owner import OwnerOperations
+from qserver.storage.owner import OwnerOperations, snapshot_arguments
 from qserver.storage.queue import JobQueue, Taken
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import await_durable, check_durable
 from qserver.storage.store import check_schema
 
-ReserveOutcome = Literal["reserved", "reserved before"]
 PublishOutcome = Literal["published", "published before", "burnt"]
 
 
@@ -63,7 +61,6 @@ class SpendingStore:
         self.queue = JobQueue(client)
         self.endings = Endings(client)
         self.owner = OwnerOperations(client, self.audit)
-        self.memory = StoreMemory(client)
 
     @classmethod
     def open(cls, settings: Settings) -> SpendingStore:
@@ -112,12 +109,7 @@ class SpendingStore:
             meta.population,
             limit_nano,
             meta.relation,
-            meta.snapshot,
-            meta.to_json(),
-            public_row,
-            meta.people.cohort,
-            meta.people.lineage,
-            "" if meta.guard_nano is None else meta.guard_nano,
+            *snapshot_arguments(meta, public_row),
         ]
         code = self.audit.append(
             {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}

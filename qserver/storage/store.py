@@ -21,6 +21,7 @@ from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.standing import Standing
 from qserver.storage.audit import AuditLog
+from qserver.storage.constants import STORE
 from qserver.storage.encoding.jobs import JobRecord
 from qserver.storage.encoding.records import (
     estimator_from_json,
@@ -36,9 +37,6 @@ from qserver.storage.server.durability import check_durable
 from qserver.storage.snapshots import FrozenSnapshots
 
 SCHEMA_VERSION = 1
-MAX_ESTIMATORS_PER_KEY = 4
-MAX_ESTIMATORS = 20_000
-IDEMPOTENCY_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -288,8 +286,8 @@ class Store:
             args=[
                 estimator.key,
                 estimator_json(estimator),
-                MAX_ESTIMATORS_PER_KEY,
-                MAX_ESTIMATORS,
+                STORE.estimators_per_key,
+                STORE.estimators,
             ],
         )
 
@@ -302,7 +300,7 @@ class Store:
         reply = self._scripts.run(
             "bind",
             keys=[Keys(meta.population).idempotency(meta.name, key)],
-            args=[body_digest, outcome, IDEMPOTENCY_S],
+            args=[body_digest, outcome, STORE.idempotency_s],
         )
         if reply_code(reply) == 0:
             raise IdempotencyError(

@@ -15,8 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from qserver.records.charge import Charge, TableCharge
-from qserver.records.charge_json import charge_from_json
+from qserver.records.charge import Charge, TableCharge, charge_from_json
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE

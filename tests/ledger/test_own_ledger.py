@@ -23,8 +23,7 @@ from qserver.ledger.account_ledger import (
 )
 from qserver.query.domain import Attribute, Domain
 from qserver.records.account import Allowance
-from qserver.records.charge import NANO, AnyCharge, Charge
-from qserver.records.charge_json import charge_json
+from qserver.records.charge import NANO, AnyCharge, Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from tests.ledger.losses_by_definition import WAYS, Setting, limits
 from tests.ledger.table_losses_by_definition import greatest_loss, random_dues

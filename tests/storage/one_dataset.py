@@ -9,8 +9,7 @@ from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.records.charge import Charge
-from qserver.records.charge_json import charge_json
+from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing

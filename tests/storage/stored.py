@@ -24,8 +24,14 @@ from qserver.query.requirement import Requirement
 from qserver.records.account import Account, Allowance, TokenRecord
 from qserver.records.answer import Answer, ModelAnswer, Offer, Simultaneous, WorkloadAnswer
 from qserver.records.audit_chain import linked
-from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
-from qserver.records.charge_json import charge_from_json, charge_json
+from qserver.records.charge import (
+    AnyCharge,
+    Charge,
+    OpaqueCharge,
+    TableCharge,
+    charge_from_json,
+    charge_json,
+)
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import FittedBase, PaidQuestion

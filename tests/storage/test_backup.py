@@ -92,7 +92,7 @@ def test_a_backup_under_load_has_every_write_acknowledged_before_it(tmp_path: Pa
     for i, n_before in enumerate(before):
         restore_backup(tmp_path / f"backup{i}", tmp_path / f"state{i}")
         with EmbeddedServer.start(tmp_path / f"state{i}") as server:
-            assert not server.recovered
+            assert server.repair is None
             values = connect(server.url, role="test").lrange("numbers", 0, -1)
         n_whole = len(values) // 50
         assert values == [str(n) for n in range(1, n_whole + 1) for _ in range(50)]

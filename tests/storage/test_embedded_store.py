@@ -79,7 +79,7 @@ def test_data_outlives_a_stop_and_a_start(state_dir: Path) -> None:
     fill(state_dir, n_keys=3)
     with EmbeddedServer.start(state_dir) as server, client_of(server) as client:
         assert client.mget("k0", "k1", "k2", "k3") == ["value", "value", "value", None]
-        assert not server.recovered
+        assert server.repair is None
 
 
 def test_a_fresh_server_passes_the_durability_check(redis_client: StoreClient) -> None:
@@ -232,12 +232,12 @@ def test_a_torn_tail_is_trimmed_and_reported(state_dir: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-3])
     with EmbeddedServer.start(state_dir) as server, client_of(server) as client:
-        assert server.recovered
+        assert server.repair is not None
         assert server.repair is not None
         assert server.repair.copy.read_bytes() == content[:-3]
         assert set(client.keys()) == {f"k{i}" for i in range(19)}
     with EmbeddedServer.start(state_dir) as server:
-        assert not server.recovered
+        assert server.repair is None
 
 
 def test_a_torn_transaction_goes_as_a_whole(state_dir: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_torn_transaction_goes_as_a_whole(state_dir: Path) -> None:
     path = data_file(state_dir)
     path.write_bytes(path.read_bytes()[:-1])
     with EmbeddedServer.start(state_dir) as server, client_of(server) as client:
-        assert server.recovered
+        assert server.repair is not None
         assert client.keys() == ["before"]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from qserver.errors import RateLimitedError
+from qserver.storage.constants import STORE
 from qserver.storage.keys import rate_key
-from qserver.storage.rates import BURST_S, RateLimiter
+from qserver.storage.rates import RateLimiter
 from qserver.storage.server.connection import Scripts, StoreClient
 
 
@@ -36,7 +37,7 @@ def test_a_burst_passes_and_what_is_more_is_refused(redis_client: StoreClient) -
     limiter, begun = RateLimiter(redis_client, clock=lambda: 0.0), store_seconds(redis_client)
     passed = passes(limiter, "ann", rate=1, n=20)
     refilled = store_seconds(redis_client) - begun + 1
-    assert BURST_S + 1 <= passed <= BURST_S + 1 + refilled
+    assert STORE.burst_s + 1 <= passed <= STORE.burst_s + 1 + refilled
     assert passes(limiter, "ben", rate=1, n=1) == 1
 
 
@@ -71,7 +72,7 @@ def test_the_bound_holds_over_all_processes(redis_client: StoreClient) -> None:
     with ThreadPoolExecutor(4) as pool:
         passed = sum(pool.map(lambda one: passes(one, "ann", rate=10, n=90), limiters))
     refilled = 10 * (store_seconds(redis_client) - begun) + 1
-    assert 10 * BURST_S + 4 <= passed <= 10 * BURST_S + 4 + refilled
+    assert 10 * STORE.burst_s + 4 <= passed <= 10 * STORE.burst_s + 4 + refilled
 
 
 def test_a_slow_sender_never_costs_a_round_trip(redis_client: StoreClient) -> None:
@@ -97,7 +98,7 @@ def test_what_was_taken_is_used_up_before_the_store_is_asked_again(
 
     monkeypatch.setattr(limiter._scripts, "run", counted)
     assert passes(limiter, "ann", rate=100, n=11) == 11
-    assert asked == [[100, 100 * BURST_S, 25]]
+    assert asked == [[100, 100 * STORE.burst_s, 25]]
     assert passes(limiter, "ann", rate=100, n=24) == 24
     assert len(asked) == 1
     limiter.pass_one("ann", rate=100)

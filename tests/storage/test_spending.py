@@ -20,8 +20,7 @@ from qserver.errors import (
     StoreError,
     StoreUnsupportedError,
 )
-from qserver.records.charge import Charge
-from qserver.records.charge_json import charge_json
+from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion

@@ -119,7 +119,7 @@ class Recovery:
         finally:
             self._writer.release(lease)
         self._detach_again(script)
-        budget = self._writer.memory.budget(population)
+        budget = self._writer.owner.budget(population)
         return Recovered(
             population, script.n_attached, script.n_charged, budget.version, budget.spent_nano
         )
@@ -144,14 +144,14 @@ class Recovery:
 
     def _script(self, population: str, journal: Journal) -> _Script:
         """The steps to do, in the order of the journal."""
-        memory, steps = self._writer.memory, list[Record | str]()
+        store, steps = self._writer.owner, list[Record | str]()
         metas: dict[str, DatasetMeta] = {}
         for record in journal.records():
             if isinstance(record, Attached):
                 meta = _meta_of(record)
                 if meta is not None:
                     metas[record.snapshot] = meta
-                if not memory.knows_snapshot(population, record.snapshot):
+                if not store.knows_snapshot(population, record.snapshot):
                     steps.append(record)
             elif isinstance(record, Reserved):
                 is_known = self._writer.knows_reservation(population, record.job)
@@ -178,7 +178,7 @@ class Recovery:
             if self._writer.limit_nano(population) < step.new_limit_nano:
                 self._writer.owner.raise_limit(population, limit_nano=step.new_limit_nano)
         elif isinstance(step, Attached):
-            if self._writer.memory.knows_snapshot(population, step.snapshot):
+            if self._writer.owner.knows_snapshot(population, step.snapshot):
                 return
             if "replaces" in step.details:
                 self._rotate(lease, step, script)
@@ -211,7 +211,7 @@ class Recovery:
         for step in script.steps:
             if isinstance(step, Attached) and step.snapshot not in kept:
                 meta = script.meta(step.snapshot)
-                if self._writer.memory.has_snapshot(meta):
+                if self._writer.owner.has_snapshot(meta):
                     self._writer.detach(meta)
 
     def _charge(self, lease: Lease, record: Reserved, script: _Script) -> None:
@@ -223,7 +223,7 @@ class Recovery:
                 "Restore another backup."
             )
         replay = Replay.from_json(record.replay)
-        self._writer.memory.readmit(replay.reservation, population=lease.population)
+        self._writer.owner.readmit(replay.reservation, population=lease.population)
         self._writer.reserve(
             lease,
             replay.reservation,
@@ -278,7 +278,7 @@ def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Re
     """
     if registry.has_journal(population):
         raise JournalError(f"Population {population} has a journal; nothing has to be accepted.")
-    budget = writer.memory.budget(population)
+    budget = writer.owner.budget(population)
     adopted = Adopted(ledger_version=budget.version, spent_nano=budget.spent_nano)
     journal = registry.journal(population, create=True)
     with journal.exclusive():
@@ -294,7 +294,7 @@ def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Re
                         fingerprint_hex=entry.fingerprint,
                         details={
                             "meta": meta.to_json(),
-                            "public_row": writer.memory.public_row(population, entry.snapshot),
+                            "public_row": writer.owner.public_row(population, entry.snapshot),
                         },
                     )
                 )

@@ -85,7 +85,7 @@ def _unknown_text(population: str, writer: SpendingStore) -> str:
             f"Population {population} has neither a journal nor a ledger in the store: what was "
             "spent is lost. Restore one of them; nothing is drawn until then."
         )
-    budget = writer.memory.budget(population)
+    budget = writer.owner.budget(population)
     return _UNKNOWN.format(
         population=population,
         spent=epsilon_text(budget.spent_nano),

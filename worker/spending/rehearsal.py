@@ -18,8 +18,7 @@ import numpy as np
 from qserver.answering.replica import Replica
 from qserver.errors import InputError
 from qserver.query.domain import Domain
-from qserver.records.charge import NANO
-from qserver.records.charge_json import charge_from_json, charge_json
+from qserver.records.charge import NANO, charge_from_json, charge_json
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.jobs import answer_from_json, answer_json
 from qserver.storage.encoding.records import measurement_json

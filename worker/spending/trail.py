@@ -20,8 +20,7 @@ from qserver.ledger.account_ledger import (
 )
 from qserver.records.account import Allowance
 from qserver.records.audit_chain import GENESIS, check_links, digest_of, linked
-from qserver.records.charge import AnyCharge
-from qserver.records.charge_json import charge_json
+from qserver.records.charge import AnyCharge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.store import Store
 from worker.journal.journal import Journal

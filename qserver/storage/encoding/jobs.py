@@ -1,4 +1,4 @@
-"""How jobs end, as the store holds it: answers, and their JSON forms."""
+"""Jobs and their answers: their forms in the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous,
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job as the store has it."""
+    """A job in the store."""
 
     id: str
     state: Literal["queued", "running", "done", "failed"]
@@ -23,7 +23,7 @@ class JobRecord:
 
 
 def answer_json(answer: AnyAnswer) -> str:
-    """JSON text of an answer, of a workload's, or of a model's."""
+    """JSON text of an answer of any kind."""
     return json.dumps(asdict(answer))
 
 
@@ -31,7 +31,7 @@ def answer_from_json(text: str) -> AnyAnswer:
     """The answer that `answer_json` wrote."""
     plain = json.loads(text)
     if "kind" in plain:
-        return ModelAnswer(**{**plain, "tables": tuple(plain["tables"])})
+        return model_answer_from_plain(plain)
     if "answers" not in plain:
         return _answer(plain)
     together = plain["simultaneous"]
@@ -42,6 +42,11 @@ def answer_from_json(text: str) -> AnyAnswer:
         simultaneous=None if together is None else Simultaneous(**together),
         version=plain["version"],
     )
+
+
+def model_answer_from_plain(plain: Mapping[str, Any]) -> ModelAnswer:
+    """A model's answer from its plain JSON values."""
+    return ModelAnswer(**{**plain, "tables": tuple(plain["tables"])})
 
 
 def _answer(plain: Mapping[str, Any]) -> Answer:

@@ -1,4 +1,4 @@
-"""What the store holds of released answers and their weights, and its JSON forms."""
+"""Released answers and their weights: their JSON forms in the store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from typing import Any, cast
 
 from qserver.errors import StoreError
 from qserver.query.linear import LinearQuery
-from qserver.records.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
+from qserver.records.history import (
+    AnyMeasurement,
+    Estimator,
+    Measurement,
+    TableMeasurement,
+    place_measurement,
+)
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
 
 
 def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:
-    """JSON text of what was released of a row or table: the next id's, or of what it `refines`.
+    """JSON text of a released row or table, new or one that `refines` another.
 
     Args:
         indices: lattice indices, one for a row, one per cell for a table.
@@ -25,7 +31,7 @@ def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:
 
 
 def public_row_json(row: LinearQuery, key: str, value: Fraction) -> str:
-    """JSON text of a public row: exact, without noise, charged to nobody."""
+    """JSON text of a public row: exact, without noise, free."""
     step = Fraction(1, value.denominator)
     planned = PlannedRow(row, key, 0, step)
     return measurement_json(planned, [value.numerator], "attach")
@@ -37,7 +43,7 @@ def measurements_from_json(
     """The released rows and tables of a history's events, in order.
 
     Args:
-        next_id: how many measurements, refinements not counted, came before.
+        next_id: number of earlier measurements, without refinements.
     """
     found: list[AnyMeasurement] = []
     for text in texts:
@@ -47,6 +53,14 @@ def measurements_from_json(
         next_id += refines is None
         found.append(_measurement(number, plain, sizes))
     return tuple(found)
+
+
+def measurements_in_force(texts: Sequence[str], *, sizes: Sequence[int]) -> list[AnyMeasurement]:
+    """The measurements of a whole history by id, each with its last refinement."""
+    found: list[AnyMeasurement] = []
+    for event in measurements_from_json(texts, next_id=0, sizes=sizes):
+        place_measurement(found, event)
+    return found
 
 
 def _measurement(number: int, plain: Mapping[str, Any], sizes: Sequence[int]) -> AnyMeasurement:
@@ -82,7 +96,7 @@ def estimator_from_json(text: str) -> Estimator:
 
 
 def reply_code(reply: object) -> int:
-    """The code that opens every script's reply."""
+    """The code at the start of every script's reply."""
     if not isinstance(reply, list) or not reply:
         raise StoreError("A script of the store gave a reply of another form.")
     return int(cast("int", reply[0]))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -22,18 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from qserver.errors import ConfigError, StoreCorruptError, StoreUnavailableError
+from qserver.storage.constants import STORE
 from qserver.storage.keys import DATASETS, SCHEMA, Keys
-from qserver.storage.server.aof import scan_aof
+from qserver.storage.server.aof import MANIFEST, manifest_entries, scan_aof, sync
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 
 BACKUP_VERSION = 1
-_MANIFEST = "appendonly.aof.manifest"
 _FOLDER = Path("redis") / "appendonlydir"
-_REWRITE_POLL_S = 0.05
-_REWRITE_WAIT_S = 600.0
-_LOCK_WAIT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ def restore_backup(source: Path, state_dir: Path) -> Backup:
         raise ConfigError(
             "state", "have no store yet; move its folder `redis` away", str(state_dir)
         )
-    fd = folder.lock(timeout_s=_LOCK_WAIT_S)
+    fd = folder.lock(timeout_s=STORE.lock_wait_s)
     try:
         _copy_files(source / _FOLDER, folder.data / "appendonlydir")
     finally:
@@ -148,7 +144,7 @@ def _files_at_rest(source: StateFolder) -> Iterator[None]:
         raise ConfigError("state", "hold a store", str(source.root))
     url = source.running_url()
     if url is None:
-        fd = source.lock(timeout_s=_LOCK_WAIT_S)
+        fd = source.lock(timeout_s=STORE.lock_wait_s)
         try:
             yield
         finally:
@@ -168,11 +164,11 @@ def _no_rewrite(client: StoreClient) -> Iterator[None]:
     before = str(client.config_get(setting)[setting])
     client.config_set(setting, "0")
     try:
-        deadline = time.monotonic() + _REWRITE_WAIT_S
+        deadline = time.monotonic() + STORE.rewrite_wait_s
         while _rewrites(client.info("persistence")):
             if time.monotonic() > deadline:
                 raise StoreUnavailableError("The store has rewritten its files for ten minutes.")
-            time.sleep(_REWRITE_POLL_S)
+            time.sleep(STORE.rewrite_poll_s)
         yield
     finally:
         client.config_set(setting, before)
@@ -184,17 +180,15 @@ def _rewrites(info: Mapping[str, Any]) -> bool:
 
 def _copy_files(source: Path, target: Path) -> None:
     target.mkdir(mode=0o700, parents=True)
-    shutil.copyfile(source / _MANIFEST, target / _MANIFEST)
-    lines = (target / _MANIFEST).read_text(encoding="utf-8").splitlines()
-    entries = [dict(zip(w[::2], w[1::2], strict=False)) for w in map(shlex.split, lines)]
-    for entry in entries:
+    shutil.copyfile(source / MANIFEST, target / MANIFEST)
+    for entry in manifest_entries(target):
         if entry.get("type") != "h":  # `h` is history, which the server is about to delete
             shutil.copyfile(source / entry["file"], target / entry["file"])
             if entry.get("type") == "i":
                 _cut_torn_tail(target / entry["file"])
     for path in [*target.iterdir(), target]:
         path.chmod(0o700 if path.is_dir() else 0o600)
-        _sync(path)
+        sync(path)
 
 
 def _cut_torn_tail(path: Path) -> None:
@@ -257,13 +251,5 @@ def _write_note(folder: Path, backup: Backup) -> None:
     path = folder / "backup.json"
     path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     path.chmod(0o600)
-    _sync(path)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync(path)
+    sync(folder)

@@ -25,6 +25,7 @@ from qserver.errors import StoreCorruptError
 
 State = Literal["whole", "torn", "broken"]
 
+MANIFEST = "appendonly.aof.manifest"
 _MAX_ARGUMENTS = 1024 * 1024
 _MAX_ARGUMENT_BYTES = 512 * 1024 * 1024
 _HEADER = re.compile(rb"([*$])([0-9]{1,10})\r\n")
@@ -99,16 +100,19 @@ def scan_aof(data: bytes | mmap.mmap) -> AofScan:
     return AofScan(state="torn" if torn else "whole", n_whole=n_whole, n_zeros=n_zeros)
 
 
+def manifest_entries(folder: Path) -> list[dict[str, str]]:
+    """The files of an `appendonlydir` by its manifest, each with `file` and `type` (b, i or h)."""
+    lines = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
+    return [dict(zip(words[::2], words[1::2], strict=False)) for words in map(shlex.split, lines)]
+
+
 def last_increment(data_dir: Path) -> Path | None:
-    """The file that appends go to, by the manifest; None when there is no manifest or entry."""
+    """The file that appends go to, by the manifest; None if there is no manifest or entry."""
     folder = data_dir / "appendonlydir"
     try:
-        lines = (folder / "appendonly.aof.manifest").read_text(encoding="utf-8").splitlines()
+        entries = manifest_entries(folder)
     except FileNotFoundError:
         return None
-    entries = [
-        dict(zip(words[::2], words[1::2], strict=False)) for words in map(shlex.split, lines)
-    ]
     names = [entry["file"] for entry in entries if entry.get("type") == "i" and "file" in entry]
     return folder / names[-1] if names else None
 
@@ -143,7 +147,7 @@ def trim_torn_tail(path: Path, *, binary: Path, copies: Path, found_end: bool) -
         raise StoreCorruptError(
             f"The check tool would not cut {path} at byte {scan.n_whole}. {_ADVICE}"
         )
-    _sync(path)
+    sync(path)
     return AofRepair(path=path, copy=copy, n_bytes_cut=n_before - scan.n_whole)
 
 
@@ -212,8 +216,8 @@ def _copy_aside(path: Path, copies: Path) -> Path:
     n_copies = sum(1 for _ in copies.iterdir())
     copy = copies / f"{path.name}.{n_copies + 1}"
     shutil.copyfile(path, copy)
-    _sync(copy)
-    _sync(copies)
+    sync(copy)
+    sync(copies)
     return copy
 
 
@@ -230,7 +234,8 @@ def _run_check_tool(path: Path, binary: Path) -> None:
     )
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring a file or a folder to the disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -57,7 +57,8 @@ class EmbeddedServer:
     Attributes:
         url: its `unix://` URL.
         pid: its process id.
-        repair: the torn tail that was trimmed at this start, or None.
+        repair: the torn tail that this start trimmed, or None. After a repair, compare the store
+            with the worker's journal.
         log: the file that holds what the server says.
     """
 
@@ -111,11 +112,6 @@ class EmbeddedServer:
             return launch.run(ready_timeout_s=ready_timeout_s)
         finally:
             os.close(lock_fd)
-
-    @property
-    def recovered(self) -> bool:
-        """Whether this start trimmed a torn tail. If so, compare with the worker's journal."""
-        return self.repair is not None
 
     @property
     def alive(self) -> bool:

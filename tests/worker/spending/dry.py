@@ -18,8 +18,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked
-from qserver.records.charge import Relation
-from qserver.records.charge_json import charge_json
+from qserver.records.charge import Relation, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion

@@ -26,8 +26,7 @@ from qserver.query.partition import ProductPartition
 from qserver.query.question import ModelAsked
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus, ModelAnswer
-from qserver.records.charge import NANO, OpaqueCharge, Relation
-from qserver.records.charge_json import charge_from_json
+from qserver.records.charge import NANO, OpaqueCharge, Relation, charge_from_json
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import Sampled
 from qserver.storage.accounts import AccountBook

@@ -1,0 +1,61 @@
+"""The store's tuned numbers, each with its unit, its reason and its evidence.
+
+Settings of a server (queues, leases, waits for durability) stand in `qserver.config`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StoreConstants:
+    """Bounds, intervals and waits of the store's clients."""
+
+    estimators_per_key: int = 4
+    """Most certified weights that are kept for one row: a row is asked at few confidences. Not
+    measured."""
+
+    estimators: int = 20_000
+    """Most certified weights that are kept for one snapshot, so that free answers cannot fill the
+    store. Not measured."""
+
+    idempotency_s: int = 86_400
+    """Seconds that an idempotency key is kept: a day for a client to try again. Not measured."""
+
+    log_tries: int = 50
+    """Tries to append to the audit log while others append too. Not measured: a try fails only if
+    another change came between two commands."""
+
+    queues_s: float = 0.25
+    """Seconds between two looks for new job queues; the first question on a new dataset may wait so
+    long. Not measured."""
+
+    burst_s: int = 4
+    """Seconds of its rate that a request bucket holds. Not measured: a page asks several times at
+    once."""
+
+    own_rate_part: int = 10
+    """A process lets 1/10 of a rate pass without asking the store, where each request waits for a
+    write to disk. So slow senders never ask. Not measured."""
+
+    rate_batches_per_s: int = 4
+    """A process takes 1/4 second of requests at a time from the store. Not measured."""
+
+    rate_hold_s: float = 1.0
+    """Seconds that a process keeps the requests that it took and did not use. Not measured."""
+
+    known_senders: int = 10_000
+    """Most senders that a process remembers. Not measured."""
+
+    rewrite_poll_s: float = 0.05
+    """Seconds between two looks whether the store still rewrites its files. Not measured."""
+
+    rewrite_wait_s: float = 600.0
+    """Seconds after which a backup gives up on a rewrite. Not measured."""
+
+    lock_wait_s: float = 2.0
+    """Seconds that a backup waits for a server that is on its way out. Not measured."""
+
+
+STORE = StoreConstants()
