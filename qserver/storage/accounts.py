@@ -37,7 +37,7 @@ class AccountBook:
         return cls(client)
 
     def token_record(self, token_id: str) -> TokenRecord | None:
-        """What is kept of a token in force, or None; one small round trip."""
+        """The record of a token in force, or None; one small round trip."""
         text: Any = self._client.hget(TOKENS, token_id)
         return None if text is None else TokenRecord.from_json(text)
 
@@ -57,7 +57,7 @@ class AccountBook:
         """The token of a new account.
 
         Raises:
-            ConfigError: the name is malformed or was taken before, be it by a revoked account:
+            ConfigError: the name is malformed or taken. A revoked account keeps its name, since
                 charges carry it.
         """
         token = Token.new()
@@ -67,7 +67,7 @@ class AccountBook:
         return token
 
     def renew(self, name: str) -> Token:
-        """A new token of an account, in place of the one before; NotFoundError."""
+        """A new token of an account, which replaces the old one; NotFoundError."""
         token = Token.new()
         while True:
             before = self.account(name)
@@ -76,7 +76,7 @@ class AccountBook:
                 return token
 
     def revoke(self, name: str) -> None:
-        """End an account's token. Its name stays, as does what it spent; NotFoundError."""
+        """End an account's token. Its name and its spending stay; NotFoundError."""
         while True:
             before = self.account(name)
             after = Account(name, before.role, before.created_at, "")
@@ -84,7 +84,7 @@ class AccountBook:
                 return
 
     def allow(self, name: str, population: str, allowance: Allowance) -> None:
-        """Set what an account may spend of a population's budget; NotFoundError."""
+        """Set the allowance of an account in a population's budget; NotFoundError."""
         self.account(name)
         if population not in self.populations():
             raise NotFoundError("population", population)
@@ -105,7 +105,7 @@ class AccountBook:
         )
 
     def allowance(self, name: str, population: str) -> Allowance:
-        """What an account may spend of a population's budget."""
+        """The allowance of an account in a population's budget."""
         text: Any = self._client.hget(Keys(population).allowances, name)
         return Allowance() if text is None else Allowance.from_json(text)
 
@@ -116,7 +116,7 @@ class AccountBook:
     def _change(
         self, kind: str, before: Account | None, after: Account, token: Token | None
     ) -> bool:
-        """Whether the account was as `before` says, and so was changed."""
+        """Change the account if it still is `before`; returns whether it was."""
         facts = {
             "kind": kind,
             "at": int(self._wall_clock()),

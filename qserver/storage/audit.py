@@ -1,4 +1,4 @@
-"""The audit log in the store: changes by their makers, and the charges of each population."""
+"""The audit log in the store: the changes with their makers, and each population's charges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOVED = 9
 
 @dataclass(frozen=True)
 class LedgerFacts:
-    """What the store says of a population's ledger, in nano-epsilon.
+    """A population's ledger in the store, in nano-epsilon.
 
     Args:
         spent_by_snapshot: the share of each snapshot in `spent_nano`.
@@ -36,10 +36,10 @@ class LedgerFacts:
 
 @dataclass(frozen=True)
 class AuditNews:
-    """What came after what a reader knows, read at one moment.
+    """The entries that a reader does not know yet, read at one moment.
 
     Args:
-        allowance: of the account that was asked about, as JSON, or None.
+        allowance: of the account in question, as JSON, or None.
     """
 
     charges: tuple[str, ...]
@@ -56,15 +56,15 @@ class AuditLog:
         self._logged: frozenset[str] = frozenset()
 
     def put_back(self, entries: Sequence[str]) -> int:
-        """Append what a restored store forgot of its own log; how many entries that were.
+        """Append the entries that a restored store forgot; returns their number.
 
-        From then on a change that the log has is made without another entry.
+        From then on a change whose entry is in the log adds no other entry.
 
         Args:
-            entries: of one log, each after those it follows; some may be there.
+            entries: of one log, each after those it follows; the store may have some of them.
 
         Raises:
-            StoreBehindError: the store's log went on by itself since the backup.
+            StoreBehindError: the store's log has grown since the backup was restored.
         """
         had = self.changes()
         known, last = set(map(digest_of, had)), digest_of(had[-1] if had else None)
@@ -95,7 +95,7 @@ class AuditLog:
         return self._slice(Keys(population).charges, after, limit)
 
     def news(self, population: str, *, n_charges: int, n_changes: int, account: str) -> AuditNews:
-        """Charges and changes after the first so many; one round trip, for pooled clients."""
+        """Charges and changes after the first ones; one round trip, for pooled clients."""
         keys = Keys(population)
         pipe = self._client.pipeline(transaction=True)
         pipe.lrange(keys.charges, n_charges, -1)
@@ -105,12 +105,12 @@ class AuditLog:
         return AuditNews(tuple(charges), tuple(changes), allowance)
 
     def populations(self) -> frozenset[str]:
-        """The populations of the datasets that are attached now."""
+        """The populations of the attached datasets."""
         found: Any = self._client.hvals(DATASETS)
         return frozenset(found)
 
     def ledger(self, population: str) -> LedgerFacts:
-        """What the store says of a population's ledger; StoreError where there is none."""
+        """A population's ledger; StoreError if there is none."""
         keys = Keys(population)
         fields: dict[Any, Any] = self._client.hgetall(keys.ledger)
         if not fields:
@@ -127,19 +127,19 @@ class AuditLog:
         )
 
     def append(self, facts: Mapping[str, Any], write: Callable[[int, str], Sequence[Any]]) -> int:
-        """Log a change together with the change itself; the code of the script's reply.
+        """Make a change and log it in one step; returns the code of the script's reply.
 
         Args:
             facts: of the entry, without its link.
-            write: runs the script that does both, given the number of entries before and the
-                entry; the script gives code 9 where the log has moved on.
+            write: runs the script, given the number of entries before and the entry; the script
+                replies with code 9 if the log has grown.
 
         Raises:
-            StoreError: others write all the time.
+            StoreError: others kept writing.
         """
         for _ in range(STORE.log_tries):
             n_before: Any = self._client.llen(AUDIT)
-            # The list only grows: the entry before the next one stays what it is.
+            # The list only grows, so the last entry stays as it is.
             last: Any = self._client.lindex(AUDIT, n_before - 1) if n_before else None
             is_logged = _change_of(facts) in self._logged
             entry = "" if is_logged else linked(facts, prev=digest_of(last))
@@ -155,6 +155,6 @@ class AuditLog:
 
 
 def _change_of(facts: Mapping[str, Any]) -> str:
-    """What an entry changed, whenever that was and whatever came before."""
+    """The change of an entry, without its time and its link."""
     rest = {k: v for k, v in facts.items() if k not in ("at", "prev", "before")}
     return json.dumps(rest, sort_keys=True)

@@ -1,7 +1,7 @@
-"""Whether an audit log holds: links, figures, and the sum of the charges. Needs no store.
+"""Check an audit log: its links, its figures, and the sum of the charges. Needs no store.
 
-An export is a JSON-lines file: a line for each population's ledger, the changes, the charges. It is
-public to owners and holds nothing private, so it can be checked anywhere.
+An export is a JSON-lines file with a line for each ledger, change and charge. Owners may read it.
+It holds nothing private, so it can be checked anywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AuditExport:
 
     Args:
         changes: entries of the list of changes, as JSON texts.
-        ledgers: what the store says of each population.
+        ledgers: the store's figures of each population.
         charges: by population, as JSON texts.
     """
 
@@ -38,8 +38,8 @@ class AuditExport:
         """The log of a store, detached datasets included; StoreError."""
         logged = {meta.population for meta in attached_metas(log.changes()).values()}
         populations = sorted(logged | log.populations())
-        # The ledger first: charges that come meanwhile are more than it says, and left out. The
-        # changes last: charges name the changes before them.
+        # The ledger first: charges that come meanwhile are not in it, and are left out. The changes
+        # last: charges name the changes before them.
         ledgers = tuple(log.ledger(population) for population in populations)
         charges = {f.population: tuple(_charged(log, f)) for f in ledgers}
         return cls(tuple(log.changes()), ledgers, charges)
@@ -59,7 +59,7 @@ class AuditExport:
         """The log that `to_lines` wrote.
 
         Raises:
-            ConfigError: it is no such file.
+            ConfigError: it is not such a file.
         """
         changes: list[str] = []
         ledgers: list[LedgerFacts] = []
@@ -81,7 +81,7 @@ class AuditExport:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """One thing that was looked at, whether it holds, and what was found."""
+    """One check: its subject, whether it holds, and its finding."""
 
     subject: str
     ok: bool
@@ -141,7 +141,7 @@ def _check_sum(
 def _sum_text(
     facts: LedgerFacts, entries: Sequence[ChargeEntry], metas: Mapping[str, DatasetMeta]
 ) -> str:
-    """What the charges add up to, where it agrees with the ledger; StoreError where it does not."""
+    """The sum of the charges, in words; StoreError if it disagrees with the ledger."""
     n_jobs = len({entry.job for entry in entries})
     if not n_jobs == facts.version == facts.n_reservations:
         raise StoreError(
@@ -162,7 +162,7 @@ def _sum_text(
         raise StoreError("Charges and shares of what was spent are of different snapshots.")
     found = ledger.spent_nano
     for snapshot, own in ledger.by_snapshot.items():
-        # Raises where the record is certainly less than what its charges cost.
+        # Raises if the record is certainly less than the cost of its charges.
         own.cap(recorded[snapshot])
     how = "is just" if found == facts.spent_nano else "covers"
     spent = epsilon_text(facts.spent_nano)
@@ -170,7 +170,7 @@ def _sum_text(
 
 
 def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> AuditCheck:
-    """Every charge names a state that the list of changes was in, and never goes back."""
+    """Every charge names a state of the list of changes, no older than the charge before did."""
     places = {digest_of(None): 0}
     places |= {digest_of(text): i for i, text in enumerate(export.changes, start=1)}
     found = [places.get(json.loads(text).get("changes"), -1) for text in texts]
@@ -180,7 +180,7 @@ def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> AuditCh
 
 
 def _check_limit(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
-    """The limit is what the log says it was set to last."""
+    """The limit is the last one that the log has."""
     logged = None
     for plain in map(json.loads, changes):
         population = plain.get("population") or plain.get("meta", {}).get("population")

@@ -1,7 +1,7 @@
-"""How a job ends: written down, durable, and only then shown.
+"""The end of a job: its outcome is written, made durable, and only then shown.
 
-What a client was shown is thus what every later reader is shown, bit for bit, also where the store
-is lost at that moment and a replica, or what is on its disk, takes its place.
+So every later reader gets the same bits as the first one, even if the store is lost at that moment
+and a replica, or its disk, replaces it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from qserver.storage.server.connection import Scripts, StoreClient
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ends.
+    """The outcome of a job.
 
     Args:
         state: `done` with an answer's JSON, or `failed` with a problem's JSON.
-        keep_s: seconds to keep the job, 0 for as long as the store lives.
+        keep_s: seconds to keep the job, 0 = for ever.
         n_show: events of the snapshot's history to show from now on.
-        estimators: certified weights of answered keys that would not be found again.
+        estimators: certified weights of answered rows that nobody would find again.
     """
 
     state: Literal["done", "failed"]
@@ -44,7 +44,7 @@ class Outcome:
     def from_json(cls, text: str) -> Outcome:
         """The outcome that `to_json` wrote."""
         plain = json.loads(text)
-        # Before there were workloads a job had one at most.
+        # Older texts have one estimator at most.
         alone = plain.pop("estimator", "")
         kept = plain.pop("estimators", [alone] if alone else [])
         return cls(**plain, estimators=tuple(map(estimator_from_json, kept)))
@@ -52,21 +52,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Concluded:
-    """An outcome that is written down, and whether this call wrote it."""
+    """A written outcome, and whether this call wrote it."""
 
     outcome: Outcome
     is_new: bool
 
 
 class Endings:
-    """The last steps of a job; shares the spending side's connection."""
+    """The last steps of a job; shares the connection of the spending side."""
 
     def __init__(self, client: StoreClient) -> None:
         self._client = client
         self._scripts = Scripts(client)
 
     def conclude(self, taken: Taken, outcome: Outcome) -> Concluded:
-        """Write down how a job is to end; what was written down before stands."""
+        """Write the outcome of a job; one that was written before stands."""
         reply = self._scripts.run(
             "conclude",
             keys=[Keys(taken.population).job(taken.job)],
@@ -75,7 +75,7 @@ class Endings:
         return Concluded(Outcome.from_json(str(reply[1])), is_new=reply_code(reply) == 1)
 
     def concluded(self, taken: Taken) -> Outcome | None:
-        """How a job that has not ended is to end, where that was written down; else None."""
+        """The written outcome of a job that has not ended; else None."""
         text: Any = self._client.hget(Keys(taken.population).job(taken.job), "ending")
         return None if text is None else Outcome.from_json(str(text))
 

@@ -73,7 +73,7 @@ class Keys:
 
     @property
     def undivided_jobs(self) -> str:
-        """Stream of open jobs of all datasets, as stores had it before each had its own."""
+        """Stream of open jobs of all datasets, in stores of an older version."""
         return self._key("jobs")
 
     @property
@@ -90,12 +90,12 @@ class Keys:
         return self._key("dataset", name)
 
     def earlier(self, name: str) -> str:
-        """List: ids of a dataset's snapshots that were replaced, oldest first."""
+        """List: ids of a dataset's replaced snapshots, oldest first."""
         return self._key("earlier", name)
 
     @property
     def snapshots(self) -> str:
-        """Hash: snapshot -> meta, of those that were replaced."""
+        """Hash: snapshot -> meta, of the replaced ones."""
         return self._key("snapshots")
 
     def history(self, snapshot: str) -> str:
@@ -103,11 +103,11 @@ class Keys:
         return self._key("history", snapshot)
 
     def models(self, snapshot: str) -> str:
-        """Hash: model -> what it is made from."""
+        """Hash: model -> the facts that it is made from."""
         return self._key("models", snapshot)
 
     def paid(self, snapshot: str) -> str:
-        """List of the questions that budget was spent on, append-only."""
+        """List of the paid questions, append-only."""
         return self._key("paid", snapshot)
 
     def estimators(self, snapshot: str) -> str:
@@ -115,12 +115,12 @@ class Keys:
         return self._key("estimators", snapshot)
 
     def remembered(self, snapshot: str) -> str:
-        """Hash: key of a row -> number of estimators kept for answers given for nothing."""
+        """Hash: key of a row -> number of estimators kept for free answers."""
         return self._key("remembered", snapshot)
 
     @property
     def allowances(self) -> str:
-        """Hash: account -> what it may spend here."""
+        """Hash: account -> its allowance here."""
         return self._key("allowances")
 
     def idempotency(self, dataset: str, key: str) -> str:
@@ -140,5 +140,5 @@ def population_of_job(job_id: str) -> str:
 
 
 def job_id(population: str, unique: str) -> str:
-    """A job's id: it names its population, so that a job can be found by id alone."""
+    """A job's id. It names the population, so that the id alone finds the job."""
     return f"{population}~{unique}"

@@ -24,7 +24,7 @@ class Taken:
 
     Args:
         entry: its entry in the stream of `dataset`; '' for a job that was taken from no queue.
-        n_taken: how often it was taken in all; more than once where workers died over it.
+        n_taken: how often it was taken in all; more than once if workers died over it.
     """
 
     population: str
@@ -47,29 +47,29 @@ class _Queue:
 
 
 class JobQueue:
-    """Jobs as a worker takes them; shares the spending side's connection.
+    """The queues that a worker takes jobs from; shares the connection of the spending side.
 
-    Each dataset has a queue of its own, and those of one population take turns: a flood of
-    questions on one dataset keeps a question on another waiting for one job at most.
+    Each dataset has one queue, and the queues of one population take turns. So a flood of questions
+    on one dataset delays a question on another by one job at most.
     """
 
     def __init__(self, client: StoreClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
         self._scripts = Scripts(client)
-        # A read of several streams may bring a job of each; those not asked for yet wait here.
+        # A read of several streams may bring a job of each; the others wait here.
         self._brought: dict[_Queue, Taken] = {}
         self._known: set[_Queue] = set()
-        # The queues of a population, and when they are looked for again.
+        # The queues of a population, and the time of the next look for new ones.
         self._listed: dict[str, tuple[_Queue, ...]] = {}
         self._list_again: dict[str, float] = {}
-        # The dataset whose job was taken last, by population.
+        # By population: the dataset whose job was taken last.
         self._last: dict[str, str] = {}
 
     def make_queue(self, population: str) -> None:
-        """Make the queues of the population's datasets, where there are none yet.
+        """Make the missing queues of the population's datasets.
 
-        Open jobs of a store from before datasets had queues of their own come into these.
+        An older store had one queue for a population; its open jobs move to the new queues.
         """
         attached: dict[Any, Any] = self._client.hgetall(DATASETS)
         names = [str(name) for name, found in attached.items() if found == population]
@@ -82,7 +82,7 @@ class JobQueue:
         """Put every job of the population's old queue into that of its dataset, oldest first."""
         keys = Keys(population)
         if self._client.type(keys.alive) == "string":
-            # The sign of life of a worker of that time: no worker of today could add to it.
+            # An older worker's sign of life has another type, which today's cannot add to.
             self._client.delete(keys.alive)
         entries: Any = self._client.xrange(keys.undivided_jobs)
         for entry, fields in entries:
@@ -116,7 +116,7 @@ class JobQueue:
         return self._brought.pop(first)
 
     def _queues(self, population: str) -> tuple[_Queue, ...]:
-        """The population's queues by dataset, as of a moment ago: a new one may wait so long."""
+        """The population's queues by dataset, as of the last look."""
         known = self._listed.get(population)
         if not known or self._clock() >= self._list_again[population]:
             self._list(population)
@@ -143,7 +143,7 @@ class JobQueue:
         self._known.add(queue)
 
     def _in_turn(self, population: str) -> list[_Queue]:
-        """The population's queues, the one served last at the end."""
+        """The population's queues, with the one served last at the end."""
         found, last = self._queues(population), self._last.get(population, "")
         later = [queue for queue in found if queue.dataset > last]
         return [*later, *(queue for queue in found if queue.dataset <= last)]
@@ -189,7 +189,7 @@ class JobQueue:
         return found
 
     def hand_back(self, taken: Taken, *, consumer: str, idle_ms: int) -> None:
-        """Let others take a job over at once, who do so after `idle_ms` milliseconds of silence."""
+        """Let others, who wait for `idle_ms` milliseconds of silence, take a job over at once."""
         self._client.xclaim(
             Keys(taken.population).jobs(taken.dataset),
             GROUP,
@@ -201,18 +201,18 @@ class JobQueue:
         )
 
     def hand_back_brought(self, *, consumer: str, idle_ms: int) -> None:
-        """Let others take over at once what was read and never taken."""
+        """Let others take over at once the jobs that were read and never taken."""
         while self._brought:
             _, taken = self._brought.popitem()
             self.hand_back(taken, consumer=consumer, idle_ms=idle_ms)
 
     def beat(self, populations: Sequence[str], *, worker: str, ttl_ms: int) -> None:
-        """Say that this worker of these populations lives, for `ttl_ms` milliseconds."""
+        """Say that this worker of these populations is alive, for `ttl_ms` milliseconds."""
         for population in populations:
             self._scripts.run("beat", keys=[Keys(population).alive], args=[worker, ttl_ms])
 
     def leave(self, populations: Sequence[str], *, worker: str) -> None:
-        """Say that this worker stops; the populations have one still if another said so."""
+        """Say that this worker stops. Other workers of the populations stay alive."""
         for population in populations:
             self._client.srem(Keys(population).alive, worker)
 

@@ -1,4 +1,4 @@
-"""Rates of requests: buckets in the store, of which a process takes a few requests at a time."""
+"""Request rates: buckets in the store, from which a process takes a few requests at a time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from qserver.storage.server.connection import Scripts, StoreClient
 
 @dataclass
 class _Known:
-    """What this process may let pass of one bucket without asking the store.
+    """The requests of one bucket that this process may let pass without asking the store.
 
     Args:
-        own: requests that it may let pass by itself, as of `own_at`.
-        held: requests that it has taken from the store and not used, until `held_until`.
+        own: requests that need no permission, as of `own_at`.
+        held: requests that were taken from the store and not used, valid until `held_until`.
     """
 
     own: float
@@ -31,11 +31,11 @@ class _Known:
 
 
 class RateLimiter:
-    """Counts requests by whose they are. Thread-safe; one per process.
+    """Counts requests by sender. Thread-safe; one per process.
 
-    A process lets a tenth of the rate pass by itself. For more it takes a quarter of a second's
-    requests at a time from the store, and keeps what it does not use for a second. So the bound
-    holds over all processes but for a tenth of it for each.
+    A process lets a tenth of the rate pass without the store. For more it takes the requests of a
+    quarter of a second from the store, and keeps the unused ones for a second. So all processes
+    together exceed the bound by at most a tenth of it for each process.
 
     Args:
         clock: seconds, monotonic.
@@ -52,7 +52,7 @@ class RateLimiter:
 
         Args:
             whose: names the bucket.
-            rate: requests a second, 0 = without a bound.
+            rate: requests a second, 0 = no bound.
 
         Raises:
             RateLimitedError: there were too many.
@@ -84,7 +84,7 @@ class RateLimiter:
             return False
 
     def _of(self, whose: str, rate: int) -> _Known:
-        """What is known of a bucket; a new one starts full. Called with the lock held."""
+        """The state of a bucket; a new one starts full. Call it with the lock held."""
         found = self._known.get(whose)
         if found is None:
             found = self._known[whose] = _Known(max(1.0, rate / STORE.own_rate_part), self._clock())

@@ -1,7 +1,7 @@
-"""The store's spending side: lease, reserve, publish, burn, acknowledge. The worker's alone.
+"""The store for the worker: lease, reserve, publish, burn, acknowledge.
 
-Every method is one script, so one atomic step. What each checks, and in which order the steps
-come, is in docs/protocol.md.
+Every method is one script, so one atomic step. docs/protocol.md has the checks of each, and their
+order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Lease:
 
 
 class SpendingStore:
-    """The store as the worker sees it; one connection, so for one thread."""
+    """The store for the worker; one connection, so for one thread."""
 
     def __init__(self, client: StoreClient, settings: Settings) -> None:
         self._client = client
@@ -64,7 +64,7 @@ class SpendingStore:
 
     @classmethod
     def open(cls, settings: Settings) -> SpendingStore:
-        """The store at `settings.store_url`, refused unless it keeps what it acknowledges.
+        """The store at `settings.store_url`; refused unless it keeps acknowledged writes.
 
         Raises:
             StoreError: it cannot be reached, is too old, may lose or evict charges.
@@ -76,14 +76,14 @@ class SpendingStore:
         return cls(client, settings)
 
     def check_durable(self) -> None:
-        """Return if the store still keeps what it acknowledges; StoreNotDurableError if not."""
+        """Raise StoreNotDurableError unless the store still keeps acknowledged writes."""
         check_durable(self._client, allow_volatile=self._settings.allow_volatile)
 
     def await_durable(self, *, own_writes: bool = True) -> None:
-        """Return once writes are on disk and on the asked replicas.
+        """Return once writes are on disk and on the configured replicas.
 
         Args:
-            own_writes: this connection's writes only; False for all that it can have seen.
+            own_writes: the writes of this connection only; False for all that it can have seen.
 
         Raises:
             StoreNotDurableError: they are not, in time.
@@ -124,7 +124,7 @@ class SpendingStore:
             raise ConfigError("neighbours", f"be the relation that {meta.population} has")
 
     def detach(self, meta: DatasetMeta) -> None:
-        """Take a dataset off the list; its spent budget stays spent.
+        """Take a dataset off the list; its spending stays.
 
         Raises:
             NotFoundError: there is none of this name.
@@ -151,7 +151,7 @@ class SpendingStore:
         """The population's lease, or None while another worker holds it.
 
         Args:
-            job: the job that it is taken for; the job's state says so from then on.
+            job: the job to work on; its state becomes `running`.
 
         Raises:
             StoreBehindError: the store has no such ledger any more.
@@ -171,11 +171,11 @@ class SpendingStore:
         return Lease(population, nonce, int(reply[1])) if code == 1 else None
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back; nothing happens when it has passed on."""
+        """Give the lease back, unless it has passed on."""
         self._scripts.run("release", keys=[Keys(lease.population).lease], args=[lease.nonce])
 
     def renew(self, lease: Lease) -> bool:
-        """Hold the lease longer; False when it has passed on."""
+        """Renew the lease; False if it has passed on."""
         reply = self._scripts.run(
             "renew",
             keys=[Keys(lease.population).lease],
@@ -218,14 +218,14 @@ class SpendingStore:
         charges: Sequence[str],
         people: People,
     ) -> int:
-        """Charge a reservation; the ledger's version after it.
+        """Charge a reservation; returns the ledger's version after it.
 
         Args:
-            people: of the snapshot that it measures.
+            people: the people of the measured snapshot.
 
         Raises:
             BudgetExhaustedError: the limit would be passed, or the snapshot's guard.
-            StaleVersionError: the ledger moved since the plan, or the job was reserved before.
+            StaleVersionError: the ledger changed since the plan, or the job was reserved before.
             FencedError: the lease passed on.
         """
         keys = Keys(lease.population)
@@ -270,7 +270,7 @@ class SpendingStore:
 
         Args:
             indices: of each planned row and table.
-            n_history: events that the history has before this.
+            n_history: number of events in the history before this.
 
         Raises:
             FencedError: the lease passed on.
@@ -308,7 +308,7 @@ class SpendingStore:
         return outcomes[code]
 
     def n_history(self, population: str, snapshot: str) -> int:
-        """Events in a snapshot's history, those not shown yet included."""
+        """Number of events in a snapshot's history, with those not shown yet."""
         return int(self._client.llen(Keys(population).history(snapshot)))
 
     def burn(self, lease: Lease, job: str) -> None:
@@ -326,10 +326,10 @@ class SpendingStore:
         _refuse_fenced(reply_code(reply))
 
     def acknowledge(self, taken: Taken, outcome: Outcome) -> None:
-        """End a job and show its rows; an outcome that was written down before stands.
+        """End a job and show its rows; an outcome that was written before stands.
 
         Raises:
-            StoreNotDurableError: the outcome is not durable in time; nobody was shown it.
+            StoreNotDurableError: the outcome is not durable in time; nobody has seen it.
         """
         ending = self.endings.conclude(taken, outcome)
         self.await_durable(own_writes=ending.is_new)
@@ -337,7 +337,7 @@ class SpendingStore:
 
 
 def _reserved(reservation: Reservation, people: People) -> list[str | int]:
-    """What the ledger and the reservation's own record get, in the order of the script."""
+    """The new values of the ledger and the reservation's record, in the order of the script."""
     after = reservation.after
     return [
         reservation.request.snapshot,

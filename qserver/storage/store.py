@@ -1,4 +1,4 @@
-"""The store's read side and the online side's few writes: questions and remembered weights."""
+"""The store of the online side: all reads, and the few writes (questions, remembered weights)."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class Budget:
 
     @property
     def remaining_nano(self) -> int:
-        """What is left of the limit."""
+        """The rest of the limit."""
         return self.limit_nano - self.spent_nano
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells whether anything that an answer depends on has changed.
+    """A mark that differs after any change that an answer depends on.
 
     Args:
         n_shown: events of the history that may be shown.
-        standing: of the snapshot in its population's budget.
+        standing: the snapshot's place in its population's budget.
     """
 
     budget: Budget
@@ -69,7 +69,7 @@ class Stamp:
 
     @property
     def spent_snapshot_nano(self) -> int:
-        """What the snapshot alone has spent."""
+        """The spending of the snapshot alone."""
         return self.standing.share_nano
 
     @property
@@ -80,11 +80,11 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Cursor:
-    """How much of a snapshot's lists a reader has read.
+    """A reader's position in the lists of a snapshot.
 
     Args:
         n_events: events of the history: released rows, tables and refinements.
-        n_measurements: those of them that were new, so the next one's id.
+        n_measurements: the new ones among them, so the next id.
     """
 
     n_events: int = 0
@@ -96,9 +96,9 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Changes:
-    """What came after a cursor, read at one moment. Charges are JSON texts of all snapshots.
+    """The entries after a cursor, read at one moment. Charges are JSON texts of all snapshots.
 
-    A measurement whose id is not new refines, and replaces, the one that had it.
+    A measurement with an old id refines, and replaces, the one with that id.
     """
 
     stamp: Stamp
@@ -120,13 +120,13 @@ class Submission:
 
 @dataclass(frozen=True)
 class Binding:
-    """What an idempotency key is bound to: '' until its outcome is known."""
+    """The outcome that an idempotency key is bound to; '' until it is known."""
 
     outcome: str
 
 
 class Store:
-    """The store as the online side sees it; thread-safe."""
+    """The store for the online side; thread-safe."""
 
     def __init__(self, client: StoreClient) -> None:
         self._client = self.client = client
@@ -148,7 +148,7 @@ class Store:
         return cls(client)
 
     def check_ready(self, *, allow_volatile: bool) -> None:
-        """Return if the store answers and keeps what it acknowledges; StoreError otherwise."""
+        """Raise StoreError unless the store answers and keeps acknowledged writes."""
         check_durable(self._client, allow_volatile=allow_volatile)
 
     def datasets(self) -> Mapping[str, str]:
@@ -180,7 +180,7 @@ class Store:
         return _stamp(reply, meta)
 
     def changes(self, meta: DatasetMeta, cursor: Cursor, *, shown_only: bool) -> Changes:
-        """What came after `cursor`; one round trip, read at one moment.
+        """The entries after `cursor`; one round trip, read at one moment.
 
         Args:
             shown_only: leave out rows whose publication is not known to be durable yet.
@@ -217,13 +217,13 @@ class Store:
         )
 
     def worker_alive(self, population: str) -> bool:
-        """Whether a worker of the population lives."""
+        """Whether a worker of the population is alive."""
         return bool(self._client.exists(Keys(population).alive))
 
     def submit(
         self, request: Request, *, population: str, digest: str, max_queue: int, need_worker: bool
     ) -> Submission:
-        """Queue a question, or join the open job that asks the very same.
+        """Queue a question, or join the open job with the same question.
 
         Raises:
             NoWorkerError: `need_worker`, and none is alive.
@@ -273,12 +273,12 @@ class Store:
         )
 
     def job_state(self, job: str) -> Literal["queued", "running", "done", "failed"] | None:
-        """The state of a job, or None; one small round trip, for waiting."""
+        """The state of a job, or None; one small round trip for a waiting caller."""
         state: Any = self._client.hget(Keys(population_of_job(job)).job(job), "state")
         return state  # type: ignore[no-any-return]
 
     def remember(self, meta: DatasetMeta, estimator: Estimator) -> None:
-        """Keep the certified weights of an answer given for nothing, up to a bound."""
+        """Keep the certified weights of a free answer, up to a bound."""
         keys = Keys(meta.population)
         self._scripts.run(
             "remember",
@@ -292,7 +292,7 @@ class Store:
         )
 
     def bind(self, meta: DatasetMeta, *, key: str, body_digest: str, outcome: str = "") -> Binding:
-        """Bind an idempotency key to a body, and to its outcome once that is known.
+        """Bind an idempotency key to a body, and later to its outcome.
 
         Raises:
             IdempotencyError: the key is bound to another body.
@@ -310,7 +310,7 @@ class Store:
 
 
 def check_schema(client: StoreClient) -> None:
-    """Return if the store has this schema; an empty store is given it.
+    """Check the schema; an empty store gets the present one.
 
     Raises:
         StoreUnsupportedError: it was written by another version.

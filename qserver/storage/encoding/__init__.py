@@ -1,5 +1,5 @@
-"""How facts are written in the store: JSON forms, and back.
+"""The JSON forms of facts in the store, to write and to read.
 
-`records` covers datasets, history and ledger, `requests` what waits for a worker, `jobs` how a
-job ended.
+`records` has released answers and weights, `requests` has questions and reservations, and `jobs`
+has the answers of jobs. Installed servers hold these texts, so they stay byte for byte.
 """

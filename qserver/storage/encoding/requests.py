@@ -1,7 +1,6 @@
-"""What waits for a worker and what it reserved, as the store holds it, and its JSON forms.
+"""Requests that wait for a worker and their reservations: their JSON forms in the store.
 
-A single question is written as it always was; a workload has `questions` in place of the one, a
-model `model`.
+A single question keeps its first form. A workload has `questions` instead, and a model `model`.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from qserver.storage.encoding.records import estimator_from_plain, estimator_pla
 
 @dataclass(frozen=True)
 class Request:
-    """A question, a workload or a model, as it waits for a worker: in exact terms.
+    """A question, a workload or a model that waits for a worker, in exact terms.
 
     Args:
-        by: account that asked first and pays; '' where there are no accounts.
+        by: account that asked first and pays; '' if there are no accounts.
 
     Raises:
         InputError: its questions are on different domains.
@@ -67,7 +66,7 @@ class Request:
 
     @classmethod
     def from_json(cls, text: str) -> Request:
-        """The request that `to_json` wrote; also what a hostile web process may have written.
+        """The request that `to_json` wrote, or that a hostile web process may have written.
 
         Raises:
             InputError: a query or a requirement is out of range.
@@ -120,23 +119,23 @@ def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Worklo
 
 @dataclass(frozen=True)
 class Reservation:
-    """What a job will measure, fixed when its charges were reserved.
+    """The plan of a job, fixed when its charges are reserved.
 
     Args:
         before, after: the snapshot's standing without and with this spend.
-        n_history: events in the history that it was planned on.
-        weights: of a single question, pairs of a measurement's id and its weight in the asked row
-            that meet the requirement once the rows are released; empty where nobody wrote them
-            down.
-        tables_give_rest: whether the weights leave something of the row to the tables.
-        tables: tables to be measured or refined; new ones have the ids after those of new rows.
-        paid: the paid questions that it adds, as JSON texts.
-        estimators: of a workload, weights per question that meet its requirement once all is
-            released; None where inference finds them.
+        n_history: events in the history of the plan.
+        weights: of a single question: pairs of a measurement's id and its weight in the asked row.
+            They meet the requirement once the rows are released. Empty in older texts.
+        tables_give_rest: whether the tables give a part of the row that the weights leave.
+        tables: tables to measure or refine; new ones have the ids after those of new rows.
+        paid: the new paid questions, as JSON texts.
+        estimators: of a workload: per question the weights that meet its requirement once all is
+            released; None if inference finds them.
         simultaneous: the confidence at which all intervals of a workload hold at once.
-        n_measurements: rows and tables that there were before: the id of the first new one.
-        sampled: where a sample decides the tables' alphas: what is charged. The tables then have
-            the greatest alphas that they may get; those decided are the worker's, until released.
+        n_measurements: number of rows and tables before, so the id of the first new one.
+        sampled: the charge, if a sample decides the tables' alphas. The tables then have the
+            greatest alphas that they may get. Only the worker knows the decided ones until they
+            are released.
     """
 
     job: str
@@ -156,12 +155,12 @@ class Reservation:
 
     @property
     def planned(self) -> tuple[Planned, ...]:
-        """What is measured, in the order of its answers and of new ids: rows, then tables."""
+        """The rows, then the tables, in the order of the answers and of new ids."""
         return (*self.rows, *self.tables)
 
     @property
     def source(self) -> Source:
-        """Where the answer comes from: `refined` if anything is a refinement, else `measured`."""
+        """The source of the answer: `refined` if anything is a refinement, else `measured`."""
         refines = any(p.old_alpha_nano > 0 for p in self.planned)
         return "refined" if refines else "measured"
 
@@ -177,7 +176,7 @@ class Reservation:
 
     @property
     def price_nano(self) -> int:
-        """What the people of the snapshot lose more, in nano-epsilon."""
+        """The rise of the loss of the snapshot's people, in nano-epsilon."""
         return self.after.lost_nano - self.before.lost_nano
 
     def to_json(self) -> str:

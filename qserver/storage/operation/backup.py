@@ -1,10 +1,10 @@
-"""Backups of the embedded store: a copy of its files that was loaded and looked through.
+"""Backups of the embedded store: a copy of its files that was loaded and checked.
 
-    BACKUP/backup.json            what is in it, with the files' digests
+    BACKUP/backup.json            its contents, with the files' digests
     BACKUP/redis/appendonlydir/   the data, as in a state folder
 
-A backup holds what the store holds: released answers, charges, accounts. It holds nothing of the
-worker's folder, whose journal must be kept apart from the store and its backups.
+A backup holds released answers, charges and accounts, as the store does. It holds nothing of the
+worker's folder; keep the journal there apart from the store and its backups.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FOLDER = Path("redis") / "appendonlydir"
 
 @dataclass(frozen=True)
 class PopulationFacts:
-    """What a store says of one population.
+    """The facts of one population in a store.
 
     Args:
         version: number of the ledger's last charge.
@@ -54,7 +54,7 @@ class Backup:
 
     Args:
         made_at: Unix time in whole seconds.
-        schema: the store's schema version, '' of a store that nobody has used.
+        schema: the store's schema version, '' of an unused store.
         populations: facts by name.
         files: SHA-256 in hexadecimal by name.
     """
@@ -70,7 +70,7 @@ def make_backup(state_dir: Path, target: Path) -> Backup:
 
     Raises:
         ConfigError: `target` exists, or there is no store on `state_dir`.
-        StoreUnavailableError: the running store does not answer, or rewrites its files for long.
+        StoreUnavailableError: the running store does not answer, or rewrites its files too long.
         StoreCorruptError: the copy cannot be loaded.
     """
     if target.exists():
@@ -100,7 +100,7 @@ def restore_backup(source: Path, state_dir: Path) -> Backup:
 
     Raises:
         ConfigError: `source` is no backup, or `state_dir` has a store.
-        StoreCorruptError: the backup is not what was written, or cannot be loaded.
+        StoreCorruptError: the backup was changed, or cannot be loaded.
     """
     backup = read_note(source)
     if _digests(source / _FOLDER) != dict(backup.files):
@@ -122,7 +122,7 @@ def restore_backup(source: Path, state_dir: Path) -> Backup:
 
 
 def read_note(source: Path) -> Backup:
-    """What a backup says of itself.
+    """The facts in the note of a backup.
 
     Raises:
         ConfigError: it is no backup, or one of a newer qserver.
@@ -139,7 +139,7 @@ def read_note(source: Path) -> Backup:
 
 @contextmanager
 def _files_at_rest(source: StateFolder) -> Iterator[None]:
-    """For as long as the block runs the store only appends to its last file, or is not running."""
+    """Within the block, the store only appends to its last file, or is not running."""
     if not (source.data / "appendonlydir").is_dir():
         raise ConfigError("state", "hold a store", str(source.root))
     url = source.running_url()
@@ -192,7 +192,7 @@ def _copy_files(source: Path, target: Path) -> None:
 
 
 def _cut_torn_tail(path: Path) -> None:
-    """An append that was under way while we copied was not acknowledged yet."""
+    """Cut an append that was under way during the copy: it was not acknowledged yet."""
     scan = scan_aof(path.read_bytes())
     if scan.state == "broken":
         raise StoreCorruptError(f"{path} is damaged behind byte {scan.n_whole}.")
@@ -207,7 +207,7 @@ class _Facts:
 
 
 def _load(root: Path, *, keep: bool = False) -> _Facts:
-    """What a store says once it is loaded from `root`; it is stopped again."""
+    """Load a store from `root`, read its facts, and stop it again."""
     with EmbeddedServer.start(root) as server:
         client = connect(server.url, role="backup")
         facts = _facts(client)

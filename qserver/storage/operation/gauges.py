@@ -1,4 +1,4 @@
-"""What an operator watches of each population: public facts of the store, read at one moment."""
+"""Gauges of each population for the operator: public facts of the store, read at one moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PopulationGauges:
         limit_nano, spent_nano: in 1e-9 epsilon.
         n_charged: number of the ledger's last charge.
         n_queued: questions that wait or are being worked.
-        n_open: charges whose answer is still to come.
+        n_open: charges without an answer yet.
         n_burnt: charges that will never have an answer.
     """
 

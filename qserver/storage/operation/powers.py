@@ -1,4 +1,4 @@
-"""What a user of the store can do beyond its part, found out without doing it."""
+"""Find the powers of a store's user beyond its role, without using them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys
 from qserver.storage.server.connection import StoreClient
 
 Role = Literal["web", "worker"]
-# No population can have this name, and the rules of a user are by pattern: such keys are nobody's.
+# No population can have this name, so no data have these keys; rules for users go by pattern.
 _NOBODYS = Keys("qserver doctor")
 _NOTHING = "qserver doctor"
 
 
 @dataclass(frozen=True)
 class _Power:
-    """A command that changes nothing where it is allowed, and what being allowed it means."""
+    """A command that changes nothing, and the power that permission for it means."""
 
     words: str
     command: tuple[str, ...]
@@ -39,10 +39,10 @@ _POWERS = (
 
 
 def forbidden_powers(client: StoreClient, *, role: Role) -> list[str]:
-    """What the client's user may do though its role never does, in words; empty when all is well.
+    """The powers of the client's user that its role never needs, in words; empty if all is well.
 
-    Each is tried in a form that takes no effect: on a key, field, setting or user that is not
-    there. What a user may not do at all is refused before that is looked at.
+    Each command is tried without effect: on a key, field, setting or user that does not exist. The
+    server refuses a forbidden command before it looks at that.
 
     Raises:
         StoreUnavailableError: the server does not answer.
@@ -56,7 +56,7 @@ def _may(client: StoreClient, command: tuple[str, ...]) -> bool:
     except StoreUnavailableError:
         raise
     except redis.ResponseError:
-        # It was allowed, and its arguments were not.
+        # The command was allowed, and its arguments were wrong.
         return True
     except StoreError as exc:
         return "does not let this user do that" not in str(exc)

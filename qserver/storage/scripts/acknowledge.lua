@@ -1,4 +1,4 @@
--- End a job: show its rows, store its outcome, take it off the queue. Comes after durability.
+-- End a job: show its rows, store its outcome, take it off the queue. Call it after durability.
 -- KEYS[1] hash   {population}:job:<id>        state, result or problem; ending
 -- KEYS[2] hash   {population}:asked           digest of the question -> open job
 -- KEYS[3] stream {population}:jobs:<d>        one entry per open job of the dataset

@@ -6,7 +6,7 @@
 -- returns {code, fence}: 1 taken, 0 held by another, 2 there is no such ledger
 if redis.call('EXISTS', KEYS[2]) == 0 then return {2, 0} end
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  -- A clock that was set back leaves a dead holder more time than any lease: cut it to a whole one.
+  -- After a clock was set back, a dead holder has more time than any lease: cut it to one lease.
   if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end

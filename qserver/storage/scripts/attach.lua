@@ -20,6 +20,7 @@ else
     'relation', ARGV[4])
 end
 if ARGV[12] ~= '' then redis.call('RPUSH', KEYS[5], ARGV[12]) end
+-- rotate.lua has the same lines from here on: a script cannot import another.
 local shown = '0'
 if ARGV[7] ~= '' then
   redis.call('RPUSH', KEYS[4], ARGV[7])

@@ -1,5 +1,5 @@
--- Say that a worker of the population lives.
--- KEYS[1] set {population}:alive  the workers that live; expires when the last is silent
+-- Say that a worker of the population is alive.
+-- KEYS[1] set {population}:alive  the living workers; expires when the last is silent
 -- ARGV[1] worker  ARGV[2] milliseconds
 -- returns {code}: 1 said
 redis.call('SADD', KEYS[1], ARGV[1])

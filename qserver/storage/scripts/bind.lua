@@ -1,4 +1,4 @@
--- Bind an idempotency key to a body, and once known to a job or an answer.
+-- Bind an idempotency key to a body, and later to its job or answer.
 -- KEYS[1] hash {population}:idempotency:<digest of dataset and key>  body, outcome
 -- ARGV[1] digest of the body  ARGV[2] outcome (JSON) or ''  ARGV[3] seconds to keep
 -- returns {code, outcome}: 1 bound now, 2 bound before to the same body, 0 to another body

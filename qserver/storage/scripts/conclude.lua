@@ -1,7 +1,7 @@
--- Write down how a job is to end, unless that was written down before. Nobody is shown it yet.
+-- Write the outcome of a job, unless one is written already. Nobody sees it yet.
 -- KEYS[1] hash {population}:job:<id>  state, ending
 -- ARGV[1] ending (JSON)
--- returns {code, ending}: 1 written down now, 2 written down before, 3 the job has ended
+-- returns {code, ending}: 1 written now, 2 written before, 3 the job has ended
 local state = redis.call('HGET', KEYS[1], 'state')
 if state == 'done' or state == 'failed' then return {3, ARGV[1]} end
 local found = redis.call('HGET', KEYS[1], 'ending')

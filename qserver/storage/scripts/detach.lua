@@ -1,4 +1,4 @@
--- Take a dataset off the list. Its charges, history and spent budget stay for ever.
+-- Take a dataset off the list. Its charges, history and spending stay for ever.
 -- KEYS[1] hash qs:datasets               dataset -> population
 -- KEYS[2] hash {population}:ledger       snapshot:<dataset>
 -- KEYS[3] hash {population}:dataset:<d>  meta

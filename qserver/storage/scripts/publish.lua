@@ -1,4 +1,4 @@
--- Attach the released answers of a reservation to the history; not shown before acknowledge.
+-- Add the released answers of a reservation to the history; acknowledge.lua shows them.
 -- KEYS[1] string {population}:lease         nonce of the holder
 -- KEYS[2] hash   {population}:ledger        fence
 -- KEYS[3] hash   {population}:reservations  job -> plan

@@ -1,4 +1,4 @@
--- Let the store know a job again that was charged before a backup was restored.
+-- Give a restored store a job that was charged after its backup.
 -- KEYS[1] hash {population}:job:<id>  state, dataset, request
 -- ARGV[1] dataset  ARGV[2] request (JSON)
 -- returns {code}: 1 readmitted, 2 the store knows it

@@ -1,4 +1,4 @@
--- Keep the certified weights of an answer given for nothing.
+-- Keep the certified weights of a free answer.
 -- KEYS[1] list   {population}:estimators:<s>    certified weights of answered keys
 -- KEYS[2] hash   {population}:remembered:<s>    key of a row -> number of estimators kept
 -- ARGV[1] key of the row  ARGV[2] estimator (JSON)  ARGV[3] most per key  ARGV[4] most in all

@@ -1,4 +1,4 @@
--- Put an open job of the one queue that a population once had into the queue of its dataset.
+-- Move an open job from the single queue of an older version to the queue of its dataset.
 -- KEYS[1] stream {population}:jobs     one entry per open job of the population, of an older qserver
 -- KEYS[2] stream {population}:jobs:<d> one entry per open job of the dataset
 -- KEYS[3] set    {population}:queues   datasets that have a stream of jobs

@@ -4,7 +4,7 @@
 -- KEYS[3] list   {population}:charges       one entry per charge, for ever
 -- KEYS[4] hash   {population}:reservations  job -> plan
 -- KEYS[5] hash   {population}:open          job -> 1, while neither published nor burnt
--- KEYS[6] list   {population}:paid:<s>      questions that budget was spent on, for ever
+-- KEYS[6] list   {population}:paid:<s>      paid questions, for ever
 -- ARGV[1] job  ARGV[2] nonce  ARGV[3] fence  ARGV[4] ledger version planned on  ARGV[5] snapshot
 -- ARGV[6] spent after (population)  ARGV[7] spent after (snapshot)
 -- ARGV[8] cohort  ARGV[9] its spent after  ARGV[10] lineage  ARGV[11] its spent after

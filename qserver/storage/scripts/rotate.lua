@@ -1,4 +1,4 @@
--- Put a new snapshot in a dataset's place; the old one's history is frozen and stays readable.
+-- Replace the snapshot of a dataset; the old history is frozen and stays readable.
 -- KEYS[1] string {population}:lease          nonce of the holder
 -- KEYS[2] hash   {population}:ledger         fence, snapshot:<dataset>, shown:, spent:, cohort:, ...
 -- KEYS[3] hash   {population}:open           job -> 1, while neither published nor burnt
@@ -25,6 +25,7 @@ if redis.call('LLEN', KEYS[8]) ~= tonumber(ARGV[11]) then return {9} end
 if ARGV[12] ~= '' then redis.call('RPUSH', KEYS[8], ARGV[12]) end
 redis.call('HSET', KEYS[6], ARGV[4], meta)
 redis.call('RPUSH', KEYS[5], ARGV[4])
+-- attach.lua has the same lines from here on: a script cannot import another.
 local shown = '0'
 if ARGV[7] ~= '' then
   redis.call('RPUSH', KEYS[7], ARGV[7])

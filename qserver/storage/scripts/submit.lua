@@ -1,11 +1,11 @@
--- Queue a question, or join the open job that asks the very same.
+-- Queue a question, or join the open job with the same question.
 -- KEYS[1] hash   {population}:asked    digest of the question -> open job
 -- KEYS[2] stream {population}:jobs:<d> one entry per open job of the dataset
 -- KEYS[3] hash   {population}:job:<id> state, dataset, request
--- KEYS[4] set    {population}:alive    there while a worker lives
+-- KEYS[4] set    {population}:alive    exists while a worker is alive
 -- KEYS[5] set    {population}:queues   datasets that have a stream of jobs
 -- ARGV[1] job  ARGV[2] digest  ARGV[3] dataset  ARGV[4] request (JSON)
--- ARGV[5] longest queue  ARGV[6] 1 = refuse when no worker lives
+-- ARGV[5] longest queue  ARGV[6] 1 = refuse if no worker is alive
 -- returns {code, job}: 1 queued, 2 joined, 0 no worker, 3 queue full
 local open = redis.call('HGET', KEYS[1], ARGV[2])
 if open then return {2, open} end

@@ -1,7 +1,7 @@
--- Take requests from a token bucket: all that are asked for, or as many as are there.
+-- Take requests from a token bucket: the wanted number, or as many as it has.
 -- KEYS[1] hash qs:rate:<whose>  level (thousandths of a request), at (ms); expires when full
--- ARGV[1] requests a second  ARGV[2] most in the bucket  ARGV[3] requests asked for
--- returns {granted, wait}: `wait` = milliseconds until one is there, where none was granted
+-- ARGV[1] requests a second  ARGV[2] most in the bucket  ARGV[3] requests wanted
+-- returns {granted, wait}: `wait` = milliseconds until the next one, if none was granted
 local now = redis.call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local rate, most = tonumber(ARGV[1]), ARGV[2] * 1000

@@ -1,4 +1,4 @@
--- Raise a population's limit, and write that to the audit log. Lattice steps and what was spent stay.
+-- Raise a population's limit, and write that to the audit log. Lattice steps and spending stay.
 -- KEYS[1] hash {population}:ledger  limit
 -- KEYS[2] list qs:audit             changes of accounts, allowances, datasets and limits
 -- ARGV[1] new limit (nano)  ARGV[2] entries in the audit log before  ARGV[3] entry (JSON), '' = the log has it

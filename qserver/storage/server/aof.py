@@ -2,11 +2,11 @@
 
 A crash in the middle of an append leaves the beginning of one command, or of one transaction, at
 the end of the last file. It was never acknowledged, so it may go. Any other damage may hide
-acknowledged writes behind it. The server's own check tool cuts at the first fault whatever follows,
-so it runs only after the scan below has found that nothing whole would be lost.
+acknowledged writes behind it. The server's check tool cuts at the first fault, whatever follows. So
+it runs only after the scan below has found that nothing whole would be lost.
 
-The format has no checksum: a changed byte inside a value, or a file cut at a command's end, loads
-without a word. The worker's journal is what notices those.
+The format has no checksum: a changed byte inside a value, or a file cut at the end of a command,
+loads without an error. The worker's journal notices these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class AofScan:
-    """What one append-only file holds.
+    """The state of one append-only file.
 
     Attributes:
         state: `whole`; `torn`: begins with whole commands, then the beginning of one command or
@@ -55,7 +55,7 @@ class AofScan:
 
 @dataclass(frozen=True, kw_only=True)
 class AofRepair:
-    """A torn tail that was trimmed: the file, the copy made before, and how much went (bytes)."""
+    """A trimmed torn tail: the file, the copy made before, and the number of bytes cut."""
 
     path: Path
     copy: Path
@@ -79,8 +79,8 @@ class _Command:
 def scan_aof(data: bytes | mmap.mmap) -> AofScan:
     """State of the append-only file `data` (RESP commands, no annotations).
 
-    A length that reaches past the end looks like a torn tail even when it was damaged in the
-    middle of the file. So a tail that contains a whole command counts as broken.
+    A damaged length in the middle of the file may reach past its end, and looks like a torn tail
+    then. So a tail that contains a whole command counts as broken.
     """
     end = _end_without_zeros(data)
     n_zeros = len(data) - end
@@ -124,8 +124,8 @@ def trim_torn_tail(path: Path, *, binary: Path, copies: Path, found_end: bool) -
         path: the last append-only file.
         binary: the server's program, which is also the check tool.
         copies: folder for the copy; made when absent.
-        found_end: the server said that the file ended too early. When it complained of something
-            else, only a tail of zero bytes is trimmed.
+        found_end: whether the server said that the file ended too early. Otherwise only a tail of
+            zero bytes is trimmed.
 
     Raises:
         StoreCorruptError: the damage is not a torn tail, or the check tool disagrees.
@@ -222,7 +222,7 @@ def _copy_aside(path: Path, copies: Path) -> Path:
 
 
 def _run_check_tool(path: Path, binary: Path) -> None:
-    # The program looks at the name it was called by; it asks before it cuts.
+    # The program is the check tool under this name; it asks before it cuts.
     subprocess.run(  # noqa: S603
         ["valkey-check-aof", "--fix", path.name],  # noqa: S607
         executable=binary,

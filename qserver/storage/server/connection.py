@@ -1,7 +1,7 @@
-"""The connection: one Redis client whose failures are ours, and the Lua scripts.
+"""The connection: a Redis client that raises this project's errors, and the Lua scripts.
 
-Reads are tried again with backoff. Nothing else is: whether a write that got no answer took effect
-is unknown, and only its author knows how to find out.
+Only reads are tried again, with backoff. A write that got no answer may or may not have taken
+effect, and only its caller can find out.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from qserver.storage.server.state_folder import StateFolder
 _OLDEST_REDIS = (7, 2)
 _OLDEST_VALKEY = (8, 0)
 _SCHEMES = ("unix", "redis", "rediss")
-# The address may say where and who, and for TLS which certificates. Anything else in it would
-# overrule what this module promises (a query string wins over keyword arguments).
+# An address may name a place, a user and, for TLS, certificates. Any other option would overrule
+# the promises of this module, since a query string wins over keyword arguments.
 _URL_OPTIONS = frozenset(
     {"db", "username", "password"} | {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile"}
 )
@@ -50,11 +50,11 @@ _READS = frozenset(
 
 
 class StoreClient(redis.Redis):
-    """A Redis client that raises our errors and repeats reads only. Made by `connect`.
+    """A Redis client that raises this project's errors and repeats reads only. Made by `connect`.
 
     Attributes:
         where: the server's address without credentials, for messages.
-        n_reconnects: times that the connection of a single-connection client was made anew.
+        n_reconnects: how often a single-connection client has reconnected.
         n_reconnects_at_write: `n_reconnects` at its last successful command that is not a read.
     """
 
@@ -87,8 +87,8 @@ class StoreClient(redis.Redis):
     def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> StorePipeline:  # noqa: FBT001, FBT002
         """A pipeline; a single-connection client has none.
 
-        redis-py would send it over another connection, and a wait for durability that follows on
-        this one would wait for nothing.
+        redis-py would send it over another connection, and a following wait for durability on this
+        one would not cover it.
         """
         if self.is_single_connection:
             raise StoreError("A single-connection client must not use pipelines. Use a script.")
@@ -101,7 +101,7 @@ class StoreClient(redis.Redis):
 
 
 class StorePipeline(Pipeline):
-    """A pipeline that raises our errors; never tried again."""
+    """A pipeline that raises this project's errors; it is never tried again."""
 
     where = StoreClient.where
 
@@ -119,7 +119,7 @@ def connect(
 
     Args:
         url: `unix:///path`, `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS;
-            or `state:///path` for the embedded server that runs on that state folder now.
+            or `state:///path` for the embedded server that runs on that state folder.
         role: who connects, shown by CLIENT LIST: lower-case letters and dashes.
         timeout_s: limit for connecting and for each reply, in seconds. A blocking command must
             ask for less.
@@ -168,7 +168,7 @@ def public_address(url: str) -> str:
 
 
 def check_server(client: redis.Redis) -> None:
-    """Return if the server is one that qserver can use: Redis 7.2+ or Valkey 8+, no cluster.
+    """Check that qserver can use the server: Redis 7.2+ or Valkey 8+, no cluster.
 
     Raises:
         StoreUnsupportedError: it is older, or speaks for a cluster or as a sentinel.
@@ -189,11 +189,11 @@ def check_server(client: redis.Redis) -> None:
 
 
 class Scripts:
-    """The Lua scripts beside this module, each called by its file's name.
+    """The Lua scripts of the storage room, each called by its file's name.
 
     Args:
-        client: where they run.
-        folder: holds the `*.lua` files; the package's own by default.
+        client: the client that runs them.
+        folder: the folder of the `*.lua` files; `qserver/storage/scripts` by default.
 
     Raises:
         StoreError: the folder has no script, so the installation is incomplete.
@@ -210,11 +210,11 @@ class Scripts:
         return frozenset(self._scripts)
 
     def run(self, name: str, *, keys: Sequence[str], args: Sequence[str | int | bytes]) -> Any:
-        """The script's reply. The script is sent again when the server has forgotten it.
+        """The script's reply. If the server has forgotten the script, it is sent again.
 
         Raises:
             KeyError: there is no such script.
-            StoreError: the server cannot or will not serve; whether it ran may be unknown.
+            StoreError: the server cannot or will not serve. The script may have run.
         """
         return self._scripts[name](keys=list(keys), args=list(args))
 
@@ -232,7 +232,7 @@ def read_scripts(folder: Traversable | None = None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def translated_errors(where: str) -> Iterator[None]:
-    """Turn redis-py's errors into ours; a reply that is the caller's own fault passes through."""
+    """Turn redis-py's errors into this project's, except replies to a caller's mistake."""
     try:
         yield
     except redis.RedisError as exc:
@@ -260,7 +260,7 @@ def _translate(error: redis.RedisError, where: str) -> StoreError | None:
 
 
 def _translate_reply(text: str, where: str) -> StoreError | None:
-    """The error of a reply that redis-py has no class for, known by its first word."""
+    """The error for a reply without a class in redis-py, by its first word."""
     match text.partition(" ")[0]:
         case "MISCONF":
             return StoreNotDurableError(f"Redis at {where} cannot write to its disk.")
@@ -273,7 +273,7 @@ def _translate_reply(text: str, where: str) -> StoreError | None:
 
 
 def _resolved(url: str) -> str:
-    """`url`, or that of the embedded server if it names a state folder: it is new at each start."""
+    """`url`, or for a state folder the address of its server, which is new at each start."""
     parts = urlsplit(url)
     return StateFolder(Path(unquote(parts.path))).require_url() if parts.scheme == "state" else url
 

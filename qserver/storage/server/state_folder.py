@@ -2,13 +2,13 @@
 
     STATE/redis/appendonlydir/   the data
     STATE/redis/damaged/         copies of files made before a repair
-    STATE/redis/server.log       what the server says
+    STATE/redis/server.log       output of the server
     STATE/redis/lock             locked while a server lives
-    STATE/redis/socket           where the socket is now
-    STATE/redis/stopping         there once the server was asked to stop, until the next start
+    STATE/redis/socket           a note with the folder of the socket
+    STATE/redis/stopping         exists from the request to stop until the next start
 
-The socket cannot live there: its path must be shorter than 108 bytes, and not every disk takes
-sockets. Its folder is a new one at each start; who looks for the server reads the note.
+The socket cannot be there: its path must be shorter than 108 bytes, and not every disk takes
+sockets. Its folder is new at each start, and the note tells clients where it is.
 """
 
 from __future__ import annotations
@@ -93,17 +93,17 @@ class StateFolder:
         return self._is_held() and self._stop_note.exists()
 
     def mark_stopping(self) -> None:
-        """Let others know that the server of this folder was asked to stop."""
+        """Tell others that the server of this folder was asked to stop."""
         with contextlib.suppress(OSError):  # on a full disk it stops without telling
             self._stop_note.touch(mode=0o600)
 
     def lock(self, *, timeout_s: float) -> int:
         """Descriptor of the exclusive lock. The lock lasts while any copy of it is open.
 
-        The wait is for a server that is still on its way out.
+        It waits for a server that is still stopping.
 
         Raises:
-            StateInUseError: another server held it all through `timeout_s` seconds.
+            StateInUseError: another server held it for `timeout_s` seconds.
         """
         fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + timeout_s
@@ -115,16 +115,16 @@ class StateFolder:
         return fd
 
     def make_socket_folder(self) -> SocketFolder:
-        """A new private folder for the socket; what a crashed server left behind is removed.
+        """A new private folder for the socket; removes the one that a crashed server left.
 
-        Call with the lock held.
+        Call it with the lock held.
 
         Raises:
             StoreUnavailableError: no temporary folder has a short enough path.
         """
         stale = self._noted_socket()
         folder = SocketFolder(_make_short_folder())
-        # In one step, and first: a reader never finds half a note, nor a folder that is gone.
+        # First, and in one step, so that no reader finds half a note or a missing folder.
         new_note = self._socket_note.with_suffix(".new")
         new_note.write_text(str(folder.path), encoding="utf-8")
         new_note.replace(self._socket_note)
@@ -172,9 +172,9 @@ class StateFolder:
             os.close(fd)
 
     def _noted_socket(self) -> SocketFolder | None:
-        """The noted folder, if it is there and belongs to the owner of the data alone.
+        """The noted folder, if it exists and belongs to the owner of the data alone.
 
-        Others can write where it lies: what they put in the place of one that is gone is none.
+        Others can write next to it, and could replace it once it is gone.
         """
         try:
             path = Path(self._socket_note.read_text(encoding="utf-8"))
@@ -214,7 +214,7 @@ class SocketFolder:
         return "unix://" + quote(str(self.socket))
 
     def remove(self) -> None:
-        """Remove the socket and the folder; anything else in it stays, and so does the folder."""
+        """Remove the socket and the folder, unless the folder has other files."""
         with contextlib.suppress(OSError):
             self.socket.unlink(missing_ok=True)
             self.path.rmdir()
