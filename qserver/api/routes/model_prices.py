@@ -35,10 +35,7 @@ class ModelPriceViews:
 
     @operation("models", {200: ModelExplanationBody}, *MODEL_CODES, request=ModelRequest)
     def explain_learning(self, dataset: str) -> Response:
-        """Show what learning a model would cost, and which tables it would buy.
-
-        Nothing is spent and nothing is measured.
-        """
+        """Show what learning a model would cost, and which tables it would buy. Spends nothing."""
         read_parameters(request)
         asked = ModelRequest.read(parse_object(read_body(request)))
         found = self._models.explain(
@@ -58,10 +55,7 @@ class ModelPriceViews:
         request=ModelQuestion,
     )
     def explain_question(self, dataset: str, model: str) -> Response:
-        """Show what a question to a model would cost: its check, and the fallback.
-
-        Nothing is spent and nothing is measured.
-        """
+        """Show what a check of a model's answer, and its fallback, would cost. Spends nothing."""
         read_parameters(request)
         asked = ModelQuestion.read(parse_object(read_body(request)))
         reply = ModelQuestionPriceBody.of(self._models.learnt(dataset, model))

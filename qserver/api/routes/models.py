@@ -140,12 +140,12 @@ class ModelViews:
         headers=ASKING_HEADERS,
     )
     def ask_model(self, dataset: str, model: str) -> Response:
-        """Ask a model for probabilities, most probable labels, or a count, for nothing.
+        """Ask a model for probabilities, most probable labels, or a count, free.
 
-        A model's answer has no guarantee. With `check` a count gets an interval beside it, from
-        history or measured, which confirms the model's answer or contradicts it; where it does,
-        `fallback_length` has the count measured more exactly. `explain` tells both prices. 202 is
-        a job that measures: the same request again, under the same key, goes on from there.
+        A model's answer has no guarantee. With `check` a count also gets an interval, from history
+        or measured, which confirms the model's answer or contradicts it. Where it contradicts,
+        `fallback_length` has the count measured more exactly. 202 is a job that measures: the same
+        request again, under the same key, goes on from there.
         """
         read_parameters(request)
         body = read_body(request)

@@ -60,8 +60,8 @@ class QuestionViews:
     def ask(self, dataset: str) -> Response:
         """Answer a linear counting query with an interval of the asked length and confidence.
 
-        History answers for nothing where it suffices. Otherwise the server measures what is
-        missing, charges the least it can, and answers within its time limit, or with a job.
+        Where history suffices the answer is free. Otherwise the server measures what is missing,
+        for the lowest price that it finds, and answers within its time limit, or with a job.
         """
         read_parameters(request)
         body = read_body(request)
@@ -77,10 +77,7 @@ class QuestionViews:
         request=QueryRequest,
     )
     def explain(self, dataset: str) -> Response:
-        """Show what an answer would cost, how it would be found, and what is there for nothing.
-
-        Nothing is spent and nothing is measured.
-        """
+        """Show what an answer would cost, how it is found, and what is free. Spends nothing."""
         read_parameters(request)
         asked = QueryRequest.read(parse_object(read_body(request)))
         requirement = asked.requirement()
@@ -97,10 +94,7 @@ class QuestionViews:
         request=ProbabilityRequest,
     )
     def probability(self, dataset: str) -> Response:
-        """Give the probability that the answer is at least t, or lies in [a, b], from history.
-
-        Nothing is spent and nothing is measured.
-        """
+        """Give the probability that the answer is at least t, or in [a, b]. Spends nothing."""
         read_parameters(request)
         asked = ProbabilityRequest.read(parse_object(read_body(request)))
         bounds = asked.bounds()

@@ -53,9 +53,8 @@ class SqlViews:
     def sql(self, dataset: str) -> Response:
         """Answer a statement of SQL with a table; after EXPLAIN, or with `explain`, with its price.
 
-        GROUP BY and several columns are asked as one workload. Averages and quotients come with
-        an interval made of those of numerator and denominator, which hold together. A job's
-        result is that of its questions: when it is done, send the statement again, for nothing.
+        GROUP BY and several columns are asked as one workload. A job's result is that of its
+        questions: when it is done, send the statement again, free.
         """
         read_parameters(request)
         body = read_body(request)

@@ -56,9 +56,8 @@ class WorkloadViews:
         """Answer many questions, planned, charged and measured as one.
 
         All or nothing: the budget pays for the whole, or it is refused. With `simultaneous` all
-        intervals hold at once with one confidence. With `consistent` there are beside the answers
-        those of one non-negative table, for nothing. A job's result has none: when it is done, send
-        the workload again.
+        intervals hold at once with one confidence. With `consistent` the reply also has the answers
+        of one non-negative table, free. A job's result has none: send the workload again.
         """
         read_parameters(request)
         body = read_body(request)
@@ -86,10 +85,7 @@ class WorkloadViews:
         request=WorkloadRequest,
     )
     def explain_workload(self, dataset: str) -> Response:
-        """Show what a workload would cost, beside its questions asked one by one.
-
-        Nothing is spent and nothing is measured.
-        """
+        """Show what a workload would cost, and its questions one by one. Spends nothing."""
         read_parameters(request)
         asked = WorkloadRequest.read(parse_object(read_body(request)))
         workload = self._workload(dataset, asked)
