@@ -1,6 +1,12 @@
-"""What all tests share: hypothesis without a clock, and one real, durable server, emptied."""
+"""What all tests share: stages, hypothesis without a clock, one real, durable server, emptied."""
 
 from __future__ import annotations
+
+import os
+
+# numpy reads it once, when it loads. Runs are side by side already, and a sum made by several
+# threads is another sum.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +16,36 @@ from hypothesis import HealthCheck, settings
 
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
+from tests.stages import is_fast, is_shared_out
 
 # How long an example takes tells of the machine. All else stays as hypothesis has it: under CI the
 # examples are the same in every run.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fast", settings.get_profile("suite"), max_examples=20)
 settings.load_profile("suite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The fast stage tries fewer examples."""
+    if config.option.markexpr == "fast":
+        settings.load_profile("fast")
+
+
+# Before pytest-xdist reads its own options.
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Share a whole run out among the cores; what is left over goes to whoever is done first."""
+    if is_shared_out(config):
+        config.option.numprocesses, config.option.dist = "auto", "worksteal"
+
+
+# First, so that the choice by `-m` sees the marks.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the first stage."""
+    for item in items:
+        if isinstance(item, pytest.Function) and is_fast(item):
+            item.add_marker("fast")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The suite itself: a part of it runs as well as the whole, and no test has a time to keep."""
+"""The suite itself: it mirrors the rooms, parts run as well as all of it, no test has a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 FILES = sorted(p for p in TESTS.rglob("*.py") if "__pycache__" not in p.parts)
-OF_A_FOLDER = {"__init__", "__main__", "conftest"}
-"""Names that each folder may have again, and that nobody imports from."""
+ACROSS = {
+    "benchmarks", "browser", "data", "docs", "faults", "hostile", "privacy", "reference",
+    "statistical", "worker",
+}  # fmt: skip
+"""Folders that are no room of the online side."""
+MOST_FILES = 25
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -24,7 +29,8 @@ def imported(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         if isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module or ''}.{name.name}" for name in node.names)
+            start = "." * node.level + (node.module or "")
+            yield from (f"{start}.{name.name}" for name in node.names)
 
 
 IMPORTED = {path: sorted(imported(path)) for path in FILES}
@@ -40,23 +46,31 @@ def test_nothing_is_imported_from_a_conftest() -> None:
     ] == []
 
 
-def test_no_two_modules_outside_packages_have_one_name() -> None:
-    """Each folder goes on the path, so that of two modules of one name the first would be both."""
-    loose = [p for p in FILES if not (p.parent / "__init__.py").exists()]
-    names = Counter(p.stem for p in loose if p.stem not in OF_A_FOLDER)
-    assert [name for name, n in names.items() if n > 1] == []
+def test_every_folder_of_tests_is_that_of_a_room_or_of_what_crosses_them() -> None:
+    top = {p.relative_to(TESTS).parts[0] for p in FILES if p.parent != TESTS}
+    rooms = {name for name in top - ACROSS if (ROOT / "qserver" / name / "__init__.py").exists()}
+    assert top - ACROSS == rooms
+    inside = {p.parent.relative_to(TESTS) for p in FILES}
+    mirrored = {f for f in inside if f.parts and f.parts[0] in rooms | {"worker"}}
+    product = {f: ROOT / f if f.parts[0] == "worker" else ROOT / "qserver" / f for f in mirrored}
+    assert [str(f) for f, room in product.items() if not room.is_dir()] == []
 
 
-def test_a_module_imported_by_its_bare_name_is_beside_the_one_that_imports_it() -> None:
-    """Or at the top: in a folder that was not collected it would not be found."""
-    stems = {p.stem for p in FILES} - OF_A_FOLDER
+def test_no_folder_has_more_tests_than_can_be_looked_through() -> None:
+    counts = Counter(p.parent for p in FILES if p.stem.startswith("test_"))
+    assert {str(f.relative_to(TESTS)): n for f, n in counts.items() if n > MOST_FILES} == {}
+
+
+def test_every_folder_is_a_package_and_every_module_goes_by_its_whole_name() -> None:
+    """So that two folders may have files of one name, and no module is loaded under two names."""
+    assert [str(p) for p in FILES if not (p.parent / "__init__.py").exists()] == []
+    heads = {p.stem for p in FILES} | {p.parent.name for p in FILES}
+    heads -= {"tests", "worker", "__init__", *sys.stdlib_module_names}
     assert [
         f"{path.relative_to(TESTS)}: {name}"
         for path, names in IMPORTED.items()
         for name in names
-        if (head := name.split(".")[0]) in stems
-        and not any((folder / f"{head}.py").exists() for folder in (path.parent, TESTS))
-        and not (TESTS / head).is_dir()
+        if name.split(".")[0] in heads
     ] == []
 
 

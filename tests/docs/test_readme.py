@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 from qserver.cli.conditions import where_document
@@ -29,6 +30,13 @@ def test_every_link_to_a_file_leads_to_one() -> None:
 def test_the_two_commands_are_there_once_each_as_ci_looks_for_them() -> None:
     for end in ("qserver demo", "pytest"):
         assert len(re.findall(rf"(?m)^python3 -m venv .*&& .*{end}$", README)) == 1
+
+
+def test_the_fast_stage_is_named_as_pytest_knows_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    markers = project["tool"]["pytest"]["ini_options"]["markers"]
+    (stage,) = re.findall(r"pytest -m (\w+)", README)
+    assert stage in [marker.split(":")[0] for marker in markers]
 
 
 def test_the_browser_tests_have_one_command_and_one_apt_line() -> None:
