@@ -13,7 +13,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.query.sql.queries import query_of
+from qserver.query.sql.parser import query_of
 from qserver.records.answer import (
     Answer,
     DatasetStatus,

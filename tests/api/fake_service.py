@@ -14,7 +14,7 @@ from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.query.sql.queries import query_of
+from qserver.query.sql.parser import query_of
 from qserver.query.structured import parse_query
 from qserver.records.account import Allowance, Caller, Role
 from qserver.records.answer import (

@@ -1,7 +1,8 @@
-"""SQL: texts to linear queries, and from their answers to the cells of a table.
+"""SQL: from a text to linear queries, and from their answers to the cells of a table.
 
-Begin with `statement`, the result of reading a text. `tokens` cuts a text, `parser` reads it,
-`cells` turns it into questions and turns their answers into cells.
+Begin with `statement`, the result of reading a text. `tokens` cuts a text, `parser` reads it, and
+`cells` makes questions of it and makes cells of their answers.
 
-Door: `parser.parse_statement`. Call `queries` where one count may come as SQL or as JSON.
+Call `parser.parse_statement`, unless one count may come as SQL or as JSON: then call
+`parser.query_of`.
 """

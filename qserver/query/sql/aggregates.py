@@ -1,4 +1,4 @@
-"""What stands behind SELECT: linear combinations of counts and sums, and quotients of two."""
+"""The items of SELECT: linear combinations of counts and sums, and quotients of two."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.linear import MAX_TERMS
-from qserver.query.sql.attributes import Names
-from qserver.query.sql.constants import constant
+from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import Regions
@@ -37,11 +36,11 @@ _SQUARES = "Nearest: SUM(x), SUM(x * x) and COUNT(*), from which it follows."
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear combination of counts and sums: a sum over records of a function of each.
+    """A linear combination of counts and sums: the sum of a function over all records.
 
     Args:
         terms: the function.
-        error: how far a record's own part may be from its part by the middles of bins.
+        error: most distance of a record's true part from its part by the middles of bins.
     """
 
     terms: tuple[ProductTerm, ...]
@@ -53,7 +52,7 @@ class Linear:
         return Linear(terms, self.error * abs(factor))
 
     def plus(self, other: Linear) -> Linear:
-        """The sum; CapacityError where it has too many terms."""
+        """The sum; CapacityError if it has too many terms."""
         if len(self.terms) + len(other.terms) > MAX_TERMS:
             raise CapacityError(f"A query has at most {MAX_TERMS:,} terms. Ask its parts.")
         return Linear((*self.terms, *other.terms), self.error + other.error)
@@ -64,8 +63,8 @@ class Quotient:
     """A linear combination divided by another.
 
     Args:
-        low, high: public bounds on its value, None where none is known here.
-        is_average: whether the numerator sums, over the records that the denominator counts.
+        low, high: public bounds on its value, None if unknown here.
+        is_average: whether the numerator is a sum over the records that the denominator counts.
     """
 
     numerator: Linear
@@ -89,7 +88,7 @@ class Quotient:
 
 
 class Aggregates:
-    """Items of SELECT on one domain, in the bounded work of `regions`."""
+    """Items of SELECT on one domain, within the work limit of `regions`."""
 
     def __init__(self, names: Names, regions: Regions) -> None:
         self._source = names.source
@@ -97,7 +96,7 @@ class Aggregates:
         self._functions = Functions(regions)
 
     def item(self, node: exp.Expr) -> Linear | Quotient:
-        """What an item of SELECT means.
+        """The meaning of an item of SELECT.
 
         Raises:
             SqlError: it is neither linear nor a quotient of two linear ones.
@@ -115,7 +114,7 @@ class Aggregates:
         return ONE if node is None else self._records.indicator(node)
 
     def possible(self, node: exp.Expr | None, axis: int) -> int:
-        """Mask of the values of an attribute that a condition leaves possible."""
+        """Mask of the values of an attribute that are possible under a condition."""
         return self._records.possible(node, axis)
 
     def _value(self, node: exp.Expr) -> Linear | Quotient | Fraction:
@@ -136,7 +135,7 @@ class Aggregates:
         return self._aggregate(node, ONE)
 
     def _sum(self, node: exp.Binary) -> Linear:
-        """Many summands are nested to the left: walked, not recursed into."""
+        """The sum of many summands: they nest to the left, so a loop walks them."""
         total = Linear(())
         at: exp.Expr = node
         while isinstance(at, exp.Add | exp.Sub):

@@ -1,4 +1,4 @@
-"""Names and values in a text of SQL: attributes, labels, and ranges of whole bins."""
+"""Names and values in a text of SQL: attributes, labels, numbers, and ranges of whole bins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from qserver.errors import QueryError
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.sql.text import SqlText
 
 _MOST_SHOWN = 12
-# Close matches are looked for among so many names: each costs time.
+# Most names that are searched for close matches: each costs time.
 _MOST_COMPARED = 500
 
 
@@ -22,7 +24,7 @@ class Names:
     """The names that a text may use.
 
     Args:
-        tables: how the dataset may be called before a dot: its name and its alias.
+        tables: the dataset's names before a dot: its name and its alias.
     """
 
     domain: Domain
@@ -30,9 +32,9 @@ class Names:
     tables: tuple[str, ...] = ()
 
     def axis(self, node: exp.Column) -> int:
-        """Position of the attribute that a column names.
+        """Index of the attribute that a column names.
 
-        A name without quotes may differ in capitals where that leaves no choice.
+        A name without quotes may differ in capitals if only one attribute fits.
 
         Raises:
             SqlError: there is none of this name.
@@ -63,7 +65,7 @@ class Names:
 
 
 def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
-    """The mask of the value of this name.
+    """The mask of the value with this name.
 
     Raises:
         SqlError: the attribute has none.
@@ -80,7 +82,7 @@ def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
 
 @dataclass(frozen=True)
 class Span:
-    """Values from `low` to `high`, each end included or not; None is without an end."""
+    """Values from `low` to `high`, each end included or not; None means no end."""
 
     low: Fraction | None = None
     high: Fraction | None = None
@@ -88,20 +90,20 @@ class Span:
     high_closed: bool = False
 
     def bins(self, attribute: Attribute) -> range | None:
-        """The bins that hold just these values of a numeric attribute, or None: one is cut."""
+        """The bins that hold exactly these values of a numeric attribute; None if one is cut."""
         inner, outer = self._around(attribute)
         return inner if inner == outer else None
 
     def nearest(self, attribute: Attribute) -> tuple[str, ...]:
-        """The nearest conditions that cut no bin: more values first, then fewer, if any."""
+        """The nearest conditions that cut no bin: first with more values, then with fewer."""
         inner, outer = self._around(attribute)
         return tuple(_range_text(attribute, r) for r in (outer, inner) if len(r))
 
     def _around(self, attribute: Attribute) -> tuple[range, range]:
-        """The bins that lie inside, and those that share a value with the span."""
+        """The bins inside the span, and those that share a value with it."""
         edges = attribute.edges
         if attribute.kind == "integer":
-            # Whole numbers: an end may be moved until the span is half open.
+            # Whole numbers: move the ends until the span is half open.
             start = _whole(self.low, closed=self.low_closed, default=edges[0])
             stop = _whole(self.high, closed=not self.high_closed, default=edges[-1])
             start, stop = max(start, edges[0]), min(stop, edges[-1])
@@ -118,7 +120,7 @@ class Span:
         high_closed = self.high_closed and self.high is not None
         if high < low or (high == low and not (self.low_closed and high_closed)):
             return range(0), range(0)
-        # An open low end leaves its own bin's first value out; a closed high end takes it in.
+        # An open low end excludes the first value of its bin; a closed high end includes it.
         first = bisect_left(edges, low) if self.low_closed else bisect_right(edges, low)
         last = bisect_right(edges, high) - 1
         touched_first = bisect_right(edges, low) - 1
@@ -147,7 +149,7 @@ def _range_text(attribute: Attribute, bins: range) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it."""
+    """A name in the notation of SQL."""
     return name if name.isidentifier() else f'"{name}"'
 
 
@@ -167,3 +169,53 @@ def _listed(names: tuple[str, ...]) -> str:
     shown = ", ".join(n[:40] for n in names[:_MOST_SHOWN])
     more = len(names) - _MOST_SHOWN
     return shown + (f" and {more} more" if more > 0 else "")
+
+
+def constant(node: exp.Expr, source: SqlText) -> Fraction | None:
+    """The number of an expression without attributes and aggregates, else None.
+
+    Raises:
+        SqlError: a number is out of range, or divided by zero.
+    """
+    found = _value(node, source)
+    if found is None:
+        return None
+    if abs(found) > MAX_MAGNITUDE or found.denominator > MAX_DENOMINATOR:
+        raise source.refuse("hold numbers up to 10^12 in size, to nine decimals", node)
+    return found
+
+
+def _value(node: exp.Expr, source: SqlText) -> Fraction | None:
+    if isinstance(node, exp.Literal):
+        return None if node.is_string else _literal(node, source)
+    if isinstance(node, exp.Paren):
+        return constant(node.this, source)
+    if isinstance(node, exp.Neg):
+        inner = constant(node.this, source)
+        return None if inner is None else -inner
+    if not isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        return None
+    left = constant(node.this, source)
+    right = None if left is None else constant(node.expression, source)
+    if left is None or right is None:
+        return None
+    return _calculated(node, left, right, source)
+
+
+def _calculated(node: exp.Expr, left: Fraction, right: Fraction, source: SqlText) -> Fraction:
+    if isinstance(node, exp.Add):
+        return left + right
+    if isinstance(node, exp.Sub):
+        return left - right
+    if isinstance(node, exp.Mul):
+        return left * right
+    if right == 0:
+        raise source.refuse("not divide by zero", node)
+    return left / right
+
+
+def _literal(node: exp.Literal, source: SqlText) -> Fraction:
+    try:
+        return exact_number(node.this, "sql")
+    except QueryError as exc:
+        raise source.refuse(exc.condition, node) from exc

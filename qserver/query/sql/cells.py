@@ -1,12 +1,12 @@
-"""A statement as questions with lengths and confidences, and cells from their answers.
+"""From a statement to questions with lengths and confidences, and from their answers to cells.
 
-A quotient N / D is answered by two questions whose intervals hold together, and its interval is
-the set of all quotients of what the two leave possible. So it holds whenever both do: no normal
-law, no linearisation, and where the denominator may be zero it is unbounded, as it must be.
-Where the joint law of both errors can be told, `qserver.answering.quotient` shortens it.
-`qserver.query.sql.parts` says how exact both must be.
-The numerator is asked about its middle m, as N - m D, since N = m D says nothing about the
-noise: the interval is m plus the quotients of N - m D and D.
+Two questions with intervals that hold together answer a quotient N / D. Its interval is the set of
+all quotients of values in the two. So it holds whenever both do, without a normal law and without
+linearisation. If the denominator may be zero, the interval is unbounded, as it must be.
+If the joint law of both errors is known, `qserver.answering.quotient` shortens the interval.
+`qserver.query.sql.parts` says how exact both parts must be.
+The question for the numerator is N - m D, about its middle m, since N = m D says nothing about the
+noise. The interval is m plus the quotients of N - m D and D.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
 from qserver.query.sql.parts import Asking, Halves, Known
 from qserver.query.sql.statement import Ratio, Row, Statement, Sum
 
-# Bounds of a quotient are looked for on grids of so many cells.
+# Bounds of a quotient are searched on grids of at most this many cells.
 _MAX_GRID = 1 << 16
 
 
 @dataclass(frozen=True)
 class Centred:
-    """A quotient as middle + part / denominator, the part's own quotient within +-radius.
+    """A quotient as middle + part / denominator, with part / denominator within +-radius.
 
     Args:
-        is_bounded: whether the radius is a bound; otherwise it is a guess, and the interval may
-            be longer than asked.
+        is_bounded: whether the radius is a bound. Otherwise it is a guess, and the interval may be
+            longer than asked.
     """
 
     middle: Fraction
@@ -47,7 +47,7 @@ class Centred:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a value lies; None is without an end."""
+    """The interval of a value; an end of None is open."""
 
     low: float | None
     high: float | None
@@ -84,9 +84,9 @@ class Asked:
 
 @dataclass
 class _Collected:
-    """Questions so far, each once: the least length asked of a query at a confidence.
+    """The questions so far, each once, with the least length asked at its confidence.
 
-    So which questions there are, and in which order, depends on the text alone.
+    So the questions and their order depend on the text alone.
     """
 
     places: dict[tuple[LinearQuery, float], int] = field(default_factory=dict)
@@ -113,12 +113,11 @@ def ratios(statement: Statement) -> tuple[Ratio, ...]:
 
 
 def askings(statement: Statement, *, known: Mapping[Ratio, Known]) -> dict[Ratio, Asking]:
-    """How exact each quotient of a statement shall be, by what is known of it.
+    """How exact each quotient of a statement shall be, given the known facts about it.
 
     Raises:
-        SqlError: the statement says not how long the intervals may be, or nothing is known of a
-            denominator.
-        RequirementError: a quotient is the same whatever the data are.
+        SqlError: the statement gives no length of intervals, or nothing is known of a denominator.
+        RequirementError: a quotient is the same for all data.
     """
     half_width, found = _half_width(statement), dict[Ratio, Asking]()
     for row in statement.rows:
@@ -143,7 +142,7 @@ def askings(statement: Statement, *, known: Mapping[Ratio, Known]) -> dict[Ratio
 
 
 def at_most(statement: Statement, *, known: Mapping[Ratio, Known]) -> Asked:
-    """The questions that suffice whatever the data are; raises as `askings` and `asked` do."""
+    """The questions that suffice for all data; raises as `askings` and `asked` do."""
     found = askings(statement, known=known)
     return asked(statement, halves={ratio: asking.most for ratio, asking in found.items()})
 
@@ -152,10 +151,10 @@ def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> Asked:
     """The questions that answer a statement.
 
     Args:
-        halves: per quotient half-widths of both parts; what is out of all range is cut.
+        halves: per quotient the half-widths of both parts; cut to the range of requirements.
 
     Raises:
-        SqlError: the statement says not how long the intervals may be.
+        SqlError: the statement gives no length of intervals.
         RequirementError: a length or a confidence is out of range.
     """
     length = 2 * _half_width(statement)
@@ -197,16 +196,15 @@ def confidence_of(statement: Statement) -> float:
 def part_confidence(statement: Statement) -> float:
     """The confidence of each of the two intervals behind a quotient.
 
-    Half of the chance to miss each: then both hold at once with the confidence of the cell,
-    however their errors depend on one another. Intervals that are asked to hold all at once do so
-    already.
+    Each may miss with half of the cell's chance. Then both hold at once with the confidence of the
+    cell, for any dependence of their errors. Simultaneous intervals hold at once already.
     """
     confidence = confidence_of(statement)
     return confidence if statement.clauses.simultaneous else 1 - (1 - confidence) / 2
 
 
 def centred(cell: Ratio) -> Centred:
-    """The quotient about the middle of its bounds, or of what they are guessed to be: -1 to 1."""
+    """The quotient about the middle of its bounds, or of the guess -1 to 1."""
     low, high = cell.low, cell.high
     if low is None or high is None:
         low, high = public_bounds(cell.numerator, cell.denominator) or (None, None)
@@ -220,10 +218,10 @@ def centred(cell: Ratio) -> Centred:
 def public_bounds(
     numerator: LinearQuery, denominator: LinearQuery
 ) -> tuple[Fraction, Fraction] | None:
-    """Between which values the quotient lies whatever the data are, or None where unknown.
+    """The least and the greatest value of the quotient for all data, or None if unknown.
 
-    Where no record weighs less than nothing in the denominator, and none that weighs nothing
-    there counts in the numerator, it is a weighted average of the quotients of single records.
+    If no record has a negative weight in the denominator, and none with weight 0 there counts in
+    the numerator, then it is a weighted average of the quotients of single records.
     """
     grid = class_grid(numerator, denominator)
     if grid.n_cells > _MAX_GRID:
@@ -240,13 +238,13 @@ def public_bounds(
 def quotient_interval(part: Interval, denominator: Interval, shape: Centred) -> Interval:
     """All values of middle + n / d with n in `part` and d in `denominator`, d > 0.
 
-    For d that may be negative too the whole line, unless its sign is known. Clipped to the public
-    bounds where there are any; ends are rounded outward.
+    The whole line if d may be zero or have either sign. It is clipped to the public bounds, if
+    any; ends are rounded outward.
     """
     ends = _quotients(part, denominator)
     if shape.is_bounded:
         inside = _clipped(ends, shape.radius)
-        # Nothing is left only if an interval missed; the bounds alone say what is sure then.
+        # It is empty only if an interval missed; then only the bounds are sure.
         ends = inside if inside is not None else (-shape.radius, shape.radius)
     low = None if ends[0] is None else _rounded(ends[0] + shape.middle, -math.inf)
     high = None if ends[1] is None else _rounded(ends[1] + shape.middle, math.inf)
@@ -298,7 +296,7 @@ def _rounded(value: Fraction, towards: float) -> float:
 
 
 def _base(statement: Statement, row: Row, known: Known) -> float:
-    """Records that the denominator has at least: as typed, or as known from history if more."""
+    """Least number of records in the denominator: as typed, or more by history."""
     typed, found = statement.clauses.assuming, known.denominator.low
     if typed is None and found < 1:
         raise _unknown_base(statement, row)
@@ -333,7 +331,7 @@ def _ratio(collected: _Collected, cell: Ratio, halves: Halves, confidence: float
 
 @dataclass(frozen=True)
 class CellValue:
-    """What a cell holds; an estimate of None has no value: the denominator may be zero."""
+    """The value of a cell; the estimate is None if the denominator may be zero."""
 
     estimate: float | None
     interval: Interval
@@ -351,9 +349,9 @@ def cell_value(
 
 
 def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float | None:
-    """The value of a cell by the consistent answers of all questions: a table has one quotient.
+    """The value of a cell by the consistent answers of all questions; None if it divides by zero.
 
-    None where its denominator is zero.
+    A table has one value for each quotient.
     """
     if cell.denominator is None or cell.centred is None:
         return estimates[cell.main]
@@ -364,7 +362,7 @@ def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float |
 
 
 def _estimate(cell: CellQuestions, estimates: Sequence[float], interval: Interval) -> float | None:
-    """The quotient of the estimates, moved into the interval; None where it has no sense."""
+    """The quotient of the estimates, moved into the interval; None if it is not finite."""
     if cell.denominator is None or cell.centred is None or estimates[cell.denominator] == 0:
         return None
     quotient = estimates[cell.main] / estimates[cell.denominator]

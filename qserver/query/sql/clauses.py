@@ -1,9 +1,9 @@
-"""The clauses that SQL does not know: how exact the answer shall be.
+"""The clauses that SQL does not have: how exact the answer shall be.
 
 WITHIN w | WITHIN p PERCENT OF n     half-width of the interval
 CONFIDENCE c | CONFIDENCE p PERCENT
 SIMULTANEOUS                         all intervals hold at once with that confidence
-CONSISTENT                           beside them the values of one non-negative table
+CONSISTENT                           also the values of one non-negative table
 ASSUMING [AT LEAST] n                records in the denominator of a quotient
 """
 
@@ -28,14 +28,14 @@ MOST_CONFIDENCE = 1 - Fraction(str(MIN_DELTA))
 
 @dataclass(frozen=True)
 class Clauses:
-    """How exact the answers shall be, as far as the text says.
+    """The text's clauses on how exact the answers shall be.
 
     Args:
         half_width: w, in the units of the answer, or None.
         confidence: of each interval, or None.
         simultaneous: whether all intervals shall hold at once.
-        consistent: whether the values of one non-negative table are asked for, too.
-        assuming: records that the denominator of each quotient has at least, or None.
+        consistent: whether the values of one non-negative table are wanted, too.
+        assuming: least number of records in the denominator of each quotient, or None.
     """
 
     half_width: Fraction | None = None
@@ -47,7 +47,7 @@ class Clauses:
 
 @dataclass
 class _Reader:
-    """Tokens, read one after the other."""
+    """Reads tokens one after the other."""
 
     source: SqlText
     tokens: Sequence[Token]
@@ -55,13 +55,13 @@ class _Reader:
     found: dict[str, Fraction] = field(default_factory=dict)
 
     def word(self, *words: str) -> bool:
-        """Whether one of `words` comes next; it is passed if so."""
+        """Whether one of `words` comes next; if so, moves past it."""
         matches = self.i < len(self.tokens) and self.tokens[self.i].text.upper() in words
         self.i += matches
         return matches
 
     def number(self, what: str) -> Fraction:
-        """The number that comes next."""
+        """The next number."""
         token = self.tokens[self.i] if self.i < len(self.tokens) else None
         if token is None or token.token_type is not TokenType.NUMBER:
             at = self.source.end if token is None else token
@@ -76,12 +76,12 @@ class _Reader:
         return value
 
     def last(self) -> Token:
-        """The token that was passed last."""
+        """The token before the present place."""
         return self.tokens[self.i - 1]
 
 
 def read_clauses(sql: TokenizedSql) -> Clauses:
-    """The clauses of a text; SqlError where one is malformed, or comes twice."""
+    """The clauses of a text; SqlError if one is malformed, or comes twice."""
     reader = _Reader(sql.source, sql.clauses)
     said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT"), False)
     while reader.i < len(reader.tokens):

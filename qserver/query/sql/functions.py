@@ -1,6 +1,6 @@
-"""What a SUM adds up: functions of one record, as sums of product terms.
+"""The functions of one record that a SUM adds up, as sums of product terms.
 
-A numeric attribute stands for the middle of its bin, so a function is known up to `error`.
+A numeric attribute has the value of its bin's middle, so a function is known up to `error`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Factors = Mapping[int, ScaledWeights]
 
 @dataclass(frozen=True)
 class ProductTerm:
-    """A coefficient times one weight vector per attribute; an absent one is all ones."""
+    """A coefficient times one weight vector per attribute; a missing one is all ones."""
 
     coefficient: Fraction
     factors: Factors
@@ -33,13 +33,13 @@ ONE = (ProductTerm(Fraction(1), {}),)
 
 @dataclass(frozen=True)
 class RecordFunction:
-    """A function of one record, zero where it has no value.
+    """A function of one record; zero if it has no value there.
 
     Args:
         terms: the function, of the middles of bins.
-        present: where it has a value (is not NULL).
-        low, high: bounds on its value where it has one, true values included.
-        error: how far the true value of a record may be from the one for the middles.
+        present: the records on which it has a value (is not NULL).
+        low, high: bounds on its values, also on the true ones.
+        error: most distance of a record's true value from the value for the middles.
     """
 
     terms: tuple[ProductTerm, ...]
@@ -64,7 +64,7 @@ def constant_function(value: Fraction) -> RecordFunction:
 
 
 class Functions:
-    """Functions of records of a domain, in bounded work: the steps of `regions`."""
+    """Functions of records of a domain, within the work limit of `regions`."""
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
@@ -87,7 +87,7 @@ class Functions:
         )
 
     def plus(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
-        """The sum, where both have a value."""
+        """The sum, on the records where both have a value."""
         present = self._regions.both(one.present, other.present)
         terms = (*self._within(one, other.present), *self._within(other, one.present))
         return RecordFunction(
@@ -99,7 +99,7 @@ class Functions:
         )
 
     def times(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
-        """The product, where both have a value."""
+        """The product, on the records where both have a value."""
         terms = self.multiplied(one.terms, other.terms)
         ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
         # ab - AB = a (b - B) + B (a - A)
@@ -114,13 +114,13 @@ class Functions:
         return RecordFunction(terms, one.present, low, high, one.error * abs(factor))
 
     def restricted(self, one: RecordFunction, region: Region) -> RecordFunction:
-        """The function on the records of a region; none elsewhere."""
+        """The function on the records of a region; no value elsewhere."""
         present = self._regions.both(one.present, region)
         terms = self._checked(self._on(one.terms, region))
         return RecordFunction(terms, present, one.low, one.high, one.error)
 
     def joined(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
-        """Two functions that have values on different records, as one."""
+        """Two functions with values on different records, as one."""
         if not one.present or not other.present:
             return one if one.present else other
         return RecordFunction(
@@ -133,7 +133,7 @@ class Functions:
 
     def indicator(self, region: Region) -> tuple[ProductTerm, ...]:
         """1 on the records of a region, 0 elsewhere."""
-        # Boxes that differ in one attribute alone become one.
+        # This joins boxes that differ in one attribute only.
         return self._on(ONE, self._regions.either([(box,) for box in region]))
 
     def multiplied(

@@ -1,4 +1,4 @@
-"""Texts of SQL to statements."""
+"""Parse a text of SQL into a statement."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, checked_span, linear_query
 from qserver.query.sql.aggregates import Aggregates, Linear, Quotient
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import read_clauses
+from qserver.query.sql.clauses import Clauses, read_clauses
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.statement import Binning, Ratio, Row, Statement, Sum
 from qserver.query.sql.text import TextPlace
 from qserver.query.sql.tokens import TokenizedSql, tokenize
+from qserver.query.structured import parse_query
 
 MAX_CELLS = 1000
 MAX_GROUPED = 3
 
 
 def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql") -> Statement:
-    """What a text of SQL asks of a dataset.
+    """The statement in a text of SQL about a dataset.
 
     Args:
         name: the field that holds the text, for messages.
 
     Raises:
-        SqlError: it is no question that can be answered; points at the place.
+        SqlError: it cannot be answered; points at the place.
         CapacityError: it is too long, nested too deep, or asks too much.
     """
     sql = tokenize(text, names=(*domain.names, dataset), field=name)
@@ -42,6 +43,27 @@ def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql
         return _Reading(sql, select, domain, dataset).statement()
     except RecursionError as exc:
         raise CapacityError("The text of SQL is nested too deep. Ask its parts.") from exc
+
+
+def query_of(document: object, domain: Domain, *, dataset: str) -> LinearQuery:
+    """The linear query of a structured question or of a text of SQL.
+
+    Such a text has no WITHIN and CONFIDENCE; other fields say how exact the answer shall be.
+
+    Raises:
+        QueryError: it is not a question on this domain; an SqlError points into the text.
+        CapacityError: it has too many terms.
+    """
+    if not isinstance(document, str):
+        return parse_query(document, domain)
+    statement = parse_statement(document, domain, dataset=dataset, name="query")
+    if statement.explains or statement.clauses != Clauses():
+        raise statement.source.refuse(
+            "say only what to count, without EXPLAIN, WITHIN and CONFIDENCE",
+            statement.source.end,
+            hint="`length` and `confidence` stand beside it; or send the text as `sql`.",
+        )
+    return statement.only_query
 
 
 def _parsed(sql: TokenizedSql) -> exp.Select:
@@ -58,7 +80,7 @@ def _parsed(sql: TokenizedSql) -> exp.Select:
 
 
 def _unreadable(sql: TokenizedSql, exc: ParseError) -> SqlError:
-    """The parser tells the token at which it stopped by the place of its last character."""
+    """The error at the token where the parser stopped; it tells the place of its last character."""
     told = exc.errors[0] if exc.errors else {}
     place = (told.get("line"), told.get("col"))
     token = next((t for t in sql.body if (t.line, t.col) == place), sql.body[-1])
@@ -66,7 +88,7 @@ def _unreadable(sql: TokenizedSql, exc: ParseError) -> SqlError:
 
 
 class _Reading:
-    """One text on its way to a statement."""
+    """The reading of one text into a statement."""
 
     def __init__(self, sql: TokenizedSql, select: exp.Select, domain: Domain, dataset: str) -> None:
         self._sql = sql
@@ -80,7 +102,7 @@ class _Reading:
         self._aggregates = Aggregates(self._names, self._regions)
 
     def statement(self) -> Statement:
-        """What the text asks."""
+        """The statement of the text."""
         clauses = read_clauses(self._sql)
         axes = self._grouped()
         columns, items = self._items(axes)
@@ -104,7 +126,7 @@ class _Reading:
         )
 
     def _tables(self) -> tuple[str, ...]:
-        """How the text may call its dataset; the FROM is checked on the way."""
+        """The names that the text may use for its dataset; also checks the FROM."""
         unknown = {
             key
             for key, value in self._select.args.items()
@@ -150,12 +172,12 @@ class _Reading:
     def _items(
         self, axes: tuple[int, ...]
     ) -> tuple[tuple[str, ...], tuple[Linear | Quotient, ...]]:
-        """Names and meanings of the columns but those of GROUP BY."""
+        """Names and meanings of the columns, without those of GROUP BY."""
         columns: list[str] = []
         items: list[Linear | Quotient] = []
         places = _item_places(self._sql)
         if len(places) != len(self._select.expressions):
-            # The parser lets a comma at the end pass.
+            # The parser accepts a comma at the end.
             raise self._source.refuse("have one item between commas", self._sql.body[0])
         for node, place in zip(self._select.expressions, places, strict=True):
             inner = node.this if isinstance(node, exp.Alias) else node
@@ -222,12 +244,12 @@ class _Reading:
 
 
 def _given(node: exp.Expr) -> Iterator[str]:
-    """The parts of a node that the text gave."""
+    """The parts of a node that the text has."""
     return (key for key, value in node.args.items() if value)
 
 
 def _item_places(sql: TokenizedSql) -> list[TextPlace]:
-    """Where the items of SELECT stand in the text."""
+    """The places of the items of SELECT in the text."""
     places: list[TextPlace] = []
     depth, start = 0, 1
     for i, token in enumerate(sql.body):

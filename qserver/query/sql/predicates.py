@@ -1,7 +1,7 @@
-"""Conditions of a text of SQL to sets of cells.
+"""Turn conditions of a text of SQL into sets of cells.
 
-A condition is true or false on every cell. A value `other` of a numeric attribute is no number:
-comparisons with numbers are false for it, and so NOT keeps it.
+A condition is true or false on every cell. The value `other` of a numeric attribute is not a
+number: comparisons with numbers are false for it, and so NOT keeps it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from qserver.query.domain import Attribute
-from qserver.query.sql.attributes import Names, Span, label_mask
-from qserver.query.sql.constants import constant
+from qserver.query.sql.attributes import Names, Span, constant, label_mask
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -28,10 +27,10 @@ _ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
 
 
 class Predicates:
-    """Conditions on one domain, in bounded work.
+    """Conditions on one domain, with a limit on work.
 
     Args:
-        names: what the text may name.
+        names: the names that the text may use.
         regions: sets of cells of the same domain.
     """
 
@@ -42,10 +41,10 @@ class Predicates:
         self._regions = regions
 
     def region(self, node: exp.Expr, *, negated: bool = False) -> Region:
-        """The cells on which a condition holds, or where `negated` those on which it does not.
+        """The cells on which a condition holds or, if `negated`, does not hold.
 
         Raises:
-            SqlError: it is none on this domain, or it cuts through a bin.
+            SqlError: it is not a condition on this domain, or it cuts through a bin.
             CapacityError: it takes too many boxes or steps.
         """
         node = node.unnest()
@@ -145,7 +144,7 @@ class Predicates:
         if isinstance(node, exp.Null):
             raise self._no_null(node)
         if isinstance(node, exp.Column):
-            self._names.axis(node)  # raises where it names no attribute
+            self._names.axis(node)  # raises if it names no attribute
             raise self._source.refuse(
                 _ONE_ATTRIBUTE, whole, hint="Nearest: name the values that it may have."
             )
@@ -162,7 +161,7 @@ class Predicates:
         return number
 
     def _span_mask(self, axis: int, span: Span, node: exp.Expr) -> int:
-        """The mask of the bins that hold just these values."""
+        """The mask of the bins that hold exactly these values."""
         attribute = self._domain.attributes[axis]
         bins = span.bins(attribute)
         if bins is None:

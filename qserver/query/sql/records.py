@@ -1,4 +1,4 @@
-"""Expressions within SUM, AVG and COUNT to functions of one record."""
+"""Turn expressions within SUM, AVG and COUNT into functions of one record."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.sql.attributes import Names, quoted
-from qserver.query.sql.constants import constant
+from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.functions import (
     ABSENT,
     ONE,
@@ -20,13 +19,13 @@ from qserver.query.sql.functions import (
 from qserver.query.sql.predicates import Predicates
 from qserver.query.sql.regions import ALL, Region, Regions
 
-# A union of so many boxes has at least as many terms the other way.
+# A union of at most this many boxes has no fewer terms as a complement.
 _FEW = 2
 _ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div
 
 
 class RecordExpressions:
-    """Expressions of one record on one domain, in the bounded work of `regions`."""
+    """Expressions of one record on one domain, within the work limit of `regions`."""
 
     def __init__(self, names: Names, regions: Regions) -> None:
         self._names = names
@@ -36,13 +35,13 @@ class RecordExpressions:
         self._functions = Functions(regions)
 
     def indicator(self, node: exp.Expr) -> tuple[ProductTerm, ...]:
-        """1 on the records that meet a condition, 0 elsewhere, as the fewer terms of two ways.
+        """1 on the records that meet a condition, 0 elsewhere, in the form with fewer terms.
 
-        One way is a disjoint union, the other everything less the disjoint union of the rest.
+        One form is a disjoint union, the other is 1 less the disjoint union of the rest.
 
         Raises:
-            SqlError: it is no condition on this domain, or it cuts through a bin.
-            CapacityError: both ways take too many terms or steps.
+            SqlError: it is not a condition on this domain, or it cuts through a bin.
+            CapacityError: both forms take too many terms or steps.
         """
         meets = self._attempt(node, negated=False)
         if not isinstance(meets, CapacityError) and len(meets) <= _FEW:
@@ -58,9 +57,9 @@ class RecordExpressions:
         return (*ONE, *(ProductTerm(-t.coefficient, t.factors) for t in rest))
 
     def possible(self, node: exp.Expr | None, axis: int) -> int:
-        """Mask of the values of an attribute that some record may have that meets a condition.
+        """Mask of the attribute's values that a record which meets a condition may have.
 
-        All of them, where the condition takes too many boxes to tell.
+        All values if the condition takes too many boxes.
         """
         everything = (1 << self._regions.sizes[axis]) - 1
         region = ALL if node is None else self._attempt(node, negated=False)
@@ -78,7 +77,7 @@ class RecordExpressions:
             return exc
 
     def counted(self, node: exp.Expr) -> Region:
-        """The records on which an expression has a value: those that COUNT counts."""
+        """The records on which an expression has a value, so that COUNT counts them."""
         node = node.unnest()
         if isinstance(node, exp.Column) and not self._is_numeric(node):
             return ALL
@@ -90,10 +89,10 @@ class RecordExpressions:
         """The function of one record that an expression means.
 
         Args:
-            counts_only: texts are taken, as 1: only where there is a value counts.
+            counts_only: accept texts, as 1; the caller needs only the records with a value.
 
         Raises:
-            SqlError: it is none, or one that is too uneven to be measured.
+            SqlError: it is not one, or one that is too uneven to measure.
             CapacityError: it has too many terms, or takes too many steps.
         """
         try:
@@ -168,7 +167,7 @@ class RecordExpressions:
         if node.this is None:
             condition: exp.Expr = branch.this
             return condition
-        # Not copied: the parts keep their places in the text.
+        # No copy: the parts keep their places in the text.
         found = exp.EQ()
         found.args = {"this": node.this, "expression": branch.this}
         return found

@@ -1,4 +1,4 @@
-"""Sets of cells as disjoint boxes: what a WHERE keeps."""
+"""Sets of cells as disjoint boxes, such as a WHERE keeps."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from qserver.errors import CapacityError
 from qserver.query.boxes import Box, check_mask_bits, disjoint_union
 from qserver.query.linear import MAX_TERMS
 
-# Disjoint boxes that cover a set of cells; one empty box is everything, no box is nothing.
+# Disjoint boxes that cover a set of cells: one empty box covers everything, no box nothing.
 Region = tuple[Box, ...]
 ALL: Region = ({},)
 NOTHING: Region = ()
 
-# Steps on small masks for one text: about a second in all.
+# Most steps on small masks for one text: about a second.
 MAX_STEPS = 1 << 18
 _WORD = 1 << 13
 
 
 @dataclass
 class Regions:
-    """Sets of cells of a domain with `sizes` values per attribute, in bounded work.
+    """Sets of cells of a domain with `sizes` values per attribute, with a limit on work.
 
-    Every operation raises CapacityError where a set needs too many boxes, or all sets together
+    Every operation raises CapacityError if a set needs too many boxes, or all sets together need
     too many steps.
 
     Args:
@@ -52,7 +52,7 @@ class Regions:
         if any(not box for box in boxes):
             return ALL
         self.take(len(boxes), self._n_bits(tuple(boxes)))
-        # It counts the pairs that it compares, at most as many as the boxes it ends with squared.
+        # It counts the pairs that it compares: at most the square of the number of boxes found.
         found = tuple(disjoint_union(boxes, self.sizes, max_comparisons=self.steps_left))
         self.take(len(boxes) * len(found), self._n_bits(found))
         return self._checked(found)
@@ -64,7 +64,7 @@ class Regions:
             raise CapacityError("The conditions need too many steps to be told apart. Ask parts.")
 
     def _by_axis(self, boxes: Sequence[Box]) -> list[Box]:
-        """The boxes, those on one and the same attribute alone joined into one."""
+        """The boxes, with those on the same single attribute joined into one."""
         masks: dict[int, int] = {}
         others: list[Box] = []
         for box in boxes:

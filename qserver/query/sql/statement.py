@@ -1,4 +1,4 @@
-"""What a text of SQL asks: a table of linear queries and quotients of them."""
+"""The statement of a text of SQL: a table of linear queries and quotients of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from qserver.query.sql.text import SqlText
 
 @dataclass(frozen=True)
 class Binning:
-    """What bins hide: an attribute stands for the middle of its bin.
+    """The error of bins: an attribute has the value of its bin's middle.
 
     Args:
-        error: how far the true value may be from the one by the middles of bins.
-        of: whose value: that of each `record`, of each record of the `numerator`, or the
-            `average` itself.
+        error: most distance of the true value from the value by the middles of bins.
+        of: which value: of each `record`, of each record of the `numerator`, or the `average`
+            itself.
     """
 
     error: Fraction
@@ -27,7 +27,7 @@ class Binning:
 
 @dataclass(frozen=True)
 class Sum:
-    """A linear query; `binning` is None where no bin hides anything."""
+    """A linear query; `binning` is None if bins make no error."""
 
     query: LinearQuery
     binning: Binning | None = None
@@ -35,11 +35,11 @@ class Sum:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A linear query divided by another; without a value where the denominator is zero.
+    """A linear query divided by another; it has no value if the denominator is zero.
 
     Args:
-        low, high: public bounds on its value, None where none is known.
-        binning: None where no bin hides anything.
+        low, high: public bounds on its value, None if unknown.
+        binning: None if bins make no error.
     """
 
     numerator: LinearQuery
@@ -59,11 +59,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a text asks.
+    """The meaning of a text.
 
     Args:
         source: the text.
-        explains: whether it asks for the price alone.
+        explains: whether it asks for the price only.
         columns: the columns' names, without those of the groups.
         groups: the attributes of GROUP BY.
         rows: the groups in the order of the domain; without GROUP BY one.
@@ -79,7 +79,7 @@ class Statement:
 
     @property
     def only_query(self) -> LinearQuery:
-        """The linear query of a text that asks for just one.
+        """The linear query of a text that asks for exactly one.
 
         Raises:
             SqlError: it asks for several, or for a quotient.

@@ -1,4 +1,4 @@
-"""A text of SQL with its places: what errors point at."""
+"""A text of SQL and the places in it that errors point at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot import Token, exp
 from qserver.errors import SqlError
 from qserver.text import printable
 
-# Characters of a long line that an excerpt shows on each side of its carets, and most carets.
+# Characters of a long line that an excerpt shows on each side of its carets; most carets.
 _MARGIN = 60
 _MAX_CARETS = 40
 
@@ -24,7 +24,7 @@ class TextPlace:
 
 @dataclass(frozen=True)
 class SqlText:
-    """The text as it came; makes the errors that point into it.
+    """The text as received; makes the errors that point into it.
 
     Args:
         name: the field that holds it, for messages.
@@ -41,7 +41,7 @@ class SqlText:
         Args:
             condition: a verb phrase, as of every InputError.
             at: the place, a token, or a parsed expression.
-            hint: the nearest that can be answered, as a sentence.
+            hint: the nearest question that can be answered, as a sentence.
         """
         place = self._place(at)
         line_start = self.text.rfind("\n", 0, place.start) + 1
@@ -55,14 +55,14 @@ class SqlText:
         )
 
     def source(self, at: TextPlace | Token | exp.Expr) -> str:
-        """What stands at a place, at most 60 characters of it on one line."""
+        """The text at a place, at most 60 characters on one line."""
         place = self._place(at)
         words = printable(" ".join(self.text[place.start : place.stop].split()))
         return words if len(words) <= _MARGIN else words[: _MARGIN - 3] + "..."
 
     @property
     def end(self) -> TextPlace:
-        """The place behind the last character that is no space."""
+        """The place after the last character that is not a space."""
         stop = len(self.text.rstrip())
         return TextPlace(stop, stop)
 

@@ -1,6 +1,6 @@
-"""Texts of SQL to tokens: bounded, and only those that a question is made of.
+"""Cut a text of SQL into tokens: a bounded number, and only those that a question needs.
 
-Whatever else SQL knows is refused here, with the reason, before it reaches the parser.
+Everything else in SQL is refused here, with the reason, before it reaches the parser.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _JOINS = frozenset({TokenType.JOIN, TokenType.CROSS, TokenType.INNER, TokenType.
 
 
 class _Words(Dialect):
-    """SQL whose names may stand in backquotes too."""
+    """SQL with names in double quotes or backquotes."""
 
     class Tokenizer(StandardTokenizer):
         """Standard tokens."""
@@ -100,10 +100,10 @@ class _Words(Dialect):
 
 @dataclass(frozen=True)
 class TokenizedSql:
-    """A text, cut into what sqlglot parses and the clauses that SQL does not know.
+    """A text, cut into the part that sqlglot parses and the clauses that SQL does not have.
 
     Args:
-        explains: whether EXPLAIN stood before it.
+        explains: whether it began with EXPLAIN.
         body: SELECT and what follows, up to the clauses.
         clauses: from WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT or ASSUMING on.
     """
@@ -118,12 +118,12 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
     """The tokens of a text.
 
     Args:
-        names: attributes and the dataset: they need no quotes, whatever SQL means by them, even
-            with `-` and `.` inside.
+        names: attributes and the dataset. They need no quotes, even if they are words of SQL or
+            have `-` and `.` inside.
         field: the name of the field that holds the text, for messages.
 
     Raises:
-        SqlError: it holds what is no part of a question, or a text that does not end.
+        SqlError: it has a part that no question has, or a quoted text that does not end.
         CapacityError: it is too long, or nested too deep.
     """
     source = _bounded(text, field)
@@ -143,7 +143,7 @@ def explains(text: str) -> bool:
 
 
 def dataset_of(text: str) -> str:
-    """The name behind a text's FROM, without looking at anything else.
+    """The name after a text's FROM; looks at nothing else.
 
     Raises:
         SqlError: there is none.
@@ -157,7 +157,7 @@ def dataset_of(text: str) -> str:
     first = tokens[start + 1]
     if first.token_type is TokenType.IDENTIFIER:
         return str(first.text)
-    # A name may hold `-` and `.`, which are tokens of their own: up to the next space or sign.
+    # A name may hold `-` and `.`, which are separate tokens: read to the next space or sign.
     found = _NAME.match(text, first.start)
     if found is None:
         raise source.refuse("name a dataset after FROM", first)
@@ -171,22 +171,22 @@ def _bounded(text: str, field: str) -> SqlText:
 
 
 def _scan(source: SqlText) -> list[Token]:
-    """The tokens of a text but for EXPLAIN."""
+    """The tokens of a text, without EXPLAIN."""
     found = _EXPLAIN.match(source.text)
-    # Blanked out, since places are counted in the whole text.
+    # Blanked out, since places count from the start of the whole text.
     skipped = 0 if found is None else found.end()
     text = " " * skipped + source.text[skipped:]
     try:
         return list(_Words().tokenize(text))
     except TokenError as exc:
-        # Nearly always a quote or a comment that does not end.
+        # Nearly always, a quote or a comment does not end.
         quote = max(text.rfind("'"), text.rfind('"'), text.rfind("`"), text.rfind("/*"), 0)
         place = TextPlace(quote, quote + 1)
         raise source.refuse("end each quoted text and comment that it opens", place) from exc
 
 
 def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]:
-    """The tokens, those that spell one of `names` joined into an identifier."""
+    """The tokens, with those that spell one of `names` joined into an identifier."""
     folded = {name.lower() for name in names}
     found: list[Token] = []
     i = 0
@@ -209,7 +209,7 @@ def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str
     while stop < len(tokens) and tokens[stop].token_type not in quoted and stop - i < MAX_NESTING:
         if stop > i and tokens[stop].start != tokens[stop - 1].end + 1:
             break
-        # A single word of SQL's grammar stays one, or an attribute called `end` would hide it.
+        # A single word of SQL's grammar stays one: an attribute `end` must not hide it.
         is_word = stop == i and tokens[i].token_type in _ALLOWED
         if not is_word and text[tokens[i].start : tokens[stop].end + 1].lower() in folded:
             best = stop - i + 1
@@ -228,7 +228,7 @@ def _start_of_clauses(tokens: Sequence[Token]) -> int:
 
 
 def _is_clause(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a clause begins: an attribute may have the same name, but not a number after it."""
+    """Whether a clause begins; an attribute with the same name has no number after it."""
     word = tokens[i].text.upper()
     if word not in _CLAUSES:
         return False
