@@ -76,7 +76,8 @@ def _command(leaf: Leaf, common: set[str]) -> Iterator[str]:
     apart = [row for row in rows if row not in common]
     if apart:
         yield _list(apart)
-    also = [row.split(": ")[0].removeprefix("- ") for row in rows if row in common]
+    names = (re.findall(r"`([^` ]+)", row)[0] for row in rows if row in common)
+    also = [f"`{name.rstrip(',')}`" for name in names]
     if also:
         yield f"{'Also' if apart else 'Takes'} {', '.join(also)}.\n"
 

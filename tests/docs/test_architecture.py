@@ -14,7 +14,7 @@ LAYERS = {
     for contract in PROJECT["tool"]["importlinter"]["contracts"]
     if contract["type"] == "layers"
 }
-_TASKS = 12
+_LEAST_TASKS = 12
 
 
 def test_every_path_on_the_page_exists() -> None:
@@ -32,10 +32,10 @@ def test_the_pictures_show_the_layers_in_the_order_that_is_enforced() -> None:
         assert shown == wanted
 
 
-def test_the_table_answers_for_twelve_tasks() -> None:
+def test_the_table_answers_for_twelve_tasks_and_more() -> None:
     table = PAGE.split("## To change X, go to Y")[1]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == _TASKS
+    assert len(rows) >= _LEAST_TASKS
     assert all(re.match(r"\| [^|`]+ \| `(qserver|worker)/", row) for row in rows)
 
 
