@@ -19,9 +19,8 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
-from qserver.planning.feasibility import proven
 from qserver.planning.holdings import Holdings
-from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.planner import Plan, plan_answer, proven
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
@@ -159,9 +158,7 @@ class Replica:
         own = Effort(self._planning_work, effort)
         plan = plan_answer(
             question,
-            engine=self.engine,
-            ledger=self.ledger,
-            limit_nano=self.present.budget.limit_nano,
+            self.holdings,
             rule=self.rule,
             allowed_nano=self.allowed_nano,
             effort=own,
@@ -181,7 +178,7 @@ class Replica:
         """
         plans = list[Plan]()
         for plan in plans_apart(
-            self._holdings, questions, self._single, Effort(PLANNER.apart_work, effort)
+            self.holdings, questions, self._single, Effort(PLANNER.apart_work, effort)
         ):
             if plan is None:
                 return None
@@ -197,9 +194,7 @@ class Replica:
         find = plan_together if workload.simultaneous else plan_workload
         plan = find(
             workload.questions,
-            engine=self.engine,
-            ledger=self.ledger,
-            limit_nano=self.present.budget.limit_nano,
+            self.holdings,
             rule=self.rule,
             # Beside no tables rows alone are what a single question buys at its cheapest.
             single=self._single if self.engine.tables.blocks.alphas else None,
@@ -210,10 +205,11 @@ class Replica:
     def free_workload(self, workload: Workload) -> WorkloadPlan | None:
         """The plan of a workload that history answers already, else None; found sooner."""
         find = free_together if workload.simultaneous else free_workload
-        return find(self._holdings, workload.questions)
+        return find(self.holdings, workload.questions)
 
     @property
-    def _holdings(self) -> Holdings:
+    def holdings(self) -> Holdings:
+        """The planner's view of the state last read."""
         limit = self.present.budget.limit_nano
         return Holdings(self.engine, self.ledger, limit, self.rule.cells)
 

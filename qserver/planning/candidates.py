@@ -51,7 +51,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class RowCandidates:
     """The ways to meet a question by rows alone.
 
     Args:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from qserver.errors import CapacityError
-from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.engine import RowEstimate
 from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
-from qserver.planning.candidates import Candidate, Candidates, kind_of_rows
+from qserver.planning.candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, estimate_of
-from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
 from qserver.records.answer import PlanKind
@@ -80,10 +80,8 @@ class _Direct:
 
 def plan_answer(
     question: Question,
+    holdings: Holdings,
     *,
-    engine: InferenceEngine,
-    ledger: CellLedger,
-    limit_nano: int,
     rule: RentOrBuy | None = None,
     allowed_nano: int | None = None,
     effort: Effort | None = None,
@@ -95,28 +93,26 @@ def plan_answer(
     the query may be cheaper; that is for the rule to find, too.
 
     Args:
-        engine: inference over the snapshot's history.
-        ledger: the snapshot's charges.
-        limit_nano: the population's limit, which fixes the lattice of new rows and tables.
+        holdings: the state of the snapshot.
         rule: when to buy blocks; None never does.
-        allowed_nano: what the snapshot may have spent in all; `limit_nano` by default.
+        allowed_nano: most that the snapshot may have spent in all; the population's limit by
+            default.
         effort: counts the work. Once it is spent, the best plan found so far is taken; by default
             after a fixed amount of work.
 
     Raises:
         CapacityError: the requirement is finer than the lattice.
     """
-    spent = ledger.spent_nano
+    spent = holdings.ledger.spent_nano
     if question.row.is_zero:
         return Plan("exact", (), 0, spent, None)
-    holdings = Holdings(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
-    estimate = estimate_of(engine, question)
+    estimate = estimate_of(holdings.engine, question)
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return Plan("free", (), 0, spent, estimate, estimate.weights)
     return _unmet(
-        Candidates(question, holdings, estimate),
+        RowCandidates(question, holdings, estimate),
         rule,
-        allowed_nano=limit_nano if allowed_nano is None else allowed_nano,
+        allowed_nano=holdings.limit_nano if allowed_nano is None else allowed_nano,
         effort=effort or Effort(PLANNER.question_work),
     )
 
@@ -133,7 +129,7 @@ def paid_question(question: Question, *, kind: PlanKind, price_nano: int) -> Pai
 
 
 def _unmet(
-    ways: Candidates,
+    ways: RowCandidates,
     rule: RentOrBuy | None,
     *,
     allowed_nano: int,
@@ -158,7 +154,7 @@ def _unmet(
     return replace(plan, paid=(replace(paid, bases=choice.bases),))
 
 
-def _direct(ways: Candidates) -> _Direct:
+def _direct(ways: RowCandidates) -> _Direct:
     """The cheapest way by rows alone.
 
     Where the own row costs nothing, history could only save charges that cost nothing now: of many
@@ -212,3 +208,25 @@ def _plan(
         weights,
         purchase.tables,
     )
+
+
+P = TypeVar("P", bound=Plan)
+
+
+def proven(plan: P, *, ledger: CellLedger, allowed_nano: int) -> P:
+    """The plan; if its price does not fit, the same plan at a lower price that is proven.
+
+    The ledger's quick bound may be too high. A search then tries to prove that the plan fits.
+
+    Args:
+        ledger: the snapshot's charges.
+        allowed_nano: what the snapshot may have spent in all, in nano-epsilon.
+    """
+    if plan.spent_after_nano <= allowed_nano:
+        return plan
+    after = ledger.within(plan.purchase.charges, allowed_nano)
+    if after is None:
+        return plan
+    price = after - ledger.spent_nano
+    paid = tuple(replace(p, price_nano=min(p.price_nano, price)) for p in plan.paid)
+    return replace(plan, spent_after_nano=after, price_nano=price, paid=paid)

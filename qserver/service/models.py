@@ -12,8 +12,7 @@ import numpy as np
 
 from qserver.answering.explain import explain_model
 from qserver.answering.models.correlated import Correlated, correlated
-from qserver.answering.models.kinds.growing_kind import GrowingKind
-from qserver.answering.models.kinds.kind import Answered, Model
+from qserver.answering.models.kinds.kind import Answered, GrowingKind, Model
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import CapacityError

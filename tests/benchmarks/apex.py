@@ -70,9 +70,7 @@ def _row(
         plans.append(
             plan_together(
                 questions,
-                engine=first.engine,
-                ledger=first.ledger,
-                limit_nano=first.limit_nano,
+                first.holdings,
                 rule=first.rule,
                 single=first.single,
                 effort=Effort(PLANNER.workload_work),
@@ -102,9 +100,7 @@ def _row(
 def _planned_by_union(by_union: Snapshot, questions: Sequence[Question]) -> WorkloadPlan:
     return plan_workload(
         simultaneous(questions),
-        engine=by_union.engine,
-        ledger=by_union.ledger,
-        limit_nano=by_union.limit_nano,
+        by_union.holdings,
         rule=by_union.rule,
         single=by_union.single,
         effort=Effort(PLANNER.workload_work),

@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-from qserver.planning.blocks.own_rows_alone import OwnRowsAlone
+from qserver.planning.blocks.demand import OwnRowsAlone
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

@@ -18,6 +18,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import plan_answer
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive
@@ -229,9 +230,7 @@ class RowsAlone:
         """Answer from history, or measure what the plan says and answer then."""
         plan = plan_answer(
             question_of(query, requirement),
-            engine=self.engine,
-            ledger=self.ledger,
-            limit_nano=LIMIT_NANO,
+            Holdings(self.engine, self.ledger, LIMIT_NANO),
         )
         for row in plan.rows:
             self._release(row)

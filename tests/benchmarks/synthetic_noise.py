@@ -20,6 +20,7 @@ from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
+from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import total_query
@@ -68,7 +69,8 @@ class Snapshot:
     @property
     def holdings(self) -> Holdings:
         """The planner's view of what there is."""
-        return Holdings(self.engine, self.ledger, self.limit_nano)
+        cells = OwnCells() if self.rule is None else self.rule.cells
+        return Holdings(self.engine, self.ledger, self.limit_nano, cells)
 
     def plan(
         self, query: Primitive, requirement: Requirement, effort: Effort | None = None
@@ -76,9 +78,7 @@ class Snapshot:
         """The plan for one question, its work counted in `effort`, too."""
         return plan_answer(
             question_of(query, requirement),
-            engine=self.engine,
-            ledger=self.ledger,
-            limit_nano=self.limit_nano,
+            self.holdings,
             rule=self.rule,
             effort=Effort(PLANNER.question_work, effort),
         )
@@ -91,9 +91,7 @@ class Snapshot:
         """The plan by rows alone, whatever the rule."""
         return plan_answer(
             question_of(query, requirement),
-            engine=self.engine,
-            ledger=self.ledger,
-            limit_nano=self.limit_nano,
+            self.holdings,
         )
 
     def ask(self, query: Primitive, requirement: Requirement) -> Plan:

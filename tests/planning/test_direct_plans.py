@@ -9,7 +9,7 @@ import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.candidates import Candidates
+from qserver.planning.candidates import RowCandidates
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.query.linear import linear_query
@@ -39,7 +39,7 @@ def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) ->
         plan = snapshot.plan_by_rows(query, requirement)
         if plan.kind != "free":
             holdings = Holdings(snapshot.engine, snapshot.ledger, snapshot.limit_nano)
-            found = Candidates(question_of(query, requirement), holdings, plan.estimate)
+            found = RowCandidates(question_of(query, requirement), holdings, plan.estimate)
             ways = [*found.own_rows(), *found.by_history()]
             best = min(
                 ways,

@@ -30,9 +30,7 @@ def question(generator: random.Random) -> tuple[Primitive, Requirement]:
 def planned(snapshot: Snapshot, asked: tuple[Primitive, Requirement], effort: Effort) -> Plan:
     plan = plan_answer(
         question_of(*asked),
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
+        snapshot.holdings,
         rule=snapshot.rule,
         effort=effort,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from qserver.planning.blocks.recombination import SeenPredicates
+from qserver.planning.blocks.demand import SeenPredicates
 from qserver.query.linear import linear_query
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.primitive import Primitive, primitive

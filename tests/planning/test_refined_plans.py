@@ -13,6 +13,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
+from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -43,7 +44,7 @@ class Town:
     def plan(self, query: Primitive, length: float, confidence: float = 0.95) -> Plan:
         requirement = Requirement(length, confidence)
         question = question_of(query, requirement)
-        return plan_answer(question, engine=self.engine, ledger=self.ledger, limit_nano=LIMIT)
+        return plan_answer(question, Holdings(self.engine, self.ledger, LIMIT))
 
     def ask(self, query: Primitive, length: float, confidence: float = 0.95) -> Plan:
         """Plan and carry it out, as the worker would."""

@@ -141,9 +141,7 @@ def test_blocks_beyond_what_is_left_are_not_proposed_where_rows_are_within() -> 
     assert direct.spent_after_nano < plan.spent_after_nano
     tight = plan_answer(
         question_of(query, requirement),
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
+        snapshot.holdings,
         rule=snapshot.rule,
         allowed_nano=plan.spent_after_nano - 1,
     )
@@ -173,9 +171,7 @@ def test_once_the_effort_is_spent_there_is_still_a_plan_that_meets_the_requireme
         query, requirement = random_question(generator)
         plan = plan_answer(
             question_of(query, requirement),
-            engine=snapshot.engine,
-            ledger=snapshot.ledger,
-            limit_nano=snapshot.limit_nano,
+            snapshot.holdings,
             rule=snapshot.rule,
             effort=_SpentAfter(looks=n_allowed),
         )

@@ -12,8 +12,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.loss import cell_shapes
 from qserver.ledger.loss_tables import SumTable, zero_table
 from qserver.ledger.proof import greatest_within
-from qserver.planning.feasibility import proven
-from qserver.planning.planner import Plan
+from qserver.planning.planner import Plan, proven
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive

@@ -39,16 +39,15 @@ def prefixes(*, length: float = 40.0, delta: float = DELTA) -> list[Question]:
 
 def plan_of(snapshot: Snapshot, questions: Sequence[Question]) -> WorkloadPlan:
     return plan_together(
-        questions, engine=snapshot.engine, ledger=snapshot.ledger, limit_nano=snapshot.limit_nano
+        questions,
+        snapshot.holdings,
     )
 
 
 def by_union(snapshot: Snapshot, questions: Sequence[Question]) -> Plan:
     return plan_workload(
         simultaneous(questions),
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
+        snapshot.holdings,
     )
 
 

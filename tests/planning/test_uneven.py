@@ -163,9 +163,7 @@ def test_the_work_is_counted_alike_whoever_asks() -> None:
 def plan_of(snapshot: Snapshot, questions: Sequence[Question]) -> WorkloadPlan:
     return plan_together(
         questions,
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
+        snapshot.holdings,
         rule=snapshot.rule,
     )
 
@@ -210,9 +208,7 @@ def test_by_the_union_bound_prefixes_cost_less_and_are_met_with_what_is_bought()
             snapshot.rule.learner = None
         plan = plan_workload(
             asked,
-            engine=snapshot.engine,
-            ledger=snapshot.ledger,
-            limit_nano=snapshot.limit_nano,
+            snapshot.holdings,
             rule=snapshot.rule,
         )
         prices.append(plan.price_nano)

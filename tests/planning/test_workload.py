@@ -38,10 +38,8 @@ def plan_of(
 ) -> WorkloadPlan:
     return plan_workload(
         questions,
+        snapshot.holdings,
         single=single,
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
     )
 
 
@@ -184,9 +182,7 @@ def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
     questions = [_box((200, 50), generator) for _ in range(300)]
     plan = plan_workload(
         questions,
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
+        snapshot.holdings,
         effort=Effort(-1.0),
     )
     assert plan.kind == "fresh"

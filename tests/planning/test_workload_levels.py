@@ -66,9 +66,7 @@ def plan_of(
 ) -> WorkloadPlan:
     return find(
         questions,
-        engine=snapshot.engine,
-        ledger=snapshot.ledger,
-        limit_nano=snapshot.limit_nano,
+        snapshot.holdings,
         rule=snapshot.rule,
         single=snapshot.single,
         effort=effort or Effort(PLANNER.workload_work),

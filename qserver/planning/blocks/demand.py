@@ -1,7 +1,7 @@
-"""What was asked and paid for: requirements, predicates, rent, and the bases fitted to them.
+"""The demand: requirements that were paid for, the predicates in them, and the bases fitted so far.
 
-A function of the paid questions in their order and of the lattice, whoever computes it and when:
-a question that was not paid for leaves no trace.
+It is a function of the paid questions, in their order, and of the lattice. So every process finds
+the same demand. A question that was not paid for leaves no trace.
 """
 
 from __future__ import annotations
@@ -11,16 +11,132 @@ from math import inf
 
 import numpy as np
 
-from qserver.inference.tables.blocks.pattern import Pattern
-from qserver.planning.blocks.own_rows_alone import OwnRowsAlone
-from qserver.planning.blocks.recombination import SeenPredicates
+from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.pattern import Components, Pattern, PatternTerm
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.star import Star, calibrate, uses
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
+from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.primitive import Primitive
-from qserver.records.charge import NANO
+from qserver.query.weights import Weights
+from qserver.records.charge import NANO, Charge
 from qserver.records.paid_question import PaidQuestion
+
+
+@dataclass
+class SeenPredicates:
+    """The latest different predicates, per attribute, to be combined in new ways.
+
+    A base fitted to few questions serves those and little else. Predicates on one attribute often
+    return together with others, so some combinations are wanted in advance. They only change which
+    base is fitted, never an answer.
+    """
+
+    by_axis: dict[int, dict[Weights, Components]] = field(default_factory=dict)
+    count: int = 0
+
+    def copy(self) -> SeenPredicates:
+        """A copy."""
+        return SeenPredicates({a: dict(seen) for a, seen in self.by_axis.items()}, self.count)
+
+    def combined_with(self, pattern: Pattern) -> list[Pattern]:
+        """Take in the query's predicates, and return some new combinations over its attributes.
+
+        There are none for a query of several terms, and none that needs a table of too many cells.
+        """
+        if pattern.query is None or len(pattern.terms) != 1:
+            return []
+        (term,) = pattern.terms
+        weights = pattern.query.terms[0].by_axis
+        for axis, components in term.axes.items():
+            seen = self.by_axis.setdefault(axis, {})
+            seen.setdefault(weights[axis], components)
+            if len(seen) > PLANNER.most_predicates:
+                del seen[next(iter(seen))]
+        self.count += 1
+        found = [self._recombined(pattern, term, stride) for stride in PLANNER.strides if term.axes]
+        return [other for other in found if _has_tables(other)]
+
+    def _recombined(self, pattern: Pattern, term: PatternTerm, stride: int) -> Pattern:
+        axes = {}
+        for i, axis in enumerate(term.axes):
+            seen = list(self.by_axis[axis].values())
+            axes[axis] = seen[(self.count * (1 + i) * stride + 7 * i) % len(seen)]
+        return Pattern(pattern.lattice, (replace(term, axes=axes),), None)
+
+
+def _has_tables(pattern: Pattern) -> bool:
+    """Whether every component of the row has a block of no more cells than a table may have."""
+    return all(pattern.lattice.n_real_cells(j) <= MAX_TABLE_CELLS for j in pattern.energies)
+
+
+_JOB = "alone"
+
+
+@dataclass
+class OwnRowsAlone:
+    """The price of measuring each question's own row alone, with nothing shared.
+
+    It is a ledger of fresh rows, with the largest alpha needed per row. The rule compares with it;
+    nobody is charged. Rows are taken in by batches of 16, counted from the first. A ledger's figure
+    may depend on which charges it was given together, so batches make it depend on the questions
+    only.
+    """
+
+    _alpha_nano: dict[str, int] = field(default_factory=dict)
+    _ledger: CellLedger | None = None
+    _waiting: list[Charge] = field(default_factory=list)
+    _settled_nano: int = 0
+
+    @property
+    def settled_nano(self) -> int:
+        """Price of all full batches together, in nano-epsilon."""
+        return self._settled_nano
+
+    def add(
+        self, holdings: Holdings, query: Primitive, half_width: float, confidence: float
+    ) -> None:
+        """Add a question with its requirement, in records of the row."""
+        for charge in self._charges(query, half_width, confidence):
+            before = self._alpha_nano.get(query.key, 0)
+            self._alpha_nano[query.key] = before + charge.alpha_nano
+            self._waiting.append(charge)
+        if len(self._waiting) >= PLANNER.alone_batch:
+            ledger = self._of(holdings)
+            ledger.extend(self._waiting)
+            self._waiting = []
+            self._settled_nano = ledger.spent_nano
+
+    def with_row(
+        self, holdings: Holdings, query: Primitive, half_width: float, confidence: float
+    ) -> int:
+        """Price of all with one more question, in nano-epsilon; nothing is changed."""
+        more = self._charges(query, half_width, confidence)
+        return self._of(holdings).spent_after([*self._waiting, *more])
+
+    def _charges(self, query: Primitive, half_width: float, confidence: float) -> list[Charge]:
+        alpha = alpha_nano_up(safe_half_width(np.ones(1), confidence) / half_width)
+        rise = alpha - self._alpha_nano.get(query.key, 0)
+        return [Charge(query.row, rise, _JOB)] if rise > 0 else []
+
+    def _of(self, holdings: Holdings) -> CellLedger:
+        if self._ledger is None:
+            self._ledger = _ledger_like(holdings)
+        return self._ledger
+
+
+def _ledger_like(holdings: Holdings) -> CellLedger:
+    """An empty ledger of the same neighbours."""
+    neighbours = holdings.ledger.neighbours
+    return CellLedger(
+        holdings.ledger.sizes,
+        relation=neighbours.relation,
+        records_per_person=neighbours.records_per_person,
+        null_cell=neighbours.null_cell,
+    )
 
 
 @dataclass
@@ -30,7 +146,7 @@ class Demand:
     Args:
         wanted: requirements that matter, and those that the questions suggest.
         asked: requirements of questions alone.
-        alone: what own rows alone would have cost.
+        alone: the price of own rows alone.
         stars: the latest base, by class of precision and finest level.
     """
 
@@ -41,13 +157,13 @@ class Demand:
     stars: dict[tuple[int, int], Star] = field(default_factory=dict)
 
     def with_want(self, want: Want) -> Wants:
-        """What would be wanted once this is paid for; nothing is changed."""
+        """The requirements once this one is paid for; the demand itself stays as it is."""
         wanted = self.wanted.copy()
         _remember(wanted, self.seen.copy(), want)
         return wanted
 
     def alone_nano(self, holdings: Holdings, query: Primitive, want: Want) -> int:
-        """What own rows alone would have cost, this question's too."""
+        """The price of own rows alone, with this question's row."""
         return self.alone.with_row(holdings, query, want.half_width, want.confidence)
 
     @property
@@ -67,7 +183,7 @@ class Demand:
             self.asked.forget(self.asked.wants[: -PLANNER.most_wants // 2])
         for fitted in paid.bases:
             star = Star.of_base(holdings, fitted.base)
-            # On another lattice what was coarse may be blocks of finer levels.
+            # A block that was coarse may have finer levels on another lattice.
             if star is not None and star.depth <= fitted.depth:
                 self.stars[fitted.octave, fitted.depth] = star
                 if fitted.depth == depth_of(holdings):
@@ -75,13 +191,13 @@ class Demand:
         self._trim(holdings, want.octave)
 
     def _count(self, paid: PaidQuestion, holdings: Holdings) -> None:
-        """Add its own row, unless own rows alone cost so much that it no longer matters."""
+        """Add the question's own row, unless own rows alone already cost far more than a base."""
         dearest = max((star.price for star in self.stars.values()), default=inf)
         if self.alone.settled_nano <= PLANNER.plenty * dearest * NANO:
             self.alone.add(holdings, paid.form, paid.half_width, paid.confidence)
 
     def _trim(self, holdings: Holdings, octave: int) -> None:
-        """Of too many requirements keep those that the latest base is hardest pressed by."""
+        """If there are too many requirements, keep those nearest to their targets."""
         wants, star = self.wanted.wants, self.stars.get((octave, depth_of(holdings)))
         if len(wants) <= PLANNER.most_wants:
             return
@@ -120,7 +236,7 @@ def _has_table(holdings: Holdings, pattern: Pattern) -> bool:
 
 
 def _remember(wanted: Wants, seen: SeenPredicates, want: Want) -> None:
-    """Want it, and what it suggests."""
+    """Record the requirement and the combinations it suggests."""
     wanted.add(want)
     for other in seen.combined_with(want.pattern):
         wanted.add(replace(want, pattern=other))

@@ -44,12 +44,7 @@ def rows_alone(holdings: Holdings) -> Single:
     """Single plans by rows alone."""
 
     def single(question: Question, _effort: Effort) -> Plan:
-        return plan_answer(
-            question,
-            engine=holdings.engine,
-            ledger=holdings.ledger,
-            limit_nano=holdings.limit_nano,
-        )
+        return plan_answer(question, holdings)
 
     return single
 

@@ -22,14 +22,11 @@ from dataclasses import dataclass, replace
 from math import exp, log
 
 from qserver.errors import CapacityError
-from qserver.inference.engine import InferenceEngine
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
-from qserver.planning.own_cells import OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.one_by_one import Single
 from qserver.planning.workloads.shared_bound import Answers, answers_after, answers_with
@@ -48,10 +45,8 @@ from qserver.records.history import Estimator
 
 def plan_together(
     questions: Sequence[Question],
+    holdings: Holdings,
     *,
-    engine: InferenceEngine,
-    ledger: CellLedger,
-    limit_nano: int,
     rule: RentOrBuy | None = None,
     single: Single | None = None,
     effort: Effort | None = None,
@@ -62,7 +57,6 @@ def plan_together(
         RequirementError: the confidences differ, or are too high for so many questions.
         CapacityError: a requirement is finer than the lattice.
     """
-    holdings = Holdings(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
     effort = effort or Effort()
     state = _State.of(holdings, questions, effort)
     free = state.free

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from math import ceil
 
 from qserver.errors import CapacityError, RequirementError
-from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.engine import RowEstimate
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, estimate_of
-from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
@@ -64,10 +62,8 @@ def simultaneous(questions: Sequence[Question]) -> list[Question]:
 
 def plan_workload(
     questions: Sequence[Question],
+    holdings: Holdings,
     *,
-    engine: InferenceEngine,
-    ledger: CellLedger,
-    limit_nano: int,
     rule: RentOrBuy | None = None,
     single: Single | None = None,
     effort: Effort | None = None,
@@ -86,7 +82,6 @@ def plan_workload(
     Raises:
         CapacityError: a requirement is finer than the lattice.
     """
-    holdings = Holdings(engine, ledger, limit_nano, OwnCells() if rule is None else rule.cells)
     known = MetQuestions.of(holdings, questions)
     if known.is_all:
         return known.free

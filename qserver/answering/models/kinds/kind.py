@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -103,3 +103,26 @@ class ModelKind(Protocol):
         self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
     ) -> Model:
         """The model; a function of its arguments alone."""
+
+
+@runtime_checkable
+class GrowingKind(Protocol):
+    """A kind that is made faster from an earlier model than from nothing."""
+
+    def goes_on(self, specification: str, earlier: str) -> bool:
+        """Whether models of two specifications differ in what was bought for them alone."""
+
+    def rebuild(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        earlier: Model,
+    ) -> Model:
+        """The model that `build` makes, but for the precision that the kind states.
+
+        Args:
+            earlier: a model of this kind on another version, whose specification this goes on
+                from.
+        """
