@@ -1,8 +1,8 @@
 """The ways to meet a requirement by rows alone: rows to measure and to refine.
 
 Each is checked on the scales that will really be drawn: alphas are whole nano-epsilon, rounded up.
-Most come with the weights that meet the requirement once their rows are released; the query's own
-row beside the tables needs none, since inference finds those again.
+Most come with weights that meet the requirement once their rows are released. The query's own row
+together with tables needs none, since inference finds these weights again.
 """
 
 from __future__ import annotations
@@ -84,18 +84,18 @@ class RowCandidates:
         return self.holdings.anew(self.question.row)
 
     def own_rows(self) -> Iterator[Candidate]:
-        """The ways by the query's own row, alone and beside the tables."""
+        """The ways by the query's own row, alone and together with the tables."""
         start = self.holdings.start(self.question.row)
         alone = list(self._alone(start))
-        # Noise of its own beside what there is costs more, but its lattice may be finer.
+        # Fresh, independent noise costs more, but its lattice may be finer.
         yield from alone or self._alone(self.anew)
         yield from self._beside_tables()
 
     def by_history(self, *, at_most: int | None = None) -> Iterator[Candidate]:
-        """The ways by measured rows, which may be raised, alone or beside the own row.
+        """The ways by measured rows, which may be raised, alone or together with the own row.
 
         Args:
-            at_most: where history's weights are on more rows than that, nothing is sought.
+            at_most: if history's weights are on more rows than this, there are none.
         """
         by_rows = self._by_rows()
         if by_rows is None or (at_most is not None and len(by_rows.weights) > at_most):
@@ -104,7 +104,7 @@ class RowCandidates:
         yield from self._combined()
 
     def _by_rows(self) -> RowEstimate | None:
-        """What measured rows alone give, or None."""
+        """The estimate by measured rows alone, or None."""
         if self.estimate is None or self.estimate.method != "blocks":
             return self.estimate
         question = self.question
@@ -115,8 +115,7 @@ class RowCandidates:
         query, confidence = self.question.row, self.question.confidence
         own = self.engine.refined_row(query, half_width=self.target, confidence=confidence)
         if own is not None:
-            # A second measurement of the row, which any weights of two are a noisier form of,
-            # could only cost more.
+            # A second measurement of the same row could only cost more.
             yield from self._checked(own)
             return
         combined = self.engine.combined(
@@ -128,7 +127,7 @@ class RowCandidates:
             yield from self._refinements(weights)
 
     def _beside_tables(self) -> Iterator[Candidate]:
-        """The row raised as far as it must be with the tables helping."""
+        """The least raise of the row with which row and tables together meet the requirement."""
         tables = self.engine.tables
         if not (tables.alpha_nano or tables.public_blocks):
             return
@@ -179,7 +178,7 @@ class RowCandidates:
             yield from self._checked(refined)
 
     def _prices(self, weights: Weights) -> dict[int, float]:
-        """What a small rise of alpha costs, per row, as a part of it."""
+        """The price of a small raise of each row, per unit of alpha."""
         if len(weights) > PLANNER.most_priced_rows:
             return {i: 1.0 for i, _ in weights}
         spent = self.ledger.spent_nano
@@ -212,7 +211,7 @@ class RowCandidates:
             if alpha > start.old_alpha_nano:
                 yield start.raised(alpha)
             else:
-                # Its cell has less noise than that, but to say so it must be charged.
+                # Its cell has less noise already, but using that must be charged.
                 yield PlannedRow.refining(own, alpha_nano=alpha)
 
 
@@ -221,5 +220,5 @@ def _with_new(combined: Combined) -> Weights:
 
 
 def kind_of_rows(rows: Sequence[PlannedRow]) -> PlanKind:
-    """What a plan is called that measures these rows beside history."""
+    """The kind of a plan that measures these rows and uses history."""
     return "refined" if any(row.old_alpha_nano for row in rows) else "combined"

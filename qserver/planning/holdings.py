@@ -1,6 +1,6 @@
 """What has been bought: tables and rows with their alphas, and what they say of a query.
 
-A view on inference and ledger; it holds nothing of its own.
+It is a view of inference and ledger and has no state except caches.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNNUMBERED = -1
 
 @dataclass(frozen=True)
 class RowStart:
-    """Where a row's noise begins: nowhere, or at what was released of this very row.
+    """Where a row's noise begins: at zero, or at the earlier release of the same row.
 
     Args:
         old_alpha_nano: alpha that is paid already; 0 where nothing was released.
@@ -46,7 +46,7 @@ class RowStart:
     cell: TableCell | None = None
 
     def raised(self, alpha_nano: int) -> PlannedRow:
-        """The row at this alpha; one nano-epsilon more than what is paid, at least."""
+        """The row at this alpha, at least one nano-epsilon above the alpha that is paid."""
         return replace(
             self.row,
             alpha_nano=max(alpha_nano, self.old_alpha_nano + 1),
@@ -58,11 +58,11 @@ class RowStart:
 
 @dataclass(frozen=True)
 class Holdings:
-    """What was bought of one snapshot.
+    """The rows and tables of one snapshot, as the planner sees them.
 
     Args:
         limit_nano: the population's limit, which fixes the lattice of new rows and tables.
-        cells: measured rows that are cells; kept from one view to the next it saves time.
+        cells: pairs of measured rows and cells; sharing it between views saves time.
     """
 
     engine: InferenceEngine
@@ -83,7 +83,7 @@ class Holdings:
 
     @property
     def public_alphas(self) -> Mapping[BlockKey, float]:
-        """The same of what is public alone."""
+        """The alphas of public blocks only."""
         return dict.fromkeys(self.engine.tables.public_blocks, PLANNER.public_alpha)
 
     @cached_property
@@ -94,8 +94,8 @@ class Holdings:
     def is_candidate(self, block: BlockKey) -> bool:
         """Whether a table of the block can be measured, or is public."""
         if not block:
-            # Among a fixed number of records their total costs nothing: where it is worth
-            # anything it is public already.
+            # If the number of records is fixed, their total costs nothing; it is either worth
+            # nothing or public already.
             return (
                 self.cost_of(block) > PLANNER.free_cost or block in self.engine.tables.public_blocks
             )
@@ -109,11 +109,11 @@ class Holdings:
             return k
         if block:
             return 2.0 * k
-        # Next to nothing in place of nothing keeps the arithmetic finite.
+        # A tiny cost in place of zero keeps the arithmetic finite.
         return k if neighbours.null_cell else PLANNER.free_cost
 
     def pattern(self, query: Primitive) -> Pattern | None:
-        """The row seen from the lattice; None where it does not resolve it."""
+        """The row's components on the lattice; None if the lattice does not resolve the row."""
         return self.engine.tables.pattern(query)
 
     def own(self, query: Primitive) -> Measurement | None:
@@ -142,7 +142,7 @@ class Holdings:
         own: Measurement | None,
         row_alpha_nano: int | None = None,
     ) -> Beside:
-        """The query on given blocks and its own row, which may have another alpha."""
+        """The estimate of the query by these blocks and its own row, at any alpha of the row."""
         return self.engine.tables.beside(
             query, own, blocks=blocks, row_alpha_nano=row_alpha_nano, step=self.table_step
         )
@@ -160,7 +160,7 @@ class Holdings:
         return start if best is None else _at_home(start, best)
 
     def start_of(self, own: Measurement) -> RowStart:
-        """Where a measured row begins, if it is raised now: at its own answer or its cell's."""
+        """Where a measured row begins, if it is raised now: at its last answer or at its cell's."""
         row = PlannedRow(own.row, own.key, 0, own.step)
         start = RowStart(row, own.alpha_nano, refines=own.id)
         if self.cells.n_measured(self.engine, own.key) > 1:
@@ -170,7 +170,7 @@ class Holdings:
         return _at_home(start, home) if home is not None and newer else start
 
     def anew(self, query: Primitive) -> RowStart:
-        """The query's own row with noise of its own, whatever was released of it."""
+        """The query's own row with fresh noise, whatever was released of it."""
         return RowStart(PlannedRow(query.row, query.key, 0, self._step(query.unit)))
 
     def own_row(self, question: Question) -> PlannedRow | None:
@@ -226,7 +226,7 @@ class Holdings:
         """The blocks raised to these alphas, as tables to measure or refine.
 
         Args:
-            beside: rows that are taken as measured before, as planned: for prices alone.
+            beside: planned rows that count as measured already; for prices only.
         """
         known = self.engine.tables
         olds = {block: known.table(block) for block in raises}
@@ -247,7 +247,7 @@ class Holdings:
         """Tables to measure or refine: per table its partition, its measurement, its alpha.
 
         Args:
-            beside: rows that are taken as measured before, as planned: for prices alone.
+            beside: planned rows that count as measured already; for prices only.
         """
         rows, taken = tuple(beside), set[int]()
         found = []
@@ -268,7 +268,7 @@ class Holdings:
         return lattice_step(unit, limit_nano=self.limit_nano, records_per_person=k)
 
     def _n_cells(self, block: BlockKey) -> int:
-        """Cells that a table of the block has: phantoms left out."""
+        """Cells that a table of the block has, without phantoms."""
         return self.lattice.n_real_cells(block)
 
     def _table(

@@ -1,8 +1,8 @@
 """Which measured rows and cells of tables may share one chain of noises.
 
-Answers to one row are drawn each from the newest. So a row is paired with one cell at most: that of
-the first table which has it as a cell, on the same lattice step. A row that was measured twice over
-is paired with none: its noises are independent, and inference takes them for that.
+Each answer to a row is drawn from the newest one. So a row is paired with at most one cell: that of
+the first table that has the row as a cell, on the same lattice step. A row that was measured twice
+is not paired. Its noises are independent, and inference relies on that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Home:
 
 @dataclass
 class OwnCells:
-    """The pairs, found as the history grows; all of it follows from the live measurements."""
+    """The pairs, updated as the history grows; they follow from the live measurements."""
 
     _n_seen: int = 0
     _counts: Counter[str] = field(default_factory=Counter)
@@ -46,7 +46,7 @@ class OwnCells:
         return self._counts[key]
 
     def homes(self, engine: InferenceEngine, row: LinearQuery) -> dict[Fraction, Home]:
-        """The cell that a row is paired with, if it is measured on this lattice step, per step."""
+        """Per lattice step, the cell that a row measured on this step is paired with."""
         self._follow(engine)
         found: dict[Fraction, Home] = {}
         for number in self._tables[row.scope]:

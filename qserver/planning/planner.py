@@ -32,19 +32,19 @@ class Plan:
 
     Args:
         kind: `exact` (the query vanishes), `free` (history suffices), `fresh`, `combined` (a new
-            row with history), `refined` (measured rows get less noise, perhaps beside a new row)
+            row with history), `refined` (measured rows get less noise, perhaps with a new row)
             or `blocks` (tables).
-        rows: what to measure or refine; empty when nothing is spent.
+        rows: rows to measure or refine; empty when nothing is spent.
         price_nano: rise of the snapshot's spent budget, in nano-epsilon.
         spent_after_nano: the snapshot's spent budget afterwards.
-        estimate: what history gives now at the asked confidence, or None.
+        estimate: the estimate from history at the asked confidence, or None.
         weights: pairs of a measurement's id and its weight in the query's row that meet the
             requirement once `rows` are released; a new row has the next id. Empty where inference
             finds the weights again, on tables and the query's own row.
-        tables_give_rest: whether the weights leave something of the row to the tables.
+        tables_give_rest: whether the tables give a part of the row that the weights leave.
         tables: tables to measure or refine; new ones have the ids after those of new rows.
-        paid: what the spend adds to the paid questions.
-        sampled: where a sample decides the tables' alphas: what is charged. Each table then has the
+        paid: questions that the spend adds to the paid ones.
+        sampled: the charges if a sample decides the tables' alphas. Each table then has the
             greatest alpha that it may get.
     """
 
@@ -88,9 +88,9 @@ def plan_answer(
 ) -> Plan:
     """The plan for an answer that meets the question.
 
-    Nothing is changed but caches. What a plan costs is never more than the cheapest by rows alone,
-    unless the rule says that it is time to buy blocks. Beside tables a row of what they leave of
-    the query may be cheaper; that is for the rule to find, too.
+    Pure apart from caches. A plan never costs more than the cheapest one by rows alone, except if
+    the rule buys blocks. The rule also finds the cheaper row of what the tables leave of the
+    query.
 
     Args:
         holdings: the state of the snapshot.
@@ -135,7 +135,7 @@ def _unmet(
     allowed_nano: int,
     effort: Effort,
 ) -> Plan:
-    """The plan where history does not suffice, with the question as it is paid for."""
+    """The plan if history does not suffice, with the paid question that is written down."""
     question, estimate = ways.question, ways.estimate
     way = _direct(ways)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
@@ -157,8 +157,8 @@ def _unmet(
 def _direct(ways: RowCandidates) -> _Direct:
     """The cheapest way by rows alone.
 
-    Where the own row costs nothing, history could only save charges that cost nothing now: of many
-    rows it is not sought, which takes long.
+    If the own row costs nothing, history can only save charges that cost nothing now. A way by
+    many rows is then not searched for, since that takes long.
     """
     best = _best(ways.holdings, None, ways.own_rows())
     is_free = best is not None and best.priced.price_nano == 0
@@ -172,7 +172,7 @@ def _direct(ways: RowCandidates) -> _Direct:
 def _best(holdings: Holdings, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:
     """The best of one way and others."""
     for candidate in others:
-        # The price of many rows takes long, so what could not be the best is not priced.
+        # Pricing many rows takes long, so a way that cannot be the best is not priced.
         if best is not None and _preference(candidate, 0) >= best.preference:
             continue
         found = _Direct(candidate, holdings.priced(candidate.purchase))

@@ -15,7 +15,7 @@ class Purchase:
     """Rows and tables to measure or refine.
 
     Args:
-        sampled: where the tables' alphas are decided by a sample: then this is what is charged.
+        sampled: the charges, if a sample decides the tables' alphas.
     """
 
     rows: tuple[PlannedRow, ...] = ()
@@ -24,7 +24,7 @@ class Purchase:
 
     @property
     def charges(self) -> list[AnyCharge]:
-        """What the ledger would be charged."""
+        """The charges that the ledger would get."""
         if self.sampled is not None:
             return list(self.sampled.charges(_JOB))
         return [
@@ -35,7 +35,7 @@ class Purchase:
 
 @dataclass(frozen=True)
 class Priced:
-    """A purchase with the rise of what is spent, and what is spent afterwards, in nano-epsilon."""
+    """A purchase with its price and the spend afterwards, in nano-epsilon."""
 
     purchase: Purchase
     price_nano: int

@@ -9,8 +9,8 @@ At an optimum with multipliers mu_w, a block above its floor has
 
     cost_l = alpha_l * sum_j reach_lj / lambda_j^2 * sum_w mu_w e_wj / tau_w   (times a constant)
 
-Both sides are iterated multiplicatively, blocks by the ratio of the two, multipliers by how far
-each variance is over its target; blocks that are no use vanish geometrically.
+Both sides are iterated multiplicatively: blocks by the ratio of the two sides, multipliers by how
+far each variance is over its target. Useless blocks vanish geometrically.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ class BaseProblem:
         return np.asarray(self.energies @ self._inverse(alphas))
 
     def shares(self, alphas: FloatArray) -> FloatArray:
-        """Part of each block in what holds the first variance down, shape (B,), of sum 1."""
+        """Share of each block in lowering the first variance, shape (B,), of sum 1."""
         inverse = np.square(self._inverse(alphas))
         pull = np.square(alphas) * (self.reach @ (inverse * self.energies[0]))
         return np.asarray(pull / max(float(pull.sum()), PLANNER.tiny))
 
     @property
     def work(self) -> float:
-        """What one solution takes."""
+        """The work of one solution."""
         targets, components = self.energies.shape
         return work_of_steps(
             PLANNER.base_steps, blocks=len(self.blocks), components=components, targets=targets
@@ -131,14 +131,14 @@ class BaseProblem:
         return np.maximum(self.floors, high * alphas)
 
     def revived(self, alphas: FloatArray) -> FloatArray:
-        """The same with a little of every block, so that none is out of the iteration for good."""
+        """The alphas with a little of every block, so that no block stays at zero for ever."""
         largest = float((alphas - self.floors).max(initial=0.0))
         return np.maximum(alphas, PLANNER.revived_part * largest)
 
     def solve(
         self, start: FloatArray, *, steps: int = PLANNER.base_steps, annealed: bool = False
     ) -> FloatArray:
-        """A local optimum from `start`, feasible, small blocks dropped where that is no loss.
+        """A feasible local optimum from `start`, without small blocks if that costs no more.
 
         Args:
             annealed: begin with the cost sum c alpha^2, with which the problem is convex, and
@@ -150,10 +150,10 @@ class BaseProblem:
     def solve_all(
         self, starts: Sequence[FloatArray], *, steps: int = PLANNER.base_steps, n_annealed: int = 0
     ) -> list[FloatArray]:
-        """A local optimum from each start, as `solve` finds it: together they take far less time.
+        """A local optimum from each start, as `solve` finds it; together they take far less time.
 
         Args:
-            n_annealed: so many of the first are annealed.
+            n_annealed: number of starts, the first ones, that are annealed.
         """
         if not starts:
             return []
@@ -167,7 +167,7 @@ class BaseProblem:
         ]
 
     def _pruned(self, alphas: FloatArray) -> FloatArray:
-        """Without blocks that say next to nothing, where that still costs no more."""
+        """Drop blocks of negligible information if the price does not rise."""
         raises = alphas - self.floors
         small = (raises > 0.0) & (raises < PLANNER.negligible_part * raises.sum())
         fewer = self.scaled(np.where(small, self.floors, alphas))
@@ -175,7 +175,7 @@ class BaseProblem:
 
     def _inverse(self, alphas: FloatArray) -> FloatArray:
         """1 / lambda_j, shape (..., C), for alphas of shape (..., B)."""
-        # Nothing known is as good as 1e-100 here, and keeps zero times infinity away.
+        # 1e-100 in place of 0 avoids zero times infinity.
         return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, PLANNER.nothing_known))
 
 
@@ -188,7 +188,7 @@ class _Iteration:
         annealed: which begin with the cost sum c alpha^2, shape (S, 1).
         best: the cheapest that each has seen once scaled, shape (S, B), at `prices`, shape (S,).
         shares: multipliers of the targets, shape (S, W), of sum 1.
-        is_met: whether each search has had to do with what can be scaled, shape (S,).
+        is_met: whether each search still has finite alphas that can be scaled, shape (S,).
     """
 
     problem: BaseProblem
@@ -234,7 +234,7 @@ class _Iteration:
         pull /= np.maximum(mean, PLANNER.tiny)[:, None]
         moved = alphas * np.minimum(np.maximum(pull, 0.05), 4.0) ** PLANNER.block_power
         moved = np.maximum(moved * worst[:, None] ** 0.25, problem.floors)
-        # What cannot be scaled goes nowhere, and is not looked at again.
+        # Alphas that cannot be scaled stay as they are.
         self.alphas = np.where(self.is_met[:, None], moved, alphas)
 
 
@@ -265,7 +265,7 @@ def best_base(
 ) -> FloatArray:
     """The cheapest of the local optima from these starts and some more, shape (B,).
 
-    A problem of the same shape has the same further starts: nothing is random.
+    The further starts depend on the shape of the problem only; nothing is random.
 
     Args:
         effort: counts the work. Once it is spent no other start is tried; the first always is.

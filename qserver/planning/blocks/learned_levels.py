@@ -4,8 +4,8 @@ What was asked is public. Where predicates return, as bands of ages or groups of
 level of just those parts answers them from far fewer cells than regular parts would. Where every
 question brings new breakpoints there is nothing to learn, and regular levels stay.
 
-Which of the two it is, the share of breakpoints seen once among all sightings tells: by Good and
-Turing it estimates how likely the next one is new.
+The share of breakpoints seen once among all sightings tells which of the two it is. By Good and
+Turing, it estimates the probability that the next one is new.
 
 References:
     Good, "The population frequencies of species and the estimation of population parameters",
@@ -58,7 +58,7 @@ class Sightings:
 
     @cached_property
     def cuts(self) -> Counter[int]:
-        """Breakpoints of ranges, the first value of what follows, with how often each was seen."""
+        """Breakpoints of ranges, each as the first value after it, with the number of sightings."""
         found: Counter[int] = Counter()
         for weights, n in self.counts.items():
             if _is_range(weights):
@@ -72,9 +72,9 @@ class Sightings:
 
     @property
     def novelty(self) -> float:
-        """Chance that what is seen next is new, at most about; near 1 where little was seen.
+        """About the greatest chance that the next sighting is new; near 1 after few sightings.
 
-        The estimate and its standard deviation, that of a count of what was seen once.
+        It is the estimate plus the standard deviation of the number of those seen once.
         """
         if self.is_all:
             return 0.0
@@ -84,10 +84,10 @@ class Sightings:
 
     @cached_property
     def is_repeated(self) -> bool:
-        """Whether what returns is little that is new, and few classes of values.
+        """Whether predicates return, with few classes of values.
 
-        Where ranges or sets are drawn from a short attribute at random everything returns soon,
-        but they tell nearly all values apart: no level of fewer parts serves them.
+        If ranges or sets are drawn at random from a short attribute, all of them return soon. But
+        they tell nearly all values apart, and no level of fewer parts serves them.
         """
         if self.novelty > PLANNER.most_novel:
             return False
@@ -96,18 +96,18 @@ class Sightings:
 
     @property
     def spacing(self) -> tuple[int, int] | None:
-        """Step and first of evenly spaced cuts that all seen ones are among, if not by chance."""
+        """Step and first of evenly spaced cuts that include all seen ones, unless by chance."""
         cuts = sorted(self.cuts)
         step = gcd(*(b - a for a, b in pairwise(cuts))) if len(cuts) >= PLANNER.least_cuts else 1
-        # Cuts at random would all agree modulo the step with this chance, for every step tried;
-        # bands of five or ten that nobody spaced do so, too, where there are few of them.
+        # This is the chance that random cuts all agree modulo the step, for every step tried. A few
+        # bands of five or ten that nobody spaced also agree.
         if step < 2 or step ** (len(cuts) - 1) < PLANNER.spacing_sure * self.size:
             return None
         return step, cuts[0] % step
 
     @cached_property
     def splits(self) -> list[NDArray[np.int64]]:
-        """What levels should keep apart, shape (size,) each: what was seen most comes first."""
+        """Splits that levels should keep, shape (size,) each, the most frequent first."""
         values = np.arange(self.size)
         ranked = [(n, i, values >= cut) for i, (cut, n) in enumerate(sorted(self.cuts.items()))]
         sets = enumerate(self.sets.items(), start=len(ranked))
@@ -121,7 +121,7 @@ class Sightings:
 
 
 def sightings(paid: Iterable[PaidQuestion]) -> dict[int, Sightings]:
-    """What was paid for, per attribute."""
+    """The predicates of paid questions, per attribute."""
     counts: dict[int, Counter[Weights]] = {}
     for question in paid:
         for axis, weights in dict.fromkeys(
@@ -132,7 +132,7 @@ def sightings(paid: Iterable[PaidQuestion]) -> dict[int, Sightings]:
 
 
 def learnt_chain(axis: int, seen: Sightings, bought: Sequence[Labels]) -> Chain | None:
-    """The chain to plan on; None where that of the levels bought, or the regular one, will do.
+    """The chain to plan on; None if the chain of the bought levels, or the regular one, suffices.
 
     Every level in `bought` is a level of it.
 
@@ -156,10 +156,10 @@ def learnt_chain(axis: int, seen: Sightings, bought: Sequence[Labels]) -> Chain 
 
 
 def aligned(upper: Labels, lower: Labels, splits: Sequence[NDArray[np.int64]]) -> Labels | None:
-    """A partition between two others that keeps apart what the splits do, as far as it can.
+    """A partition between two others that keeps as many of the splits as possible.
 
-    It is strict: a split that would leave a part with less than two of the finer parts is passed
-    over. None where there is no such partition, or no split adds to the coarser one.
+    A split that would leave a part with fewer than two of the finer parts is skipped. None if no
+    split adds to the coarser partition, or if there is no such partition.
     """
     first = firsts(lower)
     above = parts = labels_of(upper[first])
@@ -189,7 +189,7 @@ def _regular(coarse: Labels, fine: Labels) -> list[Labels]:
 def _divided(
     above: Labels, parts: Labels, groups: NDArray[np.intp], lower: Labels
 ) -> Labels | None:
-    """`parts` with some of the parts above cut into groups, by value; None where that is too fine.
+    """`parts` with some of the parts above cut into groups, by value; None if that is too fine.
 
     Args:
         above: coarser partition of the finer parts, shape (finer parts,).

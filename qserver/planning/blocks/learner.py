@@ -1,11 +1,11 @@
 """The lattice to plan on: regular levels, or levels learnt from the questions asked.
 
-Three lattices are compared by what a base would still cost on each for the questions asked last:
-the one that answers are given on; that with learnt levels between those that are measured; and one
-of learnt levels alone, on which what was measured otherwise is no more use. So levels bought before
-the questions were known do not bind for good, and none is left unless that is cheaper.
+Three lattices are compared by the price of raising the holdings to a base for the latest questions:
+the lattice used for answering; one with learnt levels between the measured ones; and one with
+learnt levels only, on which other measured levels are of no use. So levels that were bought before
+the questions were known do not bind for ever. They are given up only if that is cheaper.
 
-It is a function of the paid questions in their order and of the tables that are measured. Levels
+The choice is a function of the paid questions in their order and of the measured tables. Levels
 are learnt anew when the number of paid questions has no more than three binary digits before its
 zeros (1 to 8, 10, 12, 14, 16, 20, ...), and compared anew when a table is measured or raised.
 """
@@ -34,7 +34,7 @@ Chains = Mapping[int, Chain]
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What a choice was made for: it holds until one of these changes."""
+    """What a choice depends on: it holds until one of these changes."""
 
     n_read: int
     lattice: Lattice
@@ -48,14 +48,14 @@ class _State:
 
 @dataclass
 class Learner:
-    """Levels learnt from the questions seen; it holds nothing but caches."""
+    """Levels learnt from the questions seen; it has no state except caches."""
 
     _state: _State | None = None
     _lattice: Lattice | None = None
     _lattices: list[tuple[Lattice, Chains, Lattice]] = field(default_factory=list)
 
     def view(self, holdings: Holdings, paid: Sequence[PaidQuestion]) -> Holdings:
-        """What was bought as blocks of the lattice to plan on; `holdings` where that is its own."""
+        """The holdings on the lattice to plan on; `holdings` itself if that is its lattice."""
         return seen_on(holdings, self.lattice(holdings, paid))
 
     def lattice(self, holdings: Holdings, paid: Sequence[PaidQuestion]) -> Lattice:
@@ -68,7 +68,7 @@ class Learner:
         return self._lattice
 
     def _chosen(self, holdings: Holdings, read: Sequence[PaidQuestion]) -> Lattice:
-        """The cheapest lattice for what was asked last; another than the present by a margin."""
+        """The present lattice, or the cheapest for the latest questions if it is far cheaper."""
         found = self._found(holdings, sightings(read))
         if len(found) == 1:
             return found[0]
@@ -84,11 +84,11 @@ class Learner:
         asked: Sequence[PaidQuestion],
         effort: Effort,
     ) -> list[Holdings]:
-        """What was bought on every lattice that questions asked at once may be planned on.
+        """The holdings on every lattice that questions asked at once may be planned on.
 
-        The present comes first; then the one learnt from what was paid for, those whose levels
-        end where these very questions do, of which nothing must be guessed, and that with a level
-        of unequal parts sought for them.
+        The present lattice comes first. Then come the one learnt from the paid questions, those
+        whose levels end where these questions do, and one with a level of unequal parts that is
+        fitted to them.
 
         Args:
             effort: counts the work of that search.
@@ -110,7 +110,7 @@ class Learner:
         return None if chain is None else self._of(tables.lattice, {chain.axis: chain})
 
     def _found(self, holdings: Holdings, every: Mapping[int, Sightings]) -> list[Lattice]:
-        """The present lattice, and those with levels learnt from what was seen."""
+        """The present lattice, and those with levels learnt from these sightings."""
         tables = holdings.engine.tables
         seen = {a: s for a, s in every.items() if s.size <= PLANNER.most_learnt_values}
         beside = _chains(seen, {a: list(partitions_of(a, tables.partitions)) for a in seen})
@@ -123,7 +123,7 @@ class Learner:
         return found
 
     def _of(self, regular: Lattice, above: Chains) -> Lattice:
-        """The lattice with these chains in place of some, the same object for the same ones."""
+        """The lattice with these chains in place of some; the same object for the same chains."""
         above = {a: c for a, c in above.items() if c != regular.chains[a]}
         if not above:
             return regular
@@ -136,7 +136,7 @@ class Learner:
 
 
 def n_learnt_from(n_paid: int) -> int:
-    """How many of so many paid questions, the first ones, levels are learnt from."""
+    """The number of paid questions, the first ones, that levels are learnt from."""
     n = min(n_paid, PLANNER.most_read)
     shift = max(0, n.bit_length() - PLANNER.digits)
     return n >> shift << shift
@@ -151,7 +151,7 @@ def _chains(
 
 
 def seen_on(holdings: Holdings, lattice: Lattice) -> Holdings:
-    """The same with its tables as blocks of another lattice; only to be read now."""
+    """The holdings with their tables as blocks of another lattice; valid until history grows."""
     if lattice is holdings.lattice:
         return holdings
     engine = copy(holdings.engine)
@@ -164,7 +164,7 @@ def left_on(
     asked: Sequence[PaidQuestion],
     effort: Effort,
 ) -> float:
-    """What a base for these questions would cost beyond what is bought, in epsilon, about.
+    """About the price, in epsilon, of raising the holdings to a base for these questions.
 
     Args:
         effort: counts the work.

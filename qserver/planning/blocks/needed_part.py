@@ -1,7 +1,7 @@
-"""What one question needs: of a base as much as meets it, alone or beside a row of the rest.
+"""The part of a base that meets one question, alone or together with a row of the rest.
 
-With a base of coarse blocks a query is rounded to them, and the rest is measured. Coarse blocks
-have a share of the variance that the query may have, the row of the rest has what is left.
+With coarse blocks the query is rounded to them, and the rest is measured. The coarse blocks may use
+a share of the query's variance; the row of the rest uses the other share.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Need:
         query: the row.
         want: its requirement.
         effort: counts the work. Once it is spent, searches end.
-        left_nano: raises of blocks that cost more by themselves are not searched further.
+        left_nano: a search stops at raises of blocks that cost more than this by themselves.
     """
 
     holdings: Holdings
@@ -84,11 +84,11 @@ class Need:
 
     @cached_property
     def roundings(self) -> list[Rounded]:
-        """Ways to see the query as a coarser one and a rest."""
+        """Ways to write the query as a coarser one and a rest."""
         return roundings(self.holdings.lattice, self.query)
 
     def whole(self, star: Star) -> PurchaseOffer | None:
-        """Of the star only what this question needs, by the exact tail; None where it fails."""
+        """The smallest part of the star that meets the question by the exact tail, or None."""
 
         def meets(raises: Raises) -> bool:
             known = self.holdings.known(self.query, raises)
@@ -100,7 +100,7 @@ class Need:
         )
 
     def beside(self, star: Star, *, coarse: Want) -> PurchaseOffer | None:
-        """The same for its coarser components, and a row of the rest."""
+        """The smallest part that meets the coarser components, and a row of the rest; or None."""
 
         def meets(raises: Raises) -> bool:
             blocks = self.holdings.engine.tables.blocks_with(raises)
@@ -113,7 +113,7 @@ class Need:
         return None if raises is None else self.row(raises)
 
     def row(self, raises: Raises) -> PurchaseOffer | None:
-        """The row of a rest that costs least beside these blocks; None where there is none."""
+        """The cheapest row of a rest, given these blocks; None if there is none."""
         tables = self.holdings.engine.tables
         blocks = tables.blocks_with(raises) if raises else tables.blocks
         if not blocks.alphas:
@@ -123,14 +123,14 @@ class Need:
         found = [b for r in self.roundings if (b := self._on_blocks(r, blocks)) is not None]
         if not found:
             return None
-        # Beyond so many, those that need less noise are not priced.
+        # Only the first few are priced; the others need less noise.
         shortlist = sorted(found, key=lambda b: b.alpha)[: PLANNER.priced_roundings]
         planned = self.holdings.tables(raises)
         prices = [self.holdings.priced(Purchase((b.row,), planned)).price_nano for b in shortlist]
         return self._exact(shortlist[int(np.argmin(prices))], blocks, raises)
 
     def _alone(self, blocks: Blocks, raises: Raises) -> PurchaseOffer | None:
-        """The blocks without any row, where they meet the requirement."""
+        """The blocks without any row, if they meet the requirement."""
         if self.want.target.variance < blocks.variance(self.want.pattern):
             return None
         known = self.holdings.known(self.query, raises)
@@ -144,7 +144,7 @@ class Need:
         left = self.want.target.variance - blocks.variance(rounded.pattern)
         if left <= 0.0 or rounded.rest.is_zero or abs(rounded.weight) != 1.0:
             return None
-        # A cell of the blocks has noise that is not independent of them.
+        # A cell of the blocks has noise that depends on theirs.
         cell = rounded.cell_of
         if cell is not None and cell in blocks.alphas:
             return None
@@ -154,7 +154,7 @@ class Need:
         return _Beside(rounded, self._starts[key], sqrt(2.0 / left))
 
     def _exact(self, found: _Beside, blocks: Blocks, raises: Raises) -> PurchaseOffer | None:
-        """The same with the least alpha of its row by the exact tail."""
+        """The offer with the least alpha of the row by the exact tail."""
         coarse = self.holdings.pattern(primitive(found.rounded.coarse))
         rest = None if coarse is None else whole_of(blocks, coarse)
         if rest is None:
@@ -171,7 +171,7 @@ class Need:
         return PurchaseOffer(self.holdings.priced(purchase), ((number, found.rounded.weight),))
 
     def _least_alpha(self, scales: FloatArray, first: float, room: float) -> float | None:
-        """The least alpha of a row beside these scales with which the half-width is in `room`."""
+        """The least alpha of a row that keeps the half-width, with these scales, within `room`."""
 
         def fits(alpha: float) -> bool:
             return safe_half_width(np.append(scales, 1.0 / alpha), self.want.confidence) <= room
@@ -216,7 +216,7 @@ class Need:
         return raises(high)
 
     def _is_too_dear(self, raises: Raises) -> bool:
-        """Whether these raises cost too much by themselves: what their sources save is left out."""
+        """Whether these raises alone cost too much; savings by their sources are left out."""
         before = self.holdings.engine.tables.alpha_nano
         rises = ((b, after - before.get(b, 0)) for b, after in raises.items())
         return sum(self.holdings.cost_of(b) * rise for b, rise in rises) > self.left_nano

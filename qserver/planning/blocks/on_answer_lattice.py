@@ -1,7 +1,7 @@
-"""An offer planned on one lattice, raised until it holds on the one that answers are given on.
+"""Raise an offer until it also meets the requirement on the lattice used for answering.
 
-That lattice has no levels but those that are measured. Parts that are padded otherwise have other
-weights, so what was met on the lattice of the plan may be missed there by little.
+The answering lattice has only measured levels. Different padding of parts gives slightly different
+weights, so the target can be missed by a little.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from qserver.records.plan import PlannedRow
 def confirmed(
     holdings: Holdings, query: Primitive, want: Want, offer: PurchaseOffer
 ) -> PurchaseOffer | None:
-    """The offer so raised that it meets what is wanted on the lattice answers are given on.
+    """The offer, raised until it meets the requirement on the lattice used for answering.
 
     Args:
-        holdings: on the lattice that answers are given on.
+        holdings: on the lattice used for answering.
         offer: on any lattice.
 
     Returns:
@@ -53,7 +53,7 @@ def confirmed(
 
 
 class _Answered:
-    """The answer that an offer leads to, on the lattice that there is then."""
+    """The answer after an offer is bought, on the lattice used for answering then."""
 
     def __init__(
         self, holdings: Holdings, query: Primitive, want: Want, offer: PurchaseOffer
@@ -65,7 +65,7 @@ class _Answered:
         self._tables = tables.seen_on(tables.lattice_with(partitions))
 
     def half_width(self, purchase: Purchase) -> float:
-        """Of the answer, in records; infinite where there is none."""
+        """The answer's half-width, in records; infinite if there is no answer."""
         tables, step = self._tables, self._holdings.table_step
         blocks = [(tables.block_of(t.partition), t.alpha_nano) for t in purchase.tables]
         raises = {block: alpha for block, alpha in blocks if block is not None}
@@ -76,7 +76,7 @@ class _Answered:
         return known.half_width(self._confidence)
 
     def _beside(self, rows: tuple[PlannedRow, ...], raises: Mapping[BlockKey, int]) -> float:
-        """The same beside weighted rows, by the weights on tables that inference then finds."""
+        """The half-width with weighted rows, by the weights on tables that inference then finds."""
         weights = [weight for _, weight in self._weights]
         tables, pairs = self._tables, zip(rows, weights, strict=True)
         asked = remainder(self._query.row, ((row.row, weight) for row, weight in pairs))
@@ -94,6 +94,6 @@ class _Answered:
         return safe_half_width(scales, self._confidence) + allowance
 
     def _is_cell(self, row: PlannedRow, blocks: Blocks) -> bool:
-        """Whether the row is a cell of a block: its noise is not independent of that one's."""
+        """Whether the row is a cell of a block, so that its noise depends on the block's."""
         pattern = self._tables.pattern(primitive(row.row))
         return pattern is not None and pattern.cell_of in blocks.alphas

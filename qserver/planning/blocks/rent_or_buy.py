@@ -1,28 +1,32 @@
-"""Rent or buy: measure what is asked, or blocks that also answer later questions.
+"""Rent or buy: measure the row that is asked, or buy blocks that also answer later questions.
 
-Renting is measuring a row: in the cheapest way by rows alone, or beside coarse blocks what is left
-of the query after rounding. As much is bought, and as early, as keeps the spend within a fixed
-ratio of what own rows alone would have cost so far; and nothing of a base before a row would waste
-a part phi of its price. First the coarse blocks of it become affordable, and rows of the rest,
-which weigh on few cells; then finer ones. Once own rows alone would have cost as much as the best
-base for what was asked, had nothing been bought before, blocks are bought anyhow: of the base only
-what the query needs. Whatever is bought can be raised later for the difference. A row that is a
-cell of a block is not lost when the block is bought, and does not count as waste.
+To rent is to measure a row: in the cheapest way by rows alone, or, with coarse blocks, only what
+rounding leaves of the query. To buy is to measure blocks of a base. The rules, in the order in
+which they are looked at; the constants stand in `qserver.planning.constants`, with their evidence:
 
-Every cell pays for a table, whereas own rows about different records share what they cost. So early
-blocks leave room for one more row like this one, about records where own rows alone would cost
-nothing more. Beside the whole base it is room for what that still lacks and for what it grew by
-with this question, if that is less: one that has stopped growing answers most of what comes. While
-nothing of a base is there, or where attributes have no coarser levels, the whole of it is bought
-even so where one more row would be the greater evil: a larger spend in the end, over the base's
-price, than now over own rows alone.
+    wasteful    Nothing of a base is bought before a row would waste more than the part phi of the
+                base's price. A row that is a cell of a block is not wasted if the block is bought.
+    cheaper     Blocks that cost no more than the row are bought, and so are blocks where the row
+                does not fit into the limit.
+    due         Blocks are bought once own rows alone would have cost as much as the best base for
+                the questions so far, fitted as if nothing had been bought. After the first spend, a
+                base counts for at most a quarter of the limit; otherwise single rows exhaust the
+                budget before a base looks worthwhile.
+    early       Before that, blocks are bought only if the spend stays within a fixed ratio of what
+                own rows alone would have cost, also with one more row. Every cell pays for a table,
+                but rows about different records share what they cost. If the whole base is bought,
+                the room is only for what it still lacks and what it grew by with this question: a
+                base that no longer changes already answers most questions.
+    first       With nothing bought, or without coarser levels, the whole base is bought early if
+                one more row would lead to a worse ratio at the end.
 
-A base that was fitted to few questions may be of little use for the next ones. Where attributes
-have no coarser levels and a single block that is as fine as all others costs little more than the
-best base, that block is the base.
+Bases are offered from the finest to the coarsest: first the coarse blocks become affordable, with
+rows of the rest that weigh on few cells, then finer ones. Of a base only what the question needs is
+bought. Whatever is bought can be raised later for the difference.
 
-Once anything is spent, a base that would take much of what may be spent at all counts for a quarter
-of that: else rent would use up the limit before blocks seemed worth their price.
+A base that was fitted to few questions may be of little use for the next ones. So if attributes
+have no coarser levels, and the single block as fine as all others costs little more than the best
+base, that block is the base.
 
 Every decision is a function of public facts: paid questions in their order, live measurements, the
 ledger.
@@ -54,11 +58,11 @@ from qserver.records.paid_question import DEFAULT_PHI, FittedBase, PaidQuestion
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What the rule says of one question.
+    """The rule's decision on one question.
 
     Args:
-        offer: what to buy in place of the direct plan; None for that.
-        bases: those that were fitted anew.
+        offer: the purchase that replaces the direct plan; None for the direct plan.
+        bases: the bases that were fitted anew.
     """
 
     offer: PurchaseOffer | None = None
@@ -67,13 +71,13 @@ class Decision:
 
 @dataclass
 class RentOrBuy:
-    """The rule with the demand that it goes by.
+    """The rule, with the demand that its decisions depend on.
 
     Args:
         phi: least waste, as a part of a base's price, at which its blocks are bought, > 0;
             infinite for never buying.
-        ratio: most that may be spent to buy blocks early, over what own rows alone would cost.
-        learner: of levels that end where questions do; None for regular levels alone.
+        ratio: greatest spend after an early purchase, over the price of own rows alone.
+        learner: learns levels that end where questions do; None for regular levels only.
     """
 
     phi: float = DEFAULT_PHI
@@ -95,9 +99,9 @@ class RentOrBuy:
         asked: Sequence[PaidQuestion],
         effort: Effort,
     ) -> list[Holdings]:
-        """What was bought on every lattice that a base for these questions may be planned on.
+        """The holdings on every lattice that a base for these questions may be planned on.
 
-        The present comes first.
+        The present lattice comes first.
 
         Args:
             effort: counts the work.
@@ -115,12 +119,12 @@ class RentOrBuy:
         allowed_nano: int,
         effort: Effort,
     ) -> Decision:
-        """What to buy, where `direct` is the cheapest way by rows alone.
+        """The purchase that replaces `direct`, the cheapest way by rows alone, if there is one.
 
-        Nothing is changed by it but caches.
+        Pure apart from caches.
 
         Args:
-            allowed_nano: what may be spent in all.
+            allowed_nano: most that may be spent in all.
             effort: counts the work. Once it is spent, the best offer found so far is taken.
         """
         if isinf(self.phi):
@@ -140,7 +144,7 @@ class RentOrBuy:
         return _Proposal(self, need, direct, allowed_nano, answered).choice()
 
     def _follow(self, holdings: Holdings) -> None:
-        """Bring the demand up to date, from the beginning on another lattice."""
+        """Bring the demand up to date; on another lattice, build it from the beginning."""
         if holdings.lattice is not self._lattice:
             self._lattice, self._n_known, self.demand = holdings.lattice, 0, Demand()
         for paid in self._paid[self._n_known :]:
@@ -149,7 +153,7 @@ class RentOrBuy:
 
 
 class _Proposal:
-    """One question weighed: the state of the rule, what the question needs, the direct plan."""
+    """The decision on one question, from the rule's state, the need and the direct plan."""
 
     def __init__(
         self, rule: RentOrBuy, need: Need, direct: Priced, allowed_nano: int, answered: Holdings
@@ -162,7 +166,7 @@ class _Proposal:
         self._depth = depth_of(need.holdings)
 
     def choice(self) -> Decision:
-        """The cheapest row, or what a base offers in its place."""
+        """The cheapest row, or the blocks of a base that replace it."""
         row = PurchaseOffer(self._direct)
         beside = self._confirmed(self._need.row({}))
         if beside is not None and beside.priced.price_nano < row.priced.price_nano:
@@ -172,12 +176,12 @@ class _Proposal:
         return Decision(None if found.priced is self._direct else found, bases)
 
     def _bought_instead(self, row: Priced) -> PurchaseOffer | None:
-        """What to buy in place of a row, from the finest base to the coarsest; None for the row."""
+        """The first worthwhile offer, from the finest base to the coarsest; None for the row."""
         for depth in range(self._depth, 0, -1):
             if self._need.effort.is_spent:
                 break
             offer = self._base(depth, row)
-            # Where there are blocks enough it offers a row, and that was weighed before.
+            # With enough blocks a base offers only a row, which was considered before.
             if offer is not None and offer.priced.purchase.tables:
                 offer = self._confirmed(offer)
             if offer is None or not offer.priced.purchase.tables:
@@ -189,20 +193,20 @@ class _Proposal:
         return None
 
     def _confirmed(self, offer: PurchaseOffer | None) -> PurchaseOffer | None:
-        """The offer so that it holds on the lattice that answers are given on."""
+        """The offer, raised until it meets the question on the lattice used for answering."""
         if offer is None or self._answered is self._holdings:
             return offer
         return confirmed(self._answered, self._need.query, self._need.want, offer)
 
     def _is_worthwhile(self, blocks: Priced, row: Priced, depth: int) -> bool:
-        """Whether these blocks, of a base no finer than this, are bought in place of a row."""
+        """Whether these blocks, of a base of this depth, are bought in place of a row."""
         if blocks.price_nano <= row.price_nano or row.spent_after_nano > self._allowed_nano:
             return True
         alone = self._alone_nano
         if self._is_due(alone):
             return True
         early, with_next = self._rule.ratio, PLANNER.next_ratio
-        # With coarser blocks to go on with, it is not one more row or the whole.
+        # If coarser blocks are there, other choices than one more row or the whole base remain.
         if depth == self._depth and (self._is_flat or not self._is_begun):
             later = self._later_ratio(row)
             early, with_next = max(early, later), max(with_next, later)
@@ -222,14 +226,14 @@ class _Proposal:
 
     @cached_property
     def _alone_nano(self) -> int:
-        """What own rows alone would have cost, this question's too."""
+        """The price of own rows alone, with this question's row."""
         return self._rule.demand.alone_nano(self._holdings, self._need.query, self._need.want)
 
     def _next_nano(self, blocks: Priced, depth: int) -> float:
-        """What the next question may cost beside these blocks where own rows alone would not.
+        """Room for the next question: its extra cost after these blocks, over own rows alone.
 
-        At most a row like this one. Where the whole base is bought, what that still lacks and what
-        it grew by with this question.
+        It is a row like this one. If the whole base is bought and it is less, it is what the base
+        still lacks and what it grew by with this question.
         """
         own = Demand().alone_nano(self._holdings, self._need.query, self._need.want)
         octave = self._need.want.octave
@@ -242,9 +246,9 @@ class _Proposal:
         return min(own, max(0.0, lacks) + max(0.0, grown))
 
     def _later_ratio(self, row: Priced) -> float:
-        """The spend over the base's price once that is bought in parts, after this row.
+        """Upper bound of the spend over the base's price, if the base is bought after this row.
 
-        At most; 0 where it is too early to tell.
+        It is 0 if it is too early to tell.
         """
         star = self._star(self._need.want.octave, self._depth)
         price = star.price
@@ -255,16 +259,16 @@ class _Proposal:
         return self._everything(star, row).spent_after_nano / (price * NANO) + PLANNER.in_parts
 
     def _everything(self, star: Star, row: Priced | None = None) -> Priced:
-        """All that the star has more than there is, after this row."""
+        """The raises from the holdings to the whole star, after this row."""
         rows = () if row is None else row.purchase.rows
         tables = self._holdings.tables(self._holdings.raises(star.alphas), beside=rows)
         return self._holdings.priced(Purchase(rows, tables))
 
     def _is_due(self, alone_nano: int) -> bool:
-        """Whether own rows alone would have cost as much as the best base for what was asked.
+        """Whether own rows alone would have cost as much as the best base for the questions asked.
 
-        The base that is bought from counts what other questions may need, and blocks that it would
-        do without had they not been bought. What the spend is held against has neither.
+        The base that purchases are made from also serves combinations that nobody asked for, and
+        has blocks only because they were bought. So a base without either decides.
         """
         # More requirements never make a base cheaper.
         old = self._stars.get((self._tightest, self._depth))
@@ -285,7 +289,7 @@ class _Proposal:
 
     @cached_property
     def _anew(self) -> Star:
-        """The best base for the questions alone, had nothing been bought before."""
+        """The best base for the questions alone, as if nothing had been bought."""
         star = self._star(self._tightest, self._depth)
         asked = [*self._rule.demand.asked.up_to(self._tightest), self._need.want]
         return fit_star(
@@ -298,26 +302,26 @@ class _Proposal:
 
     def _worth_nano(self, star: Star) -> float:
         price = star.price * NANO
-        # Before anything is spent no rent has used up any of the limit: a first question that is
-        # dear by itself is no reason to buy for others that may never come.
+        # Before the first spend no rent has used up any of the limit. A first question that costs
+        # much is no reason to buy for others that may never come.
         if not self._holdings.ledger.spent_nano:
             return price
         return min(price, PLANNER.limit_part * self._allowed_nano)
 
     def _base(self, depth: int, row: Priced) -> PurchaseOffer | None:
-        """What the question needs of the best base of blocks no finer than this.
+        """The part of the best base of this depth that the question needs.
 
-        None as long as the row beside the base would waste no more than phi times its worth.
+        None as long as the row would waste no more than phi times the worth of the base.
         """
         octave, fits = self._need.want.octave, row.spent_after_nano <= self._allowed_nano
-        # More requirements never make a base cheaper: where the old one allows a row, so does it.
+        # More requirements never make a base cheaper, so a row that the old one allows stays.
         old = self._stars.get((octave, depth))
         least = 0.0 if old is None else self._rule.phi * self._worth_nano(old)
         if fits and row.spent_after_nano <= least:
             return None
         if not fits and old is None:
             return None
-        # Where a row is too dear already no base is fitted: what there is either serves or not.
+        # If a row does not fit into the limit, no base is fitted: an old one serves, or none.
         star = self._star(octave, depth) if fits or old is None else old
         if fits and not self._is_wasteful(star, row):
             return None
@@ -327,17 +331,17 @@ class _Proposal:
         return self._need.beside(star, coarse=coarse)
 
     def _is_wasteful(self, star: Star, row: Priced) -> bool:
-        """Whether with this row more than phi times the star's worth is lost for good."""
+        """Whether this row would waste more than phi times the worth of the star."""
         everything = self._everything(star, row).spent_after_nano
         return everything - star.price * NANO > self._rule.phi * self._worth_nano(star)
 
     def _star(self, octave: int, depth: int) -> Star:
-        """The best base for what was asked in this class and looser ones, no finer than this."""
+        """The best base of this depth for the requirements of this class and looser ones."""
         wants = fitting(self._holdings, self._wants(octave, depth))
         old = self._stars.get((octave, depth))
         if old is not None and float(uses(self._holdings, old, wants).max()) <= PLANNER.refit_use:
             return old
-        # Where there are coarser levels, what may come is about parts of these as well.
+        # With coarser levels, later questions may be about parts of these, too.
         spare, effort = PLANNER.spare if self._is_flat else 0.0, self._need.effort
         star = fit_star(self._holdings, wants, old=old, spare=spare, effort=effort)
         self._stars[octave, depth] = star

@@ -1,4 +1,4 @@
-"""The star: the best base found for the requirements wanted, beside what is bought already."""
+"""The star: the best base found for the requirements, given the blocks that are bought."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Star:
     """A base.
 
     Args:
-        alphas: per block, in epsilon per record, at least what is bought.
-        price: total cost in epsilon, of what is bought too.
+        alphas: per block, in epsilon per record, at least the alpha that is bought.
+        price: total cost in epsilon, including the blocks that are bought.
     """
 
     alphas: Mapping[BlockKey, float]
@@ -34,7 +34,7 @@ class Star:
 
     @classmethod
     def of_base(cls, holdings: Holdings, base: Base) -> Star | None:
-        """The star that `to_base` wrote; None where the lattice has no such blocks any more."""
+        """The star that `to_base` wrote; None if the lattice no longer has its blocks."""
         alphas: dict[BlockKey, float] = {}
         for parts, alpha in base:
             levels = [holdings.lattice.chains[axis].n_parts for axis, _ in parts]
@@ -50,7 +50,7 @@ class Star:
         return max((level for block in self.alphas for _, level in block), default=0)
 
     def to_base(self, holdings: Holdings) -> Base:
-        """The star by numbers of parts, which outlast a finer lattice."""
+        """The star by numbers of parts, which stay valid on a finer lattice."""
         chains = holdings.lattice.chains
         return tuple(
             (tuple((axis, chains[axis].n_parts[level]) for axis, level in block), alpha)
@@ -72,15 +72,14 @@ def fit_star(
     Args:
         effort: counts the work. Once it is spent, the best found so far is returned.
         old: an earlier one: one more start.
-        anew: whether it may have less of a block than is bought: what it would cost had nothing
-            been bought before.
+        anew: whether it may have less of a block than is bought, as if nothing had been bought.
     """
     wants = [replace(w) for w in wants]
     blocks = _candidates(holdings, wants)
     problem = _problem(holdings, wants, blocks, anew=anew)
     starts: list[FloatArray] = []
     warm = np.array([0.0 if old is None else old.alphas.get(b, 0.0) for b in blocks])
-    # Of a block as fine as all wanted before there may be nothing among the candidates now.
+    # The finest block of an earlier star may be no candidate now.
     if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
     alphas = best_base(problem, starts, effort=effort)
@@ -102,9 +101,9 @@ def fit_star(
 
 
 def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> float:
-    """About what a base for these requirements costs beyond what is bought: from one start.
+    """About the price of raising the holdings to a base for these requirements, from one start.
 
-    Infinite where none is seen to.
+    It is infinite if there are no requirements.
     """
     if not wants:
         return inf
@@ -118,7 +117,7 @@ def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> 
 
 
 def calibrate(holdings: Holdings, star: Star, wants: Sequence[Want]) -> None:
-    """Set the stretches of the requirements that bind under a star to those on its blocks."""
+    """Calibrate the requirements that bind under a star on the star's blocks."""
     problem = _problem(holdings, wants, list(star.alphas))
     _calibrate(holdings, wants, problem, np.array(list(star.alphas.values())))
 
@@ -137,7 +136,7 @@ def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
 
 
 def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
-    """Of these requirements the latest, as many as a base can be fitted to, in their order."""
+    """The latest of these requirements, as many as a base can be fitted to, in order."""
     components = set(holdings.alphas)
     kept: list[Want] = []
     for want in reversed(wants):
@@ -150,10 +149,10 @@ def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
 
 
 def _candidates(holdings: Holdings, wants: Sequence[Want]) -> list[BlockKey]:
-    """What is bought, a block for every component of a query, and one as fine as all.
+    """The blocks bought, one block per component of a query, and one block as fine as all.
 
-    The block of a component reaches it with the fewest cells, but in place of several blocks that
-    reach different ones a single finer one may cost less.
+    The block of a component reaches it with the fewest cells. But a single finer block may cost
+    less than several blocks for different components.
     """
     found: dict[BlockKey, None] = dict.fromkeys(holdings.alphas)
     for want in wants:
@@ -164,7 +163,7 @@ def _candidates(holdings: Holdings, wants: Sequence[Want]) -> list[BlockKey]:
 
 
 def _finest_alone(problem: BaseProblem) -> FloatArray:
-    """Alphas of the finest block, and the floors; infinite where none is finer than all others."""
+    """Alphas of the finest block, and the floors; infinite if no block is as fine as all others."""
     finest = finest_of(problem.blocks)
     if len(finest) != 1:
         return np.full(len(problem.blocks), inf)
@@ -187,10 +186,10 @@ def _problem(
 def _calibrate(
     holdings: Holdings, wants: Sequence[Want], problem: BaseProblem, alphas: FloatArray
 ) -> bool:
-    """Compare the requirements that bind with the exact tail; whether any was far off."""
+    """Calibrate the requirements that bind by the exact tail; return whether any was far off."""
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
     blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
-    # A base that was written down on another lattice may not reach every one.
+    # A base that was written down on another lattice may not reach every requirement.
     reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.reached_use))
     binding = reached[np.argsort(-use[reached])[: PLANNER.calibrated_wants]]
     changes = [wants[i].calibrate(blocks) for i in binding]
