@@ -1,4 +1,4 @@
-"""What the server says: answers, offers, explanations, states. Frozen and public."""
+"""The server's replies: answers, offers, explanations, states. Frozen and public."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Answer:
         confidence: as asked.
         confidence_attained: certified confidence of an interval of the asked length.
         source: `history` (nothing was spent), `measured`, `refined` (measured rows got less
-            noise, perhaps beside a new row) or `exact` (public, no noise).
-        charged_nano: what this question cost, in nano-epsilon.
-        remaining_nano: what is left of the population's limit.
+            noise, perhaps with a new row) or `exact` (public, no noise).
+        charged_nano: cost of this question, in nano-epsilon.
+        remaining_nano: rest of the population's limit.
         evidence: ids of the history's rows and tables used.
         method: how the weights were found: direct, planned, stored, blue, tail, blocks or exact.
-        version: version of the history that the answer stands on.
+        version: version of the history behind the answer.
     """
 
     estimate: float
@@ -56,9 +56,9 @@ class Simultaneous:
 
     Args:
         confidence: lower bound of the chance that all hold, in (0, 1].
-        method: `union` (the chances to miss add up to no more), `product` (the chances to hold
-            multiply to no less), `sampled` (a bound on random draws, whose own chance of being
-            false is counted) or `exact` (one interval in effect).
+        method: `union` (by the sum of the chances to miss), `product` (by the product of the
+            chances to hold), `sampled` (a bound from random draws, with their chance to be wrong
+            counted) or `exact` (one interval in effect).
     """
 
     confidence: float
@@ -70,11 +70,11 @@ class WorkloadAnswer:
     """The answers of a workload, in the order of its questions.
 
     Args:
-        answers: of these the first that was not free bears the price.
-        charged_nano: what the whole cost, in nano-epsilon.
-        remaining_nano: what is left of the population's limit.
-        simultaneous: None where that was not asked for.
-        version: version of the history that the answers stand on.
+        answers: the first of them that was not free carries the price.
+        charged_nano: cost of the whole workload, in nano-epsilon.
+        remaining_nano: rest of the population's limit.
+        simultaneous: None if not asked for.
+        version: version of the history behind the answers.
     """
 
     answers: tuple[Answer, ...]
@@ -86,15 +86,15 @@ class WorkloadAnswer:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """A model that was learnt; its parameters follow from history up to `version` alone.
+    """A learnt model; its parameters follow from the history up to `version` alone.
 
     Args:
-        id: of the model; that of the job that learnt it.
+        id: the model's id, which is that of its job.
         kind: such as `network`.
-        charged_nano: what its tables cost, in nano-epsilon.
-        remaining_nano: what was left of the population's limit.
+        charged_nano: cost of its tables, in nano-epsilon.
+        remaining_nano: rest of the population's limit then.
         tables: ids of the history's tables that it is made from.
-        version: events of the history that it stands on.
+        version: number of events in the history behind it.
     """
 
     id: str
@@ -110,7 +110,7 @@ AnyAnswer = Answer | WorkloadAnswer | ModelAnswer
 
 @dataclass(frozen=True)
 class Offer:
-    """The best interval available for nothing at a confidence."""
+    """The best free interval at a confidence."""
 
     low: float
     high: float
@@ -134,7 +134,7 @@ class PlanRow:
     Args:
         alpha_nano: 1 / b afterwards, in nano-epsilon.
         refines: id of the history row that gets less noise, or None for a new row.
-        charge_nano: rise of alpha: what the row costs a cell where it is 1.
+        charge_nano: rise of alpha: the cost for a cell with value 1 in the row.
     """
 
     terms: list[list[object]]
@@ -149,11 +149,11 @@ class PlanTable:
     """A table that a plan measures or refines: every cell of a product of partitions.
 
     Args:
-        axes: [axis, stops, part of each run] per attribute that it tells apart.
+        axes: [axis, stops, part of each run] per attribute that it splits.
         n_cells: number of cells.
         alpha_nano: 1 / b afterwards, in nano-epsilon.
         refines: id of the table that gets less noise, or None for a new one.
-        charge_nano: rise of alpha: what the table costs a cell.
+        charge_nano: rise of alpha: the cost for a cell.
     """
 
     axes: list[list[Any]]
@@ -174,13 +174,13 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class OwnPrice:
-    """What an answer would cost the asker's own ledger, and the bounds of its allowance.
+    """The price of an answer in the asker's ledger, and the bounds of its allowance.
 
     Args:
-        price_nano: rise of the own ledger, in nano-epsilon.
-        affordable: whether the allowance and the pace let it.
-        more_at: Unix time in whole seconds when the pace will let it, or None.
-        spent_nano, today_nano: the own ledger now, and its rise within the last 24 hours.
+        price_nano: rise of the asker's ledger, in nano-epsilon.
+        affordable: whether the allowance and the pace permit it.
+        more_at: Unix time in whole seconds when the pace will permit it, or None.
+        spent_nano, today_nano: the asker's ledger now, and its rise within the last 24 hours.
         limit_nano, pace_nano: most that each may be; None: no bound.
     """
 
@@ -195,19 +195,19 @@ class OwnPrice:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What an answer would cost and how it would be found; nothing was spent.
+    """The price of an answer and the way to find it; nothing was spent.
 
     Args:
         kind: `free`, `exact`, `fresh`, `combined`, `refined` or `blocks`.
         price_nano: rise of the ledger, in nano-epsilon.
-        remaining_nano: what is left now.
-        affordable: whether the price fits into what is left.
-        rows, tables: what would be measured or refined.
-        free: the best interval available for nothing, or None.
+        remaining_nano: rest of the limit now.
+        affordable: whether the price fits into the rest.
+        rows, tables: the rows and tables to measure or refine.
+        free: the best free interval, or None.
         curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
-            A length that costs more than a shorter one is left out, be it the asked one.
+            A length that costs more than a shorter one is left out, even the asked one.
         sensitivity: S of the query, and whether it is exact.
-        own: the same for the asker's own ledger; None where only the budget bounds it.
+        own: the same for the asker's ledger; None if only the budget bounds it.
     """
 
     kind: PlanKind
@@ -239,16 +239,16 @@ class FactorPoint:
 
 @dataclass(frozen=True)
 class WorkloadExplanation:
-    """What a workload would cost and how it would be found; nothing was spent.
+    """The price of a workload and the way to answer it; nothing was spent.
 
     Args:
-        price_apart_nano: sum of what the questions would cost asked one by one, each on the
-            present state; None where there was no time to plan them all.
-        free: per question the best interval available for nothing, or None.
+        price_apart_nano: sum of the prices of the questions one by one, each on the present state;
+            None if there was no time to plan them all.
+        free: per question the best free interval, or None.
         curve: prices of shorter and longer intervals, all by one factor, without those that cost
             more than shorter ones.
-        simultaneous: the confidence that all intervals would hold at once, where asked for.
-        own: the same for the asker's own ledger; None where only the budget bounds it.
+        simultaneous: the confidence that all intervals would hold at once, if asked for.
+        own: the same for the asker's ledger; None if only the budget bounds it.
     """
 
     kind: PlanKind
@@ -294,11 +294,11 @@ class Guard:
     """A dataset's disclosure guard.
 
     Args:
-        cap: with what probability the count of a cell may be known.
+        cap: most probability at which the count of a cell may be known.
         allowed_nano: the most that a cell may lose, in nano-epsilon.
         loss_nano: the most that a cell has lost.
-        known: with what probability the count of a cell may be known now, at most.
-        binds: False where the limit is reached first, so that the guard never refuses.
+        known: most probability at which the count of a cell may be known now.
+        binds: False if the limit is reached first, so that the guard never refuses.
     """
 
     cap: float
@@ -317,9 +317,9 @@ class DatasetStatus:
         records_per_person: k; `records_verified` tells whether attach enforced it.
         limit_nano, spent_nano: of the population, in nano-epsilon.
         remaining_nano: what this dataset may still spend under the limit.
-        guard: what may be known of a cell; None without a guard.
-        earlier_snapshots: ids of the snapshots that were replaced, oldest first.
-        phi: what may go to single rows before tables are bought, as a part of their price.
+        guard: the bound on knowledge of a cell; None without a guard.
+        earlier_snapshots: ids of the replaced snapshots, oldest first.
+        phi: budget for single rows before tables are bought, as a part of their price.
         version: of the history.
         worker_alive: whether a worker can measure now.
     """
@@ -344,7 +344,7 @@ class DatasetStatus:
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """A released row: what was measured, its noisy answer, its noise scale."""
+    """A released row: its terms, its noisy answer, its noise scale."""
 
     id: int
     terms: list[list[object]]
@@ -360,8 +360,8 @@ class HistoryTable:
     """A released table: every cell of a product of partitions, at one noise scale.
 
     Args:
-        axes: [axis, stops, part of each run] per attribute that it tells apart.
-        values: noisy answers, cells in row-major order; None where only its facts are listed.
+        axes: [axis, stops, part of each run] per attribute that it splits.
+        values: noisy answers, cells in row-major order; None if only its facts are listed.
     """
 
     id: int
@@ -385,7 +385,7 @@ class HistoryPage:
 
 @dataclass(frozen=True)
 class LedgerReport:
-    """Where the budget went.
+    """The use of the budget.
 
     Args:
         remaining_nano: what this dataset may still spend under the limit.

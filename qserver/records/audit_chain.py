@@ -1,8 +1,8 @@
-"""The audit log as texts that name each other: what links them, and whether the links hold.
+"""The links of the audit log, and their check.
 
-Each entry is a JSON object whose `prev` is the SHA-256 of the entry before it, so none can be
-changed, moved, added or removed without changing every later one. The last digest stands for all
-entries before it; keep it elsewhere (the worker's journal does), and the whole log is pinned.
+Each entry is a JSON object whose `prev` is the SHA-256 of the entry before it. So nobody can
+change, move, add or remove an entry without changing every later one. Whoever keeps the last digest
+elsewhere, as the worker's journal does, can check all entries before it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ GENESIS = ""
 
 
 def digest_of(text: str | None) -> str:
-    """The digest of an entry, to be named by the next; of none, the beginning's."""
+    """The digest of an entry, for the next one to name; GENESIS for None."""
     return GENESIS if text is None else hashlib.sha256(text.encode()).hexdigest()
 
 
 def linked(facts: Mapping[str, Any], *, prev: str) -> str:
-    """The entry of these facts that comes after the entry of digest `prev`."""
+    """The entry with these facts, linked to the entry with the digest `prev`."""
     return json.dumps({**facts, "prev": prev}, sort_keys=True)
 
 
 def check_links(texts: Sequence[str], *, name: str, prev: str = GENESIS) -> str:
-    """The digest of the last entry, if each follows the one before it.
+    """Check that each entry follows the one before it; returns the last digest.
 
     Args:
         name: of the log, for the message.

@@ -1,9 +1,9 @@
-"""The disclosure guard: how well an answer may let somebody know the count of one cell.
+"""The disclosure guard: a bound on the knowledge of one cell's count.
 
-Somebody who knows every other cell, and holds every value of a cell's count equally likely, knows
-it after the answers with probability tanh(loss / 2) at most: neighbouring values are told apart by
-a factor exp(loss), so the likeliest is at most 1 / sum over integers j of exp(-loss abs(j)) of all.
-docs/guarantee.md has the proof, and what the guard does not say.
+Assume that somebody knows every other cell and finds every value of this cell's count equally
+likely. After the answers, one value has probability tanh(loss / 2) at most: the answers distinguish
+neighbouring values by a factor exp(loss), so the likeliest value has at most the share
+1 / sum over integers j of exp(-loss abs(j)). docs/guarantee.md has the proof, and the limits of it.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ def guard_nano(cap: float) -> int:
 
 
 def known_at_most(loss_nano: int) -> float:
-    """With what probability the count of a cell of this loss can be known, at most."""
+    """Most probability at which the count of a cell with this loss can be known."""
     return math.tanh(loss_nano / NANO / 2)

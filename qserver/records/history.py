@@ -41,7 +41,7 @@ class Measurement:
             raise InputError("measurement", "have id >= 0, alpha_nano >= 0 and step > 0")
 
     def __deepcopy__(self, memo: dict[int, object]) -> Measurement:
-        # It never changes, so copies of what holds it share it.
+        # It never changes, so copies of its holder share it.
         return self
 
     @property
@@ -66,11 +66,11 @@ class Measurement:
 
     @cached_property
     def lattice_allowance(self) -> float:
-        """What the lattice adds to the continuous law: abs(g K - Lap) < g. 0 for a public row."""
+        """Bound on the lattice's change of the continuous law: abs(g K - Lap) < g; 0 if public."""
         return 0.0 if self.is_public else float(self.step)
 
     def check_refines(self, old: Measurement) -> None:
-        """Return if this measurement may take the place of `old`: the same row, with less noise.
+        """Check that this measurement may replace `old`: the same row, with less noise.
 
         Raises:
             InputError: id, row, key or lattice step differ, `old` is public, or alpha is no larger.
@@ -85,7 +85,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class TableMeasurement:
-    """Every cell of a product partition, measured at one alpha: many disjoint rows in one.
+    """Every cell of a product partition, measured at one alpha: many disjoint rows at once.
 
     Args:
         id: its place among the measurements, rows and tables alike, in order of first release. A
@@ -125,7 +125,7 @@ class TableMeasurement:
         return NANO / self.alpha_nano
 
     def check_refines(self, old: TableMeasurement) -> None:
-        """Return if this table may take the place of `old`: the same cells, with less noise.
+        """Check that this table may replace `old`: the same cells, with less noise.
 
         Raises:
             InputError: id, partition or lattice step differ, or alpha is no larger.
@@ -141,15 +141,15 @@ AnyMeasurement = Measurement | TableMeasurement
 
 @dataclass(frozen=True)
 class Estimator:
-    """Certified weights of an answered key: row = sum of weight_i * h_i, tables giving any rest.
+    """Certified weights of an answered row: row = sum of weight_i * h_i, with a rest from tables.
 
     Args:
         key: key of the primitive row that it estimates.
         weights: pairs of a measured row's id and its weight.
-        float_error: bound on what floats in the weights add to an estimate, in records.
-        at: what the weighted rows leave is given by the weights of least variance on the tables as
-            they were after so many releases and refinements; without weights on rows, perhaps
-            beside the row's own measurement. None where rows are all of it.
+        float_error: bound on the float error of an estimate by the weights, in records.
+        at: the tables give the rest, by their weights of least variance after this many releases
+            and refinements. Without weights on rows, the row's own measurement may take part too.
+            None if the rows give everything.
     """
 
     key: str
@@ -159,7 +159,7 @@ class Estimator:
 
 
 def place_measurement(rows: list[AnyMeasurement], event: AnyMeasurement) -> AnyMeasurement | None:
-    """Append a new measurement to `rows` or put a refinement in its place; what it replaced.
+    """Append a new measurement to `rows`, or replace the refined one; returns the replaced one.
 
     Raises:
         InputError: the id is beyond the next one, or the event cannot be a refinement.

@@ -1,8 +1,8 @@
 """The lattice step of a row's answers.
 
-Answers lie on multiples of the step, so the step must divide every value the truth can take: a
-coarser one would release the truth's residue without noise. It is a power of two below the row's
-unit, fine beside the least noise that the limit allows, and it is kept through every refinement.
+Answers lie on multiples of the step. So the step must divide every possible truth: a coarser one
+would release the truth's residue without noise. It is the row's unit over a power of two, fine in
+comparison with the least noise that the limit allows, and every refinement keeps it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from qserver.errors import RequirementError
 
 NANO = 10**9
 FINENESS = 2**20
-"""How many steps the least noise scale b = records_per_person / limit spans, at least."""
+"""Least number of steps in the least noise scale b = records_per_person / limit."""
 
 
 def lattice_step(unit: Fraction, *, limit_nano: int, records_per_person: int) -> Fraction:

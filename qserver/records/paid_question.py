@@ -1,7 +1,7 @@
-"""Paid questions: what was asked when budget was spent, in the order of the spends.
+"""Paid questions: the questions that budget was spent on, in the order of the spends.
 
-They are public, and all that the planner of blocks goes by: what was asked shows what may be asked
-again. A process that reads the same list comes to the same plans.
+They are public, and the planner of blocks uses nothing else: past questions show what may be asked
+again. Processes that read the same list make the same plans.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ DEFAULT_PHI = 0.4
 """Least waste by single rows, as a part of a base's price, at which its blocks are bought."""
 
 Base = tuple[tuple[tuple[tuple[int, int], ...], float], ...]
-"""Blocks with their alphas in epsilon per record. A block names per attribute that it tells apart
-the number of its parts, phantoms included."""
+"""Blocks with their alphas in epsilon per record. A block gives the number of parts, with phantoms,
+of each attribute that it splits."""
 
 
 @dataclass(frozen=True)
 class FittedBase:
-    """A base as it was fitted.
+    """A fitted base.
 
     Args:
         octave: class of precision of the tightest requirements that it serves.
@@ -43,11 +43,11 @@ class PaidQuestion:
 
     Args:
         row: primitive row of the query.
-        half_width: that its answer was to have, in records of the row.
+        half_width: the required half-width, in records of the row.
         confidence: 1 - delta.
         kind: of the plan that met it.
-        price_nano: what it cost; of a workload the first question bears all of it.
-        bases: the best bases for what was asked so far that were fitted for this question.
+        price_nano: its price; the first question of a workload carries the whole price.
+        bases: bases that were fitted for this question, the best ones for all questions so far.
     """
 
     row: LinearQuery

@@ -1,4 +1,4 @@
-"""What a plan measures, as data."""
+"""The rows, tables and samples that a plan measures."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class PlannedRow:
         row: primitive row h.
         key: the row's key.
         alpha_nano: 1 / b afterwards, in nano-epsilon per record; 0 for a public row.
-        step: lattice step, in records; a refined row keeps its own.
+        step: lattice step, in records; a refined row keeps its step.
         refines: id of the measurement that the new answer replaces, or None.
-        old_alpha_nano: alpha that is paid already, of what the noise continues from; 0 if nothing.
-        cell: a cell of a table that is this very row and has less noise than `refines`: the noise
-            continues from there. None otherwise.
+        old_alpha_nano: the paid alpha of the answer that the noise continues from; 0 for none.
+        cell: a cell of a table that equals this row and has less noise than `refines`: the noise
+            continues from it. None otherwise.
     """
 
     row: LinearQuery
@@ -70,11 +70,11 @@ class PlannedRow:
 
     @property
     def charge_nano(self) -> int:
-        """What the ledger is charged per unit of abs(h), in nano-epsilon: the rise of alpha."""
+        """The charge per unit of abs(h), in nano-epsilon: the rise of alpha."""
         return self.alpha_nano - self.old_alpha_nano
 
     def refines_live(self, live: Measurement) -> bool:
-        """Whether `live` is just what this row was planned to refine."""
+        """Whether `live` is exactly the measurement that this row is planned to refine."""
         planned = (self.refines, self.old_alpha_nano, self.key, self.step)
         found = (live.id, live.alpha_nano, live.key, live.step)
         return planned == found and self.row == live.row
@@ -111,7 +111,7 @@ class PlannedRow:
 
 @dataclass(frozen=True)
 class CellSource:
-    """A cell whose own row was measured with less noise than the table: it continues from there.
+    """A cell whose row was measured with less noise than the table; it continues from that row.
 
     Args:
         cell: place in the partition.
@@ -131,12 +131,12 @@ class PlannedTable:
     Args:
         partition: whose cells are measured.
         alpha_nano: 1 / b afterwards, in nano-epsilon per record.
-        step: lattice step, in records; a refined table keeps its own.
+        step: lattice step, in records; a refined table keeps its step.
         refines: id of the table that the new answers replace, or None.
         old_alpha_nano: alpha of that table; 0 for a new one.
-        sources: cells that continue from a measured row of their own, whose alpha exceeds
-            `old_alpha_nano`, in rising order. One whose alpha is at least `alpha_nano` takes over
-            that row's released answer as it is.
+        sources: cells that continue from a measured row with an alpha above `old_alpha_nano`, in
+            rising order. If that alpha is at least `alpha_nano`, the cell takes the row's released
+            answer as it is.
     """
 
     partition: ProductPartition
@@ -164,18 +164,18 @@ class PlannedTable:
 
     @property
     def charge_nano(self) -> int:
-        """What a cell without a source is charged, in nano-epsilon: the rise of alpha."""
+        """The charge of a cell without a source, in nano-epsilon: the rise of alpha."""
         return self.alpha_nano - self.old_alpha_nano
 
     @property
     def paid(self) -> tuple[tuple[int, int], ...]:
-        """Cell and nano-epsilon of `charge_nano` that its own row has paid already, per source."""
+        """Per source: the cell, and the nano-epsilon of `charge_nano` that its row paid already."""
         return tuple(
             (s.cell, min(s.alpha_nano, self.alpha_nano) - self.old_alpha_nano) for s in self.sources
         )
 
     def refines_live(self, live: TableMeasurement) -> bool:
-        """Whether `live` is just what this table was planned to refine."""
+        """Whether `live` is exactly the table that this one is planned to refine."""
         planned = (self.refines, self.old_alpha_nano, self.key, self.step)
         return planned == (live.id, live.alpha_nano, live.key, live.step)
 
@@ -207,16 +207,16 @@ class PlannedTable:
 
 @dataclass(frozen=True)
 class Sampled:
-    """A plan of two stages: what is drawn of a secret sample decides how exact each table gets.
+    """A plan of two stages: noisy tables of a secret sample decide how exact each table gets.
 
-    Both are charged before anything is drawn, whatever will be decided: each as an opaque charge,
-    for every cell and every pair of cells, under the population's own neighbours.
+    Both stages are charged before anything is drawn, for any decision. Each is an opaque charge for
+    every cell and every pair of cells, under the population's neighbour relation.
 
     Args:
         first_alpha_nano: 1 / b of each table of the sample, in nano-epsilon per record of it.
         sample_nano: charge of all tables of the sample together, after amplification.
-        alpha_nano: what the rises of alpha of all final tables add up to at most.
-        tables_nano: charge of these.
+        alpha_nano: most sum of the rises of alpha of all final tables.
+        tables_nano: charge of the final tables.
     """
 
     first_alpha_nano: int
@@ -231,7 +231,7 @@ class Sampled:
             raise InputError("tables_nano", "be at least `alpha_nano`", self.tables_nano)
 
     def charges(self, job: str) -> list[OpaqueCharge]:
-        """What the ledger is charged: the sample's line, and the tables'."""
+        """The two charges: of the sample, and of the tables."""
         return [OpaqueCharge(self.sample_nano, job), OpaqueCharge(self.tables_nano, job)]
 
 

@@ -51,7 +51,7 @@ _FACTS: Mapping[_Refused, tuple[str, ...]] = {
 
 
 def problem_from_error(error: QServerError) -> Problem:
-    """What may be told of an error that ended a job; anything unforeseen becomes constant text."""
+    """The public part of an error that ended a job; an unforeseen one becomes constant text."""
     if isinstance(error, BudgetExhaustedError | DisclosureGuardError):
         facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS[type(error)]}
         if isinstance(error.free, tuple):
@@ -70,7 +70,7 @@ def problem_from_error(error: QServerError) -> Problem:
 
 
 def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
-    """The error that `problem_from_error` wrote down."""
+    """The error that `problem_from_error` wrote."""
     code, facts = problem.get("code"), problem.get("facts") or {}
     for refused, names in _FACTS.items():
         if code == refused.code:
