@@ -64,9 +64,8 @@ def routes_of(app: Flask) -> Iterator[Route]:
         found = operation_of(view)
         if found is None:
             continue
-        method = "POST" if found.request else "GET"
         path = _VARIABLE.sub(r"{\1}", rule.rule)
-        yield Route(path, method, rule.endpoint, inspect.getdoc(view) or "", found)
+        yield Route(path, found.method, rule.endpoint, inspect.getdoc(view) or "", found)
 
 
 def openapi_document(app: Flask) -> dict[str, Any]:

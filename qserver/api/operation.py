@@ -23,6 +23,7 @@ class Operation:
     """The documented contract of one route.
 
     Args:
+        path: below the place of its views, as Flask has it.
         tag: the group it is shown in.
         responses: the body by status of success; a text names a media type instead.
         codes: codes of the problems it may answer with.
@@ -32,6 +33,7 @@ class Operation:
         audience: who may call it: everybody, whoever has an account, or owners.
     """
 
+    path: str
     tag: str
     responses: Mapping[int, type[BaseModel] | str]
     codes: tuple[str, ...]
@@ -44,6 +46,11 @@ class Operation:
         unknown = [code for code in self.codes if code not in KINDS]
         if unknown:
             raise ValueError(f"`codes` must be kinds of problem, got {unknown}.")
+
+    @property
+    def method(self) -> str:
+        """POST where it takes a body, else GET."""
+        return "POST" if self.request else "GET"
 
     @property
     def is_public(self) -> bool:
@@ -66,6 +73,7 @@ class Operation:
 
 
 def operation(
+    path: str,
     tag: str,
     responses: Mapping[int, type[BaseModel] | str],
     *codes: str,
@@ -81,6 +89,7 @@ def operation(
     implied += () if is_public else _ACCESS
     implied += _JSON_BODY if request else ()
     described = Operation(
+        path=path,
         tag=tag,
         responses=responses,
         codes=(*codes, *implied),

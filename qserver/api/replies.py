@@ -1,9 +1,14 @@
-"""Successful responses."""
+"""Successful responses, and what HTTP says of a record, for the pages that give it as a file."""
 
 from __future__ import annotations
 
 from flask import Response
 from pydantic import BaseModel
+
+from qserver.api.bodies.answers import AnswerBody
+from qserver.api.bodies.sql import SqlTableBody
+from qserver.records.answer import Answer
+from qserver.service.statements import StatementAnswer
 
 JSON_TYPE = "application/json"
 
@@ -16,3 +21,10 @@ def json_reply(body: BaseModel, *, status: int = 200) -> Response:
 def bytes_reply(payload: bytes, *, status: int = 200) -> Response:
     """JSON that is already encoded, as a response."""
     return Response(payload, status=status, content_type=JSON_TYPE)
+
+
+def body_of(found: Answer | StatementAnswer) -> BaseModel:
+    """The body that HTTP sends of an answer, or of a table."""
+    if isinstance(found, StatementAnswer):
+        return SqlTableBody.of_answer(found)
+    return AnswerBody.of(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +30,9 @@ from qserver.storage.model_records import ModelRecord
 from qserver.storage.store import Store
 
 _MOST_KEPT = 8
+_LINES_AT_ONCE = 1000
+MAX_RECORDS = 1_000_000
+"""Most synthetic records of one request."""
 MAX_MODELS = 1000
 """Most models of a snapshot: they are kept for as long as it is there."""
 
@@ -237,3 +242,17 @@ class ModelService:
 
 def _status(record: ModelRecord, facts: dict[str, Any] | None = None) -> ModelStatus:
     return ModelStatus(record.answer, json.loads(record.asked.specification), facts)
+
+
+def csv_lines(columns: tuple[str, ...], records: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    """Synthetic records as CSV with a header, some lines at a time."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for n, record in enumerate(records, start=1):
+        writer.writerow(record)
+        if n % _LINES_AT_ONCE == 0:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from qserver.api.bodies.audit import AuditBody, SpendingBody
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, integer_parameter, read_parameters
 from qserver.api.replies import json_reply
 from qserver.api.routes.datasets import LIMIT, limit_of
+from qserver.api.routes.views import Views
 from qserver.api.wire import SAFE_INTEGER
-from qserver.service.service import Service
 
 _AFTER = Parameter(
     "after",
@@ -19,21 +19,14 @@ _AFTER = Parameter(
 )
 
 
-class AuditViews:
+class AuditViews(Views):
     """The views of an owner, on one service."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    def blueprint(self) -> Blueprint:
-        """The routes."""
-        routes = Blueprint("audit", __name__, url_prefix="/v1")
-        routes.get("/audit")(self.get_changes)
-        routes.get("/datasets/<dataset>/audit")(self.get_charges)
-        routes.get("/datasets/<dataset>/spending")(self.get_spending)
-        return routes
+    name = "audit"
+    place = "/v1"
 
     @operation(
+        "/audit",
         "audit",
         {200: AuditBody},
         "invalid_input",
@@ -49,6 +42,7 @@ class AuditViews:
         return json_reply(AuditBody.of(self._service.ledger.changes(**_page(values))))
 
     @operation(
+        "/datasets/<dataset>/audit",
         "audit",
         {200: AuditBody},
         "invalid_input",
@@ -64,7 +58,14 @@ class AuditViews:
         values = read_parameters(request, LIMIT, _AFTER)
         return json_reply(AuditBody.of(self._service.ledger.charges(dataset, **_page(values))))
 
-    @operation("audit", {200: SpendingBody}, "invalid_input", "not_found", audience="owners")
+    @operation(
+        "/datasets/<dataset>/spending",
+        "audit",
+        {200: SpendingBody},
+        "invalid_input",
+        "not_found",
+        audience="owners",
+    )
     def get_spending(self, dataset: str) -> Response:
         """Show who spent what of the budget of a dataset's population.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from qserver.api.bodies.answers import HistoryBody, ReleasedBody
 from qserver.api.bodies.dataset import DatasetBody, DatasetsBody, LedgerBody
@@ -14,9 +14,9 @@ from qserver.api.parameters import (
     read_parameters,
 )
 from qserver.api.replies import json_reply
+from qserver.api.routes.views import Views
 from qserver.api.wire import SAFE_INTEGER
 from qserver.errors import NotFoundError
-from qserver.service.service import Service
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
@@ -50,23 +50,19 @@ _WHERE = Parameter(
 )
 
 
-class DatasetViews:
+class DatasetViews(Views):
     """The views of datasets, on one service."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    name = "datasets"
+    place = "/v1/datasets"
 
-    def blueprint(self) -> Blueprint:
-        """The routes."""
-        routes = Blueprint("datasets", __name__, url_prefix="/v1/datasets")
-        routes.get("")(self.list_datasets)
-        routes.get("/<dataset>")(self.get_dataset)
-        routes.get("/<dataset>/history")(self.get_history)
-        routes.get("/<dataset>/history/<measurement>")(self.get_measurement)
-        routes.get("/<dataset>/ledger")(self.get_ledger)
-        return routes
-
-    @operation("datasets", {200: DatasetsBody}, "invalid_input", parameters=(LIMIT, _AFTER_NAME))
+    @operation(
+        "",
+        "datasets",
+        {200: DatasetsBody},
+        "invalid_input",
+        parameters=(LIMIT, _AFTER_NAME),
+    )
     def list_datasets(self) -> Response:
         """List the datasets by name, with guarantee and budget.
 
@@ -81,13 +77,14 @@ class DatasetViews:
         body = DatasetsBody.model_validate({"datasets": page, "next_after": next_after})
         return json_reply(body)
 
-    @operation("datasets", {200: DatasetBody}, "invalid_input", "not_found")
+    @operation("/<dataset>", "datasets", {200: DatasetBody}, "invalid_input", "not_found")
     def get_dataset(self, dataset: str) -> Response:
         """Show a dataset's public schema, guarantee, budget and version."""
         read_parameters(request)
         return json_reply(DatasetBody.of(self._service.dataset(dataset)))
 
     @operation(
+        "/<dataset>/history",
         "datasets",
         {200: HistoryBody},
         "invalid_input",
@@ -109,6 +106,7 @@ class DatasetViews:
         return json_reply(HistoryBody.of(page))
 
     @operation(
+        "/<dataset>/history/<measurement>",
         "datasets",
         {200: ReleasedBody},
         "invalid_input",
@@ -124,6 +122,7 @@ class DatasetViews:
         return json_reply(ReleasedBody.model_validate(found))
 
     @operation(
+        "/<dataset>/ledger",
         "datasets",
         {200: LedgerBody},
         "invalid_input",

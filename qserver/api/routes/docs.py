@@ -34,13 +34,15 @@ def docs_blueprint() -> Blueprint:
     return routes
 
 
-@operation("documentation", {200: "application/json"}, uses_store=False, audience="public")
+@operation(
+    "/openapi.json", "documentation", {200: "application/json"}, uses_store=False, audience="public"
+)
 def get_openapi() -> Response:
     """Give the OpenAPI 3.1 document of this interface."""
     return bytes_reply(_openapi_bytes(_app()))
 
 
-@operation("documentation", {200: "text/html"}, uses_store=False, audience="public")
+@operation("/docs", "documentation", {200: "text/html"}, uses_store=False, audience="public")
 def get_docs() -> Response:
     """Show a page with the routes, and the problems by code."""
     page = Response(_page(_app()), content_type="text/html; charset=utf-8")

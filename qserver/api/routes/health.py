@@ -5,38 +5,34 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from flask import Blueprint, Response
+from flask import Response
 
 from qserver.api.bodies.answers import HealthBody, ReadyBody
 from qserver.api.operation import operation
 from qserver.api.replies import json_reply
+from qserver.api.routes.views import Views
 from qserver.service.service import Service
 
 
-class HealthViews:
+class HealthViews(Views):
     """The views of health, on one service.
 
     Args:
         is_open: whoever can ask here may know the datasets' names.
     """
 
+    name = "health"
+
     def __init__(self, service: Service, *, is_open: bool) -> None:
-        self._service = service
+        super().__init__(service)
         self._is_open = is_open
 
-    def blueprint(self) -> Blueprint:
-        """The routes."""
-        routes = Blueprint("health", __name__)
-        routes.get("/healthz")(self.get_health)
-        routes.get("/readyz")(self.get_readiness)
-        return routes
-
-    @operation("health", {200: HealthBody}, uses_store=False, audience="public")
+    @operation("/healthz", "health", {200: HealthBody}, uses_store=False, audience="public")
     def get_health(self) -> Response:
         """Tell that the process is up; asks nothing of the store."""
         return json_reply(HealthBody(status="ok"))
 
-    @operation("health", {200: ReadyBody}, audience="public")
+    @operation("/readyz", "health", {200: ReadyBody}, audience="public")
     def get_readiness(self) -> Response:
         """Tell whether the store is reachable and durable, and how many datasets have a worker.
 

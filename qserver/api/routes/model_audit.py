@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Response
 
 from qserver.api.bodies.model_audit import ModelAuditBody, ModelAuditRequest
-from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
-from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
+from qserver.api.routes.views import Views, read_request
 from qserver.models.network.domain_structure import structure_of_document
 from qserver.models.tracing.cap import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.query.domain_file import domain_from_document
-from qserver.service.service import Service
 
 
-class ModelAuditViews:
+class ModelAuditViews(Views):
     """The view of the audit, on one service."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    def blueprint(self) -> Blueprint:
-        """The route."""
-        routes = Blueprint("model_audit", __name__, url_prefix="/v1/datasets/<dataset>/models")
-        routes.post("/audit")(self.audit_model)
-        return routes
+    name = "model_audit"
+    place = "/v1/datasets/<dataset>/models"
 
     @operation(
+        "/audit",
         "models",
         {200: ModelAuditBody},
         "invalid_input",
@@ -43,8 +36,7 @@ class ModelAuditViews:
         By its structure, the number of records and epsilon alone: nothing is spent, and no record
         is read.
         """
-        read_parameters(request)
-        asked = ModelAuditRequest.read(parse_object(read_body(request)))
+        asked = read_request(ModelAuditRequest)
         status = self._service.dataset(dataset)
         structure = structure_of_document(asked.network, domain_from_document(status.domain))
         audit = asked.audit(structure, relation_of(status.relation))

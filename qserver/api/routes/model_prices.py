@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Response
 
 from qserver.answering.models.price import would
 from qserver.api.asking_replies import QUERY_CODES
@@ -10,35 +10,30 @@ from qserver.api.bodies.model import ModelQuestion, ModelRequest
 from qserver.api.bodies.model_price import ModelExplanationBody, ModelQuestionPriceBody
 from qserver.api.bodies.plan import ExplanationBody
 from qserver.api.gate import caller_of_request
-from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
-from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
 from qserver.api.routes.models import MODEL_CODES
+from qserver.api.routes.views import Views, read_request
 from qserver.records.answer import Explanation
-from qserver.service.service import Service
 
 
-class ModelPriceViews:
+class ModelPriceViews(Views):
     """The views of what models cost, on one service."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._models = service.models
+    name = "model_prices"
+    place = "/v1/datasets/<dataset>/models"
 
-    def blueprint(self) -> Blueprint:
-        """The routes."""
-        routes = Blueprint("model_prices", __name__, url_prefix="/v1/datasets/<dataset>/models")
-        routes.post("/explain")(self.explain_learning)
-        routes.post("/<model:model>/explain")(self.explain_question)
-        return routes
-
-    @operation("models", {200: ModelExplanationBody}, *MODEL_CODES, request=ModelRequest)
+    @operation(
+        "/explain",
+        "models",
+        {200: ModelExplanationBody},
+        *MODEL_CODES,
+        request=ModelRequest,
+    )
     def explain_learning(self, dataset: str) -> Response:
         """Show what learning a model would cost, and which tables it would buy. Spends nothing."""
-        read_parameters(request)
-        asked = ModelRequest.read(parse_object(read_body(request)))
-        found = self._models.explain(
+        asked = read_request(ModelRequest)
+        found = self._service.models.explain(
             dataset,
             asked.kind,
             asked.document(),
@@ -48,6 +43,7 @@ class ModelPriceViews:
         return json_reply(ModelExplanationBody.of(found))
 
     @operation(
+        "/<model:model>/explain",
         "models",
         {200: ModelQuestionPriceBody},
         *MODEL_CODES,
@@ -56,15 +52,14 @@ class ModelPriceViews:
     )
     def explain_question(self, dataset: str, model: str) -> Response:
         """Show what a check of a model's answer, and its fallback, would cost. Spends nothing."""
-        read_parameters(request)
-        asked = ModelQuestion.read(parse_object(read_body(request)))
-        reply = ModelQuestionPriceBody.of(self._models.learnt(dataset, model))
+        asked = read_request(ModelQuestion)
+        reply = ModelQuestionPriceBody.of(self._service.models.learnt(dataset, model))
         if asked.form() != "count":
             # It costs nothing, and what it would be refused for it is refused for here.
-            self._models.ask(dataset, model, asked.document())
+            self._service.models.ask(dataset, model, asked.document())
             return json_reply(reply)
         query = self._service.parse(dataset, asked.count)
-        estimate = reply.estimate = self._models.count(dataset, model, query)
+        estimate = reply.estimate = self._service.models.count(dataset, model, query)
         if asked.check is None:
             return json_reply(reply)
         by = caller_of_request().account

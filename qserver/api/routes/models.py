@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
-
-from flask import Blueprint, Response, request
+from flask import Response, request
 from werkzeug.routing import BaseConverter
 
 from qserver.answering.models.price import verdict
@@ -33,13 +29,12 @@ from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, integer_parameter, read_parameters
 from qserver.api.replies import json_reply
+from qserver.api.routes.views import Views
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
-from qserver.service.service import Service
+from qserver.service.models import MAX_RECORDS, csv_lines
 
-MAX_RECORDS = 1_000_000
-_LINES_AT_ONCE = 1000
 SEEN_CODES = ("invalid_input", "not_found")
 MODEL_CODES = (*SEEN_CODES, "invalid_network", "too_large")
 _LEARNT = tuple(code for code in ASKING_CODES if code != "invalid_requirement")
@@ -63,7 +58,7 @@ class ModelId(BaseConverter):
     regex = r"(?!(?:audit|explain)(?![^/]))[^/]+"
 
 
-class ModelViews:
+class ModelViews(Views):
     """The views of models, on one service.
 
     Args:
@@ -71,23 +66,11 @@ class ModelViews:
         wait_s: how long a request waits before it becomes a job, in seconds.
     """
 
-    def __init__(self, service: Service, *, wait_s: float) -> None:
-        self._service = service
-        self._models = service.models
-        self._wait_s = wait_s
-
-    def blueprint(self) -> Blueprint:
-        """The routes."""
-        routes = Blueprint("models", __name__, url_prefix="/v1/datasets/<dataset>/models")
-        routes.post("")(self.learn_model)
-        routes.get("")(self.list_models)
-        routes.get("/<model:model>")(self.get_model)
-        routes.post("/<model:model>/query")(self.ask_model)
-        routes.get("/<model:model>/sample")(self.sample_model)
-        routes.get("/<model:model>/export")(self.export_model)
-        return routes
+    name = "models"
+    place = "/v1/datasets/<dataset>/models"
 
     @operation(
+        "",
         "models",
         {200: LearntBody, 202: JobBody},
         *MODEL_CODES,
@@ -105,7 +88,7 @@ class ModelViews:
         body = read_body(request)
         asked = ModelRequest.read(parse_object(body))
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
-        found = self._models.learn(
+        found = self._service.models.learn(
             dataset,
             asked.kind,
             asked.document(),
@@ -118,20 +101,21 @@ class ModelViews:
             return job_reply(found, terms.preference)
         return json_reply(LearntBody.of(found))
 
-    @operation("models", {200: ModelListBody}, *SEEN_CODES)
+    @operation("", "models", {200: ModelListBody}, *SEEN_CODES)
     def list_models(self, dataset: str) -> Response:
         """List the models of a dataset's present snapshot."""
         read_parameters(request)
-        found = {"models": self._models.all(dataset)}
+        found = {"models": self._service.models.all(dataset)}
         return json_reply(ModelListBody.model_validate(found))
 
-    @operation("models", {200: ModelBody}, *SEEN_CODES)
+    @operation("/<model:model>", "models", {200: ModelBody}, *SEEN_CODES)
     def get_model(self, dataset: str, model: str) -> Response:
         """Show a model: what it was made from, and its public facts."""
         read_parameters(request)
-        return json_reply(ModelBody.of(self._models.one(dataset, model)))
+        return json_reply(ModelBody.of(self._service.models.one(dataset, model)))
 
     @operation(
+        "/<model:model>/query",
         "models",
         {200: ModelReplyBody, 202: JobBody},
         *MODEL_CODES,
@@ -150,34 +134,45 @@ class ModelViews:
         read_parameters(request)
         body = read_body(request)
         asked = ModelQuestion.read(parse_object(body))
-        learnt = self._models.learnt(dataset, model)
+        learnt = self._service.models.learnt(dataset, model)
         reply = ModelReplyBody.of(learnt)
         if asked.form() != "count":
-            reply.answer = self._models.ask(dataset, model, asked.document()).document
+            reply.answer = self._service.models.ask(dataset, model, asked.document()).document
             return json_reply(reply)
         query = self._service.parse(dataset, asked.count)
-        reply.estimate = self._models.count(dataset, model, query)
+        reply.estimate = self._service.models.count(dataset, model, query)
         if asked.check is None:
             return json_reply(reply)
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         job = self._check(dataset, query, asked.check, reply, terms)
         return json_reply(reply) if job is None else job_reply(job, terms.preference)
 
-    @operation("models", {200: "text/csv"}, *SEEN_CODES, parameters=_SAMPLE)
+    @operation(
+        "/<model:model>/sample",
+        "models",
+        {200: "text/csv"},
+        *SEEN_CODES,
+        parameters=_SAMPLE,
+    )
     def sample_model(self, dataset: str, model: str) -> Response:
         """Draw synthetic records from a model, as CSV with a header."""
         values = read_parameters(request, *_SAMPLE)
         n = integer_parameter(values, "n", default=1000, least=1, most=MAX_RECORDS)
         seed = integer_parameter(values, "seed", default=-1, least=-1, most=2**48)
-        columns = self._models.columns(dataset, model)
-        records = self._models.records(dataset, model, n, seed=None if seed < 0 else seed)
+        columns = self._service.models.columns(dataset, model)
+        records = self._service.models.records(dataset, model, n, seed=None if seed < 0 else seed)
         return Response(csv_lines(columns, records), content_type="text/csv; charset=utf-8")
 
-    @operation("models", {200: "text/plain"}, *SEEN_CODES)
+    @operation(
+        "/<model:model>/export",
+        "models",
+        {200: "text/plain"},
+        *SEEN_CODES,
+    )
     def export_model(self, dataset: str, model: str) -> Response:
         """Give a model as text in the format of its field: a network as BIF."""
         read_parameters(request)
-        text = self._models.export(dataset, model)
+        text = self._service.models.export(dataset, model)
         return Response(text, content_type="text/plain; charset=utf-8")
 
     def _check(
@@ -218,17 +213,3 @@ class ModelViews:
             idempotency=terms.idempotency,
             by=terms.by,
         )
-
-
-def csv_lines(columns: tuple[str, ...], records: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    """CSV text, some lines at a time."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for n, record in enumerate(records, start=1):
-        writer.writerow(record)
-        if n % _LINES_AT_ONCE == 0:
-            yield text.getvalue()
-            text.seek(0)
-            text.truncate()
-    yield text.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from qserver.api.answer_cache import AnswerCache, KeptAnswer
 from qserver.api.asking_replies import (
@@ -23,11 +23,12 @@ from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import bytes_reply, json_reply
+from qserver.api.routes.views import Views, read_request
 from qserver.records.answer import Answer, JobStatus
 from qserver.service.service import Service
 
 
-class QuestionViews:
+class QuestionViews(Views):
     """The views of questions, on one service.
 
     Args:
@@ -36,20 +37,15 @@ class QuestionViews:
         cache: takes the answers that cost nothing.
     """
 
+    name = "questions"
+    place = "/v1/datasets/<dataset>"
+
     def __init__(self, service: Service, *, wait_s: float, cache: AnswerCache) -> None:
-        self._service = service
-        self._wait_s = wait_s
+        super().__init__(service, wait_s=wait_s)
         self._cache = cache
 
-    def blueprint(self) -> Blueprint:
-        """The routes."""
-        routes = Blueprint("questions", __name__, url_prefix="/v1/datasets/<dataset>")
-        routes.post("/query")(self.ask)
-        routes.post("/explain")(self.explain)
-        routes.post("/probability")(self.probability)
-        return routes
-
     @operation(
+        "/query",
         "questions",
         {200: AnswerBody, 202: JobBody},
         *QUERY_CODES,
@@ -70,6 +66,7 @@ class QuestionViews:
         return self._ask(dataset, body, version)
 
     @operation(
+        "/explain",
         "questions",
         {200: ExplanationBody},
         *QUERY_CODES,
@@ -78,8 +75,7 @@ class QuestionViews:
     )
     def explain(self, dataset: str) -> Response:
         """Show what an answer would cost, how it is found, and what is free. Spends nothing."""
-        read_parameters(request)
-        asked = QueryRequest.read(parse_object(read_body(request)))
+        asked = read_request(QueryRequest)
         requirement = asked.requirement()
         query = self._service.parse(dataset, asked.query)
         by = caller_of_request().account
@@ -87,6 +83,7 @@ class QuestionViews:
         return json_reply(ExplanationBody.of(found))
 
     @operation(
+        "/probability",
         "questions",
         {200: ProbabilityBody},
         *QUERY_CODES,
@@ -95,8 +92,7 @@ class QuestionViews:
     )
     def probability(self, dataset: str) -> Response:
         """Give the probability that the answer is at least t, or in [a, b]. Spends nothing."""
-        read_parameters(request)
-        asked = ProbabilityRequest.read(parse_object(read_body(request)))
+        asked = read_request(ProbabilityRequest)
         bounds = asked.bounds()
         query = self._service.parse(dataset, asked.query)
         found = self._service.insight.probability(dataset, query, low=bounds.low, high=bounds.high)

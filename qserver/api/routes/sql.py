@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from qserver.api.asking_replies import (
     ASKING_CODES,
@@ -16,12 +16,12 @@ from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
+from qserver.api.routes.views import Views
 from qserver.records.answer import JobStatus
-from qserver.service.service import Service
 from qserver.service.statements import Statements
 
 
-class SqlViews:
+class SqlViews(Views):
     """The view of statements, on one service.
 
     Args:
@@ -29,17 +29,11 @@ class SqlViews:
         wait_s: how long a statement waits for its answers before it becomes a job, in seconds.
     """
 
-    def __init__(self, service: Service, *, wait_s: float) -> None:
-        self._statements = Statements(service)
-        self._wait_s = wait_s
-
-    def blueprint(self) -> Blueprint:
-        """The route."""
-        routes = Blueprint("sql", __name__, url_prefix="/v1/datasets/<dataset>")
-        routes.post("/sql")(self.sql)
-        return routes
+    name = "sql"
+    place = "/v1/datasets/<dataset>"
 
     @operation(
+        "/sql",
         "questions",
         {200: SqlBody, 202: JobBody},
         "invalid_input",
@@ -60,7 +54,7 @@ class SqlViews:
         body = read_body(request)
         asked = SqlRequest.read(parse_object(body))
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
-        found = self._statements.run(
+        found = Statements(self._service).run(
             dataset,
             asked.sql,
             explain=asked.explain,

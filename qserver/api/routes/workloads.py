@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from qserver.answering.consistency import ConsistentWorkload
 from qserver.api.asking_replies import (
@@ -19,13 +19,13 @@ from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
 from qserver.api.replies import json_reply
+from qserver.api.routes.views import Views, read_request
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus
-from qserver.service.service import Service
 from qserver.service.statements import known_total
 
 
-class WorkloadViews:
+class WorkloadViews(Views):
     """The views of workloads, on one service.
 
     Args:
@@ -33,18 +33,11 @@ class WorkloadViews:
         wait_s: how long a workload waits for its answers before it becomes a job, in seconds.
     """
 
-    def __init__(self, service: Service, *, wait_s: float) -> None:
-        self._service = service
-        self._wait_s = wait_s
-
-    def blueprint(self) -> Blueprint:
-        """The routes."""
-        routes = Blueprint("workloads", __name__, url_prefix="/v1/datasets/<dataset>/workload")
-        routes.post("")(self.ask_workload)
-        routes.post("/explain")(self.explain_workload)
-        return routes
+    name = "workloads"
+    place = "/v1/datasets/<dataset>/workload"
 
     @operation(
+        "",
         "questions",
         {200: WorkloadAnswerBody, 202: JobBody},
         *QUERY_CODES,
@@ -78,6 +71,7 @@ class WorkloadViews:
         return json_reply(WorkloadAnswerBody.of(found, consistent=nearest))
 
     @operation(
+        "/explain",
         "questions",
         {200: WorkloadExplanationBody},
         *QUERY_CODES,
@@ -86,8 +80,7 @@ class WorkloadViews:
     )
     def explain_workload(self, dataset: str) -> Response:
         """Show what a workload would cost, and its questions one by one. Spends nothing."""
-        read_parameters(request)
-        asked = WorkloadRequest.read(parse_object(read_body(request)))
+        asked = read_request(WorkloadRequest)
         workload = self._workload(dataset, asked)
         consistent = _consistent(asked, workload)
         by = caller_of_request().account

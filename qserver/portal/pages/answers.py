@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from qserver.api.bodies.answers import AnswerBody
+from qserver.api.replies import body_of
 from qserver.portal import words
 from qserver.portal.faults import Fault
 from qserver.portal.heading import Heading
@@ -133,14 +133,9 @@ class AnswerView:
         return (curve[0].x, curve[-1].x, middle)
 
 
-def answer_json(answer: Answer) -> str:
-    """The answer as HTTP gives it."""
-    return AnswerBody.of(answer).model_dump_json(indent=1) + "\n"
-
-
 def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:
     """The answer as a table of one line, with the members that HTTP gives."""
-    body = AnswerBody.of(answer).model_dump()
+    body = body_of(answer).model_dump()
     low, high = body.pop("interval")
     evidence: Sequence[int] = body.pop("evidence")
     row = {"dataset": dataset, "question": question, "low": low, "high": high, **body}

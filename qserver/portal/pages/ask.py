@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
+from qserver.api.replies import body_of
 from qserver.errors import InputError, NotFoundError, QServerError
 from qserver.portal import labels
 from qserver.portal.describe import describe_terms
@@ -15,14 +16,13 @@ from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
 from qserver.portal.heading import Heading
 from qserver.portal.labels import THRESHOLD_FIELDS, question_fields
-from qserver.portal.pages.answers import AnswerView, Threshold, answer_csv, answer_json
+from qserver.portal.pages.answers import AnswerView, Threshold, answer_csv
 from qserver.portal.pages.prices import Quote, stop_of, worthwhile
 from qserver.portal.pages.tables import (
     TableQuote,
     TableView,
     known_view,
     table_csv,
-    table_json,
     table_quote,
 )
 from qserver.portal.price_record import is_as_priced
@@ -261,10 +261,10 @@ def answer_file(view: AnswerView | TableView, *, dataset: str, name: str, ending
     if ending not in ("csv", "json"):
         raise NotFoundError("page", f"answer.{ending}"[:80])
     is_json = ending == "json"
-    if isinstance(view, TableView):
-        text = table_json(view.answer) if is_json else table_csv(view.answer)
-    elif is_json:
-        text = answer_json(view.answer)
+    if is_json:
+        text = body_of(view.answer).model_dump_json(indent=1) + "\n"
+    elif isinstance(view, TableView):
+        text = table_csv(view.answer)
     else:
         text = answer_csv(view.answer, dataset=dataset, question=view.heading.text)
     content_type = "application/json" if is_json else CSV_TYPE

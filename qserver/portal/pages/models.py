@@ -13,7 +13,6 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.answering.models.kinds import registry
 from qserver.answering.models.price import ModelExplanation
-from qserver.api.routes.models import MAX_RECORDS, csv_lines
 from qserver.errors import CapacityError, InputError, QServerError
 from qserver.portal import labels, words
 from qserver.portal.describe import describe_axes, describe_terms, model_words
@@ -30,7 +29,7 @@ from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
 from qserver.records.answer import JobStatus, ModelAnswer, PlanTable
-from qserver.service.models import ModelStatus
+from qserver.service.models import MAX_RECORDS, ModelStatus, csv_lines
 from qserver.service.service import Service
 
 _MOST_LINES = 200

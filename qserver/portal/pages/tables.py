@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
 from qserver.portal.heading import Heading
 from qserver.portal.pages.prices import KINDS, Stop, stop_of, worthwhile
@@ -256,11 +255,6 @@ def _questions_of(statement: Statement, job: Question | Workload) -> Asked | Non
     if [q.query for q in questions.questions] != [q.query for q in job.questions]:
         return None
     return replace(questions, questions=job.questions)
-
-
-def table_json(answer: StatementAnswer) -> str:
-    """The table as HTTP gives it."""
-    return SqlTableBody.of_answer(answer).model_dump_json(indent=1) + "\n"
 
 
 def table_csv(answer: StatementAnswer) -> str:
