@@ -145,7 +145,7 @@ class LiveRows:
         return replace(found, unforeseen=max(0.0, found.posterior.allowance - foreseen))
 
     def _ratio(self, primitive: Primitive, measurement_id: int) -> float:
-        """The row over a measured row of the same key: 1 unless the key's scale is a mere bound."""
+        """The row over a measured one of the same key: 1 unless its sensitivity is only a bound."""
         measured = self.measurement(measurement_id).row
         if primitive.exact or primitive.row == measured:
             return 1.0

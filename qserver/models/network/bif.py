@@ -1,8 +1,8 @@
 """Networks as BIF text (Bayesian Interchange Format), read within bounds and written exactly.
 
-The dialect is that of the published repositories: `network`, `variable` and `probability` blocks;
-rows `(labels) numbers;`, `table numbers;` and `default numbers;`; `property` lines and comments are
-passed over. A number that is written has all its digits, so reading it back gives the same float.
+The dialect is that of the published repositories: `network`, `variable` and `probability` blocks
+with rows `(labels) numbers;`, `table numbers;` and `default numbers;`. `property` lines and
+comments are ignored. Numbers are written with all digits, so reading gives the same floats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qserver.models.network.network import Network, Table
 from qserver.models.network.structure import MAX_FAMILY_CELLS, MAX_VARIABLES, Structure, Variable
 
 MAX_TEXT = 1 << 22
-# Published files round to seven digits or so; a row that is further off is a mistake.
+# Published files round to about seven digits; a row that is further off is a mistake.
 MAX_ROUNDING = 1e-3
 
 _TOKEN = re.compile(
@@ -42,7 +42,7 @@ class _Token:
 
 @dataclass
 class _Block:
-    """One probability block as it is read."""
+    """One probability block while it is read."""
 
     child: str
     parents: tuple[str, ...]
@@ -55,12 +55,11 @@ class _Block:
 def read_bif(text: str) -> Network:
     """The network that BIF text describes.
 
-    Rows are divided by their sums, which published files round; the parents of a variable and its
-    labels keep their order.
+    Published files round, so rows are divided by their sums. Parents and labels keep their order.
 
     Raises:
-        NetworkError: the text is no BIF, a variable lacks its block or a row, a sum is not 1 to
-            1e-3, or a bound on size is passed. The message names the line.
+        NetworkError: the text is not BIF, a variable has no block or misses a row, a sum differs
+            from 1 by more than 1e-3, or a bound on size is passed. The message names the line.
     """
     if len(text) > MAX_TEXT:
         raise NetworkError("network", f"have <= {MAX_TEXT:,} characters", len(text))
@@ -203,7 +202,7 @@ class _BifReader:
         return labels
 
     def _words(self, end: str) -> tuple[str, ...]:
-        """Words separated by commas, up to the mark `end`, which is taken."""
+        """Words separated by commas up to the mark `end`, which is read too."""
         found = [self._word("a name")]
         while not self._sees(end):
             self._mark(",")
@@ -322,7 +321,7 @@ def _cpd(structure: Structure, block: _Block) -> Table:
 
 
 def _table(block: _Block, found: list[float], shape: Sequence[int]) -> Table:
-    """The numbers of a `table` line: the variable's own value varies slowest, as BIF has it."""
+    """The numbers of a `table` line; in BIF the variable's value varies slowest."""
     if block.rows or block.default is not None:
         raise _error_at(block.line, "hold either `table` or rows in a block", block.child)
     numbers = _sized(block, found, math.prod(shape))

@@ -1,4 +1,4 @@
-"""How many independent numbers a directed model tells, by itself or by tables of counts."""
+"""The number of independent numbers in a directed model, or in released tables of counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MAX_INTERACTIONS = 1 << 17
 
 
 def complexity_of(parents: Mapping[int, tuple[int, ...]], sizes: Sequence[int]) -> int:
-    """C = sum over i of |V(Pa_i)| (|V(X_i)| - 1), over the variables that `parents` names.
+    """C = sum over i of |V(Pa_i)| (|V(X_i)| - 1), over the variables in `parents`.
 
     Args:
         parents: the parents of each variable, by position.
-        sizes: how many values each variable has.
+        sizes: number of values of each variable.
 
     References:
         Murakonda, Shokri and Theodorakopoulos, equation 2 and appendix D.
@@ -32,11 +32,11 @@ def complexity(structure: Structure) -> int:
 
 @dataclass(frozen=True)
 class IndependentNumbers:
-    """How many independent numbers tables tell: `count`, or no more than that.
+    """The number of independent numbers in tables, or an upper bound of it.
 
     Args:
-        count: the number, or a bound above it.
-        is_exact: whether it is the number itself.
+        count: the number or the bound.
+        is_exact: whether `count` is the exact number.
     """
 
     count: int
@@ -44,20 +44,19 @@ class IndependentNumbers:
 
 
 def table_complexity(sizes: Sequence[int], scopes: Iterable[Sequence[int]]) -> IndependentNumbers:
-    """Independent numbers in tables of counts over these scopes, besides the total.
+    """Independent numbers in tables of counts over these scopes, without the total.
 
-    A private learner releases noisy tables, not only conditional probabilities. Two parents that a
-    model holds independent still meet in a table, so tables tell more than the model; wider ones
-    tell more still. Together they span one dimension for each interaction within a table: the
-    product of (size - 1) over its variables. Up to 131,072 interactions are listed, and counted
-    exactly.
+    A private learner releases noisy tables, not only conditional probabilities. Two parents that
+    are independent in the model still occur in one table. So tables contain more numbers than the
+    model, and wider tables contain more still. Each interaction within a table contributes the
+    product of (size - 1) over its variables. Up to 131,072 interactions are counted exactly.
 
-    Of more, each table counts its cells less those that it shares with the one earlier table that
-    shares most. That is a bound: a table has as many cells as interactions within it, the empty one
-    included, and those within what it shares with an earlier table were counted there.
+    Beyond that, each table counts its cells less those of its largest common part with an earlier
+    table. This is a bound: a table has as many cells as numbers in its interactions, the empty one
+    included, and the interactions in the common part were counted before.
 
     Args:
-        sizes: how many values each variable has.
+        sizes: number of values of each variable.
         scopes: positions of each table's variables.
     """
     tables = [frozenset(i for i in scope if sizes[i] > 1) for scope in scopes]
@@ -72,7 +71,7 @@ def _cells_not_shared(sizes: Sequence[int], tables: Sequence[frozenset[int]]) ->
     count = 0
     for place, table in enumerate(tables):
         shared = {table & earlier for earlier in tables[:place]}
-        # At the least the total is shared.
+        # The total is always shared.
         most = max((prod(sizes[i] for i in part) for part in shared), default=1)
         count += prod(sizes[i] for i in table) - most
     return count

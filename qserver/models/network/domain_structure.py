@@ -1,4 +1,4 @@
-"""The structure over a dataset's attributes that a document names: BIF text, or edges."""
+"""A structure over a dataset's attributes, from a document with BIF text or edges."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.query.domain import MAX_ATTRIBUTES, Domain
 
 MAX_EDGES = 4096
-# Labels are copied into the structure; a table of an attribute of more values is out of reach.
+# Labels are copied into the structure; tables of attributes with more values would be too large.
 MAX_LABELS = 1 << 16
 
 
 def structure_of_document(document: object, domain: Domain) -> Structure:
-    """The structure that `document` names, over attributes of `domain`.
+    """The structure given by `document`, over attributes of `domain`.
 
     Args:
-        document: BIF text, whose variables must be attributes of the domain with as many values;
-            or `{"edges": [[parent, child], ...]}` over the attributes that the edges name and
-            those of an optional list `variables`.
-        domain: of the dataset.
+        document: BIF text, or `{"edges": [[parent, child], ...]}`. In BIF text the variables must
+            be attributes of the domain with as many values. Edges give a structure over the
+            attributes that they name and those of an optional list `variables`.
+        domain: domain of the dataset.
 
     Raises:
         NetworkError: the document is neither, or does not fit the domain.

@@ -1,6 +1,6 @@
-"""Plans of variable elimination: which variable goes when, from the structure alone.
+"""Plans of variable elimination: the order of the variables, from the structure alone.
 
-A plan depends on which variables are asked and observed, not on their values, so it can be kept.
+A plan depends on the asked and observed variables but not on their values, so it can be cached.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Scope = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One elimination: factors are multiplied and one variable leaves their product.
+    """One elimination step: factors are multiplied, and one variable is removed.
 
     Args:
-        variable: the one that leaves.
-        factors: places of the factors that hold it, in the list of all factors so far.
+        variable: the removed variable.
+        factors: places of the factors with this variable in the list of all factors so far.
         shapes: how each factor is reshaped so that the product's axes align.
         scope: the product's variables, ascending.
         axis: the axis of `variable` in the product.
@@ -38,13 +38,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Elimination:
-    """What to do with the tables of the relevant variables, to be left with the asked ones.
+    """A plan that reduces the tables of the relevant variables to the asked variables.
 
     Args:
         relevant: variables whose tables take part, ascending; the k-th table is factor k. Each is
-            sliced at the observed values, its axes ascending.
+            sliced at the observed values and has its axes in ascending order.
         steps: the result of step s is factor len(relevant) + s.
-        last: places of the factors that remain.
+        last: places of the remaining factors.
         last_shapes: how each of them is reshaped to the axes of `kept`.
         kept: the asked variables, ascending.
         largest: cells of the largest product.
@@ -66,14 +66,14 @@ def plan_elimination(
     last: Iterable[int] = (),
     weighted: Iterable[int] = (),
 ) -> Elimination:
-    """How to eliminate all variables but `kept` and `observed`, by least fill.
+    """A plan to eliminate all variables except `kept` and `observed`, by least fill.
 
-    Variables that are no ancestor of an asked or observed one sum to one and are left out.
+    A variable that is not an ancestor of an asked or observed one sums to one and is left out.
 
     Args:
-        last: unobserved variables to eliminate after all others: those over which a maximum is
-            taken, since maximum and sum do not commute.
-        weighted: variables whose tables take part though nothing is asked of them.
+        last: unobserved variables to eliminate after all others. The maximum is taken over these,
+            since maximum and sum do not commute.
+        weighted: further variables whose tables take part.
 
     Raises:
         CapacityError: a product would have more than 2^24 cells.
@@ -103,7 +103,7 @@ def plan_elimination(
 def _steps(
     live: dict[int, Scope], order: Sequence[int], sizes: Sequence[int], *, n_first: int
 ) -> list[Step]:
-    """The steps for `order`; `live`, the factors by place, is brought up to what remains."""
+    """The steps for `order`; updates `live`, the remaining factors by place."""
     steps: list[Step] = []
     for variable in order:
         held = tuple(place for place, scope in live.items() if variable in scope)
@@ -128,7 +128,7 @@ def _cells(scope: Iterable[int], sizes: Sequence[int]) -> int:
 def least_fill_order(
     scopes: Iterable[Scope], variables: Iterable[int], sizes: Sequence[int]
 ) -> tuple[int, ...]:
-    """An elimination order: next the variable that joins the fewest unjoined pairs of neighbours.
+    """An elimination order: next comes the variable that joins the fewest pairs of neighbours.
 
     Ties go to the smaller product, then to the earlier variable.
     """
@@ -138,7 +138,7 @@ def least_fill_order(
 def _by_least_fill(
     scopes: Iterable[Scope], variables: Iterable[int], sizes: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
-    """The order, each variable with the number of its neighbours when it goes."""
+    """The order: each variable with its number of neighbours when it is removed."""
     around = _neighbours(scopes)
     waiting = set(variables)
     costs = {v: _cost(v, around, sizes) for v in waiting}
@@ -178,10 +178,10 @@ def width(structure: Structure, *, most: int) -> int | None:
     """The width of the least-fill order of the whole graph: an upper bound on its treewidth.
 
     Args:
-        most: the search ends once the width is above this.
+        most: the search ends when the width exceeds this.
 
     Returns:
-        None where it is above `most`.
+        The width, or None if it exceeds `most`.
     """
     scopes = [structure.family(i) for i in range(len(structure.variables))]
     widest = 0

@@ -1,13 +1,13 @@
-"""How errors of parameters reach answers: the two theorems of data-dependent learning.
+"""Bounds on the errors of answers from errors of parameters, by two theorems of the paper.
 
-Both bound the error of one sum-product term of variable elimination, a table: the sum over one
-variable of a product of factors. They are stated for the greatest and the least error of any
-factor, so they are wide. The lower one is shown in the paper for an instance made for it, and a
-network's own error can lie below it.
+Both theorems bound the error of one sum-product term of variable elimination: a table that is the
+sum over one variable of a product of factors. They use the greatest and the least error of any
+factor, so they are wide. The paper shows the lower bound for one constructed instance; the error of
+a given network can be less.
 
-The upper one holds for every value of a term whose factors are parameters, where the network has
-an edge: a product of t factors in [0, 1], each off by at most x, is off by at most t x; a variable
-is in at most eta tables and has at most d values, so a sum is off by at most eta d x, and
+The upper bound holds for every value of a term whose factors are parameters, if the network has an
+edge. A product of t factors in [0, 1], each off by at most x, is off by at most t x. A variable is
+in at most eta tables and has at most d values, so a sum is off by at most eta d x, and
 d <= d^kappa.
 """
 
@@ -27,16 +27,16 @@ MAX_WIDTH = 24
 
 @dataclass(frozen=True)
 class ErrorBounds:
-    """What theorems 4.1 and 4.2 say of the error of a sum-product term.
+    """The bounds of theorems 4.1 and 4.2 on the error of a sum-product term.
 
     Args:
-        eta: the most edges at a variable, and one.
-        width: kappa, the width of the least-fill order, which answers use; None above 24, where
-            a product has more cells than fit.
+        eta: the most edges at a variable, plus one.
+        width: kappa, the width of the least-fill order, which answers use; None above 24, as such
+            products would have too many cells.
         values: d, the most values of a variable.
-        least, greatest: error of a parameter.
+        least, greatest: least and greatest error of a parameter.
         lower: sqrt(eta - 1) * least * phi^(eta - 2), phi the least parameter.
-        upper: 2 * eta * d^kappa * greatest; None where the width is.
+        upper: 2 * eta * d^kappa * greatest; None if `width` is None.
     """
 
     eta: int
@@ -49,13 +49,13 @@ class ErrorBounds:
 
 
 def eta(structure: Structure) -> int:
-    """The most edges at a variable, and one."""
+    """The most edges at a variable, plus one."""
     pairs = zip(structure.parents, structure.children, strict=True)
     return max(len(parents) + len(children) for parents, children in pairs) + 1
 
 
 def error_bounds(structure: Structure, *, least: float, greatest: float, phi: float) -> ErrorBounds:
-    """The bounds where all parameters' errors lie between `least` and `greatest`.
+    """The bounds if the errors of all parameters lie between `least` and `greatest`.
 
     Args:
         phi: the least parameter.
@@ -70,18 +70,18 @@ def error_bounds(structure: Structure, *, least: float, greatest: float, phi: fl
 
 
 def even_error_bounds(structure: Structure, noise: Sequence[float]) -> ErrorBounds | None:
-    """The bounds of what noisy tables give, times the number of records, before data is read.
+    """The bounds for learning from noisy tables, times the number of records, without data.
 
-    They are of the network in which all values are equally likely, whatever their parents: its rows
-    have N / rows records of N each, and a parameter of k values is 1/k. To first order in the noise
-    its standard deviation is sqrt(v (1 - 1/k)) rows / N, and that stands for its error here.
+    They are for the network in which all values are equally likely given any parents. Its rows have
+    N / rows of N records each, and a parameter of k values is 1/k. To first order in the noise the
+    parameter's standard deviation is sqrt(v (1 - 1/k)) rows / N, which is taken for its error.
 
     Args:
-        noise: per variable, v: the variance of white noise that would give the differences of its
+        noise: v per variable: the variance of white noise that would give the differences of its
             family's cells along it, in records squared.
 
     Returns:
-        None where every variable has one value: then no parameter errs.
+        The bounds, or None if every variable has one value: then no parameter has an error.
     """
     sizes = structure.sizes
     deviations = [

@@ -1,7 +1,7 @@
 """A structure learnt greedily from correlations, with bounds on parents and on parameters.
 
-Correlations come from public data, or from what was released already: what is learnt from private
-records outside the ledger would leak by its arrows.
+Correlations must come from public data or from earlier releases. A structure learnt directly from
+private records would reveal something about them that no ledger counts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def cramers_v(table: NDArray[np.float64]) -> float:
     """Cramer's V of a table of counts, in [0, 1]; of two binary variables |Pearson's r|.
 
     Args:
-        table: counts or probabilities, shape (values, values); noisy ones are cut off at 0. Without
-            two values on both sides there is nothing to correlate: 0.
+        table: counts or probabilities, shape (values, values); negative ones count as 0. The result
+            is 0 if a side has fewer than two values.
     """
     counts = np.maximum(np.asarray(table, dtype=np.float64), 0.0)
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
@@ -53,10 +53,10 @@ def correlations(
 
 
 def score(child: int, parents: tuple[int, ...], corr: Correlations) -> float:
-    """How well parents tell of a child without telling of one another; 0 for no parents.
+    """The score of a set of parents: correlated with the child, not with each other; 0 if empty.
 
-    The sum of their correlations with the child, over the root of their number plus their
-    correlations with one another, every ordered pair of different parents counted.
+    It is the sum of their correlations with the child, divided by the root of their number plus
+    their correlations with each other, over all ordered pairs of different parents.
 
     References:
         Murakonda et al., equation 3, after Hall (1999).
@@ -77,18 +77,18 @@ def greedy_structure(
     max_complexity: float = inf,
     max_cells: float = inf,
 ) -> Structure:
-    """The structure that adds, one at a time, the arrow that raises the sum of scores most.
+    """The structure built by adding, one at a time, the arrow that raises the score sum most.
 
-    An arrow that would pass a bound is left out, and others are tried.
+    Arrows that would pass a bound are skipped.
 
     Args:
         labels: the labels of each variable, by name.
         corr: correlations in [0, 1], symmetric, shape (variables, variables).
         max_parents: most parents of a variable, from 0 to 16.
-        min_gain: an arrow must raise the sum by more than this, >= 0; 0 takes every gain, also
-            those that are the chance of a finite sample.
-        max_complexity: most independent parameters; without arrows there may be more.
-        max_cells: most cells of a variable with its parents, of one that has any.
+        min_gain: an arrow must raise the sum by more than this, >= 0; 0 accepts every gain, even
+            one that is due to the chance of a finite sample.
+        max_complexity: most independent parameters; a structure without arrows may have more.
+        max_cells: most cells of a variable with its parents; variables without parents are exempt.
 
     Raises:
         InputError: a value is out of range, or the structure has too many cells.
@@ -119,7 +119,7 @@ def total_score(structure: Structure, corr: Correlations) -> float:
 
 @dataclass
 class _ArrowSearch:
-    """The arrows so far, and what each that may still come would gain."""
+    """The arrows so far, and the gain of each possible further arrow."""
 
     corr: Correlations
     sizes: tuple[int, ...]
@@ -129,9 +129,9 @@ class _ArrowSearch:
     parents: list[tuple[int, ...]] = field(init=False)
     # reaches[i, j]: there is a path from i to j, or i is j.
     reaches: NDArray[np.bool_] = field(init=False)
-    # gains[child, parent]; -inf where the arrow may not come.
+    # gains[child, parent]; -inf if the arrow is not allowed.
     gains: NDArray[np.float64] = field(init=False)
-    # rows[child]: joint values of its parents.
+    # rows[child]: number of joint values of its parents.
     rows: NDArray[np.float64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,8 +144,8 @@ class _ArrowSearch:
             self._renew(child)
 
     def add_best(self, min_gain: float) -> bool:
-        """Add the arrow of the greatest gain; whether there was one above `min_gain`."""
-        # Both bounds only come nearer: what is shut out now stays so.
+        """Add the arrow of the greatest gain; returns whether one was above `min_gain`."""
+        # An arrow that does not fit the bounds now never will.
         self.gains[~self._fitting()] = -np.inf
         child, parent = divmod(int(np.argmax(self.gains)), len(self.corr))
         if not self.gains[child, parent] > min_gain:
@@ -153,13 +153,13 @@ class _ArrowSearch:
         self.parents[child] += (parent,)
         self.rows[child] *= self.sizes[parent]
         self.reaches |= np.outer(self.reaches[:, parent], self.reaches[child])
-        # Whom a variable reaches may not become its parent.
+        # A descendant of a variable may not become its parent.
         self.gains[self.reaches] = -np.inf
         self._renew(child)
         return True
 
     def _fitting(self) -> NDArray[np.bool_]:
-        """Which arrows keep within the bounds, by child and parent."""
+        """Which arrows fit the bounds, by child and parent."""
         sizes = np.array(self.sizes, dtype=np.float64)
         now = float((self.rows * (sizes - 1)).sum())
         more = np.outer(self.rows * (sizes - 1), sizes - 1)
@@ -168,7 +168,7 @@ class _ArrowSearch:
         return fits
 
     def _renew(self, child: int) -> None:
-        """Gains of further parents of `child`."""
+        """Update the gains of further parents of `child`."""
         mine = self.parents[child]
         self.gains[child] = -np.inf
         if len(mine) >= self.max_parents:

@@ -26,8 +26,8 @@ class Network:
             one axis per parent, in order, and the variable's own axis last.
 
     Raises:
-        NetworkError: a shape is wrong, an entry is negative or not finite, or a row's sum differs
-            from 1 by more than 1e-9.
+        NetworkError: a shape is wrong, an entry is negative or not finite, or the sum of a row
+            differs from 1 by more than 1e-9.
     """
 
     structure: Structure
@@ -58,21 +58,21 @@ class Network:
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters: rows times values less one, over all variables."""
+        """Number of free parameters: the sum over variables of rows times (values - 1)."""
         return sum(cpd.size // cpd.shape[-1] * (cpd.shape[-1] - 1) for cpd in self.cpds)
 
     def cpd(self, name: str) -> Table:
-        """P(value | parents) of the variable `name`: one axis per parent, its own last."""
+        """P(value | parents) of the variable `name`: one axis per parent, then its value's axis."""
         return self.cpds[self.structure.index(name)]
 
 
 def normalised(table: ArrayLike) -> Table:
-    """`table` with each row (last axis) divided by its sum; uniform where the sum is not > 0."""
+    """`table` with each row (last axis) divided by its sum; uniform if the sum is not > 0."""
     values = np.maximum(np.asarray(table, dtype=np.float64), 0.0)
     sums = values.sum(axis=-1, keepdims=True)
     uniform = np.full(values.shape, 1.0 / values.shape[-1])
     shares = np.divide(values, sums, out=uniform, where=sums > 0)
-    # A second division: after the first the sums are 1 to a few ulps, whatever they were.
+    # A second division: after the first the sums are 1 up to a few ulps.
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
 
@@ -84,7 +84,7 @@ def network_of_counts(
     Args:
         structure: the variables and their parents.
         tables: per variable the counts of its family, of its family's shape; >= 0.
-        prior: pseudo-count added to every cell, >= 0. Rows without any count are uniform.
+        prior: pseudo-count added to every cell, >= 0. A row without counts is uniform.
     """
     if prior < 0:
         raise NetworkError("prior", "be >= 0", prior)

@@ -1,11 +1,11 @@
 """Posterior means of non-negative counts under noise, with known sums as soft constraints.
 
-A table of counts, rows by values, was seen with white noise of standard deviation sd. Before that,
-a cell's count has density proportional to c^(a - 1), c > 0: with a = kappa * p that is, given a
-row's total, the Dirichlet law of mean p and concentration kappa. What is known of row totals and
-column totals beyond the table itself enters as a tilt exp(t c), one t per row and one per column,
-chosen so that the posterior totals meet the totals known, each as far as its precision asks. Far
-above the noise the result is least squares; far below it is the prior's share of the row's total.
+A table of counts, rows by values, is observed with white noise of standard deviation sd. The prior
+density of a cell's count is proportional to c^(a - 1), c > 0. With a = kappa * p this is, given a
+row's total, the Dirichlet law with mean p and concentration kappa. Further knowledge of row totals
+and column totals enters as a tilt exp(t c), with one t per row and one per column. The tilts are
+chosen so that posterior totals meet the known totals as far as their precision requires. For counts
+far above the noise the result is least squares, far below it the prior's share of the row's total.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from qserver.models.network.network import Table
 
 _NEAR = np.linspace(-5.0, 5.0, 27)
 _SMALL = np.concatenate([[0.0], np.geomspace(1e-3, 4.0, 14)])
-# Below this many standard deviations the Gamma law of the tail is exact enough.
+# Below this many standard deviations the Gamma law of the tail is accurate enough.
 _FAR = -25.0
 _MOST_STEPS = 40
 _TOLERANCE = 3e-3
@@ -26,11 +26,11 @@ _TOLERANCE = 3e-3
 
 @dataclass(frozen=True, eq=False)
 class KnownTotals:
-    """Totals of rows or of columns, from the table and from all that is known beside it.
+    """Totals of rows or of columns, from the table and from other knowledge.
 
     Args:
         totals: the estimates, one per row (or column).
-        variances: of them, one per row (or column), or one for all.
+        variances: their variances, one per row (or column), or one for all.
     """
 
     totals: Table
@@ -50,9 +50,9 @@ def posterior_counts(
 
     Args:
         counts: noisy counts, of shape (rows, values).
-        deviation: standard deviation of the noise of each, in records, > 0.
-        shapes: exponents a of the prior, > 0, of the shape of `counts`.
-        rows: totals of rows; their variances are at most what the table's own rows have.
+        deviation: standard deviation of the noise of each count, in records, > 0.
+        shapes: exponents a of the prior, > 0, with the shape of `counts`.
+        rows: totals of rows; their variances are at most those of the table's row sums.
         columns: totals of columns, or None to leave them free.
     """
     scaled = counts / deviation
@@ -76,19 +76,19 @@ def posterior_counts(
 
 
 class _Pull:
-    """The condition that ties a tilt to the totals known, in units of the noise."""
+    """The condition that ties a tilt to the known totals, in units of the noise."""
 
     def __init__(self, known: KnownTotals, scaled: Table, deviation: float, *, axis: int) -> None:
         self._axis = axis
         self._seen = scaled.sum(axis=axis)
         own = 1 / scaled.shape[axis]
         self._known = known.totals / deviation
-        # The table itself knows a total with precision `own`; what is known is never less.
+        # The table alone gives a total with precision `own`; the known total is never less exact.
         self._precision = np.maximum(deviation**2 / np.asarray(known.variances), own)
         self._own = own
 
     def step(self, tilt: Table, found: _Moments) -> Table:
-        """A bounded Newton step of tilt = what the totals known pull, less what the table pulls."""
+        """A bounded Newton step of tilt = pull of the known totals less pull of the table."""
         total = found.means.sum(axis=self._axis)
         pull = (self._known - total) * self._precision - (self._seen - total) * self._own
         spread = found.variances.sum(axis=self._axis)
@@ -105,7 +105,7 @@ def _moments(shapes: Table, centres: Table) -> _Moments:
         axis=-1,
     )
     edges.sort(axis=-1)
-    # The power is integrated exactly between the edges, the Gaussian taken at the middle.
+    # The power is integrated exactly between edges; the Gaussian is evaluated at the middle.
     masses = np.diff(edges ** shapes[..., None], axis=-1)
     middles = (edges[..., 1:] + edges[..., :-1]) / 2
     exponents = -((middles - u) ** 2) / 2 + np.minimum(u, 0.0) ** 2 / 2

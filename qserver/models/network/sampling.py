@@ -1,4 +1,4 @@
-"""Records drawn from a network, all at once per variable."""
+"""Random records of a network, drawn variable by variable for all records at once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def draw_records(network: Network, n_records: int, rng: np.random.Generator) -> 
     """Records drawn from the network's joint distribution, parents before children.
 
     Args:
-        n_records: how many, >= 0.
-        rng: where the randomness comes from; it needs no secrecy, since a model is public.
+        n_records: number of records, >= 0.
+        rng: source of randomness; it need not be secret, since a model is public.
 
     Returns:
-        positions of labels, of shape (n_records, variables), in the structure's order.
+        Positions of labels, shape (n_records, variables), in the structure's order.
     """
     structure = network.structure
     values: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * len(network.cpds)
@@ -32,7 +32,7 @@ def draw_records(network: Network, n_records: int, rng: np.random.Generator) -> 
 
 
 def _draw(cpd: NDArray[np.float64], row: NDArray[np.int32], rng: np.random.Generator) -> Records:
-    """For each row number one value of that row's distribution, by inversion."""
+    """For each row number, a random value of that row's distribution, by inversion."""
     uniform = rng.random(row.size)
     below = np.cumsum(cpd, axis=1)
     drawn = np.zeros(row.size, np.int32)
@@ -47,7 +47,7 @@ def _draw(cpd: NDArray[np.float64], row: NDArray[np.int32], rng: np.random.Gener
 
 
 def _possible(cpd: NDArray[np.float64], row: NDArray[np.int32], drawn: Records) -> Records:
-    """`drawn`, but never a value of probability zero where rounding alone would give one."""
+    """`drawn`, corrected where rounding gave a value of probability zero."""
     impossible = cpd[row, drawn] == 0
     if impossible.any():
         drawn[impossible] = np.argmax(cpd[row[impossible]], axis=1)

@@ -1,7 +1,7 @@
 """The public part of a Bayesian network: its variables, their labels and their parents.
 
-A structure holds no number that was computed from data. Words: a family is a variable with its
-parents, the variable last; a row is one value of each parent.
+A structure holds no number that was computed from data. A *family* is a variable with its parents,
+the variable last. A *row* is one value of each parent.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Structure:
     """A directed acyclic graph over named, finite variables.
 
     Raises:
-        NetworkError: a name twice, an unknown parent, a cycle, or a bound on size is passed.
+        NetworkError: a name occurs twice, a parent is unknown, there is a cycle, or a bound on size
+            is passed.
     """
 
     variables: tuple[Variable, ...]
@@ -104,14 +105,14 @@ class Structure:
         return {name: i for i, name in enumerate(self.names)}
 
     def index(self, name: str) -> int:
-        """Position of a variable; NetworkError where there is none of this name."""
+        """Position of a variable; NetworkError if the name is unknown."""
         found = self._index.get(name)
         if found is None:
             raise NetworkError("variable", "be one of the network's", name)
         return found
 
     def label_index(self, i: int, label: str) -> int:
-        """Position of a label of variable `i`; NetworkError where it has none of this name."""
+        """Position of a label of variable `i`; NetworkError if it has no such label."""
         variable = self.variables[i]
         if label not in variable.labels:
             raise NetworkError(variable.name, "have this label", label)
@@ -133,7 +134,7 @@ class Structure:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Positions in an order in which parents come before their children."""
+        """Positions in an order with parents before their children."""
         graph = {i: self.parents[i] for i in range(len(self.variables))}
         return tuple(TopologicalSorter(graph).static_order())
 
@@ -146,7 +147,7 @@ class Structure:
         return tuple(found)
 
     def family(self, i: int) -> tuple[int, ...]:
-        """Positions of the parents of variable `i` and, last, of itself."""
+        """Positions of the parents of variable `i`, followed by `i`."""
         return (*self.parents[i], i)
 
     def family_shape(self, i: int) -> tuple[int, ...]:
@@ -159,7 +160,7 @@ class Structure:
         return tuple((p, v.name) for v in self.variables for p in v.parents)
 
     def ancestors(self, seeds: Iterable[int]) -> frozenset[int]:
-        """The variables at `seeds` and all their ancestors."""
+        """The positions `seeds` and those of all their ancestors."""
         found: set[int] = set()
         waiting = list(seeds)
         while waiting:
@@ -177,10 +178,11 @@ def structure_of_edges(
 
     Args:
         labels: the labels of each variable, by name; its order is the structure's.
-        edges: parents of a child keep the order in which they come.
+        edges: (parent, child) pairs; the parents of a child keep this order.
 
     Raises:
-        NetworkError: an unknown name, an edge twice, a cycle, or a bound on size is passed.
+        NetworkError: a name is unknown, an edge occurs twice, there is a cycle, or a bound on size
+            is passed.
     """
     parents: dict[str, list[str]] = {name: [] for name in labels}
     for parent, child in edges:

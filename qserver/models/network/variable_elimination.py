@@ -1,6 +1,6 @@
 """Exact answers of a network: marginal, conditional and most probable values.
 
-Variable elimination (Koller and Friedman, 2009, chapter 9 and section 13.2) with kept plans.
+Variable elimination (Koller and Friedman, 2009, chapter 9 and section 13.2) with cached plans.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from qserver.models.network.network import Network, Table
 
 _MOST_PLANS = 256
 
-# What was observed: a label per variable.
+# The observed label of each observed variable.
 Evidence = Mapping[str, str]
 
 
@@ -36,10 +36,10 @@ class MostProbable:
 
 @dataclass(frozen=True, eq=False)
 class NetworkQuestions:
-    """Answers questions of one network; keeps the plans of those asked last. Not thread-safe.
+    """Answers questions about one network, with a cache of recent plans. Not thread-safe.
 
     Args:
-        network: what is asked.
+        network: the network.
     """
 
     network: Network
@@ -58,8 +58,8 @@ class NetworkQuestions:
         """P(names | evidence), one axis per name in the order asked.
 
         Raises:
-            NetworkError: an unknown name or label, a name twice or observed too, or evidence of
-                probability zero.
+            NetworkError: an unknown name or label, a name that occurs twice or is also observed,
+                or evidence of probability zero.
             CapacityError: a table would have more than 2^24 cells.
         """
         asked = self._asked(names, evidence or {})
@@ -76,10 +76,10 @@ class NetworkQuestions:
         """Mean of a product of functions of single variables.
 
         Args:
-            weights: the function's value at each label, by variable; any real numbers.
+            weights: per variable, the function's value at each label; any real numbers.
 
         Raises:
-            NetworkError: an unknown name, or values of another number than labels.
+            NetworkError: an unknown name, or a number of values that is not that of the labels.
             CapacityError: a table would have more than 2^24 cells.
         """
         structure = self.network.structure
@@ -102,7 +102,7 @@ class NetworkQuestions:
         return self._tables[i] * weights[i].reshape(shape)
 
     def log_evidence(self, evidence: Evidence) -> float:
-        """Natural logarithm of the probability of the evidence; minus infinity where it is 0."""
+        """Natural logarithm of the probability of the evidence; minus infinity if it is 0."""
         observed = self._observed(evidence)
         plan = self._plan((), tuple(sorted(observed)), ())
         factors, log_scale = self._eliminated(plan, observed)
@@ -111,12 +111,12 @@ class NetworkQuestions:
     def most_probable(
         self, names: Sequence[str] | None = None, evidence: Evidence | None = None
     ) -> MostProbable:
-        """The most probable joint value of `names`, the other variables summed out.
+        """The most probable joint value of `names`, with the other variables summed out.
 
-        Among equally probable values the one of the earliest labels, in order of elimination.
+        Of equally probable values, the one with the earliest labels in order of elimination.
 
         Args:
-            names: the variables asked; all that are not observed by default.
+            names: the asked variables; by default all that are not observed.
 
         Raises:
             NetworkError, CapacityError: as `probability`.
@@ -162,7 +162,7 @@ class NetworkQuestions:
     def _eliminated(
         self, plan: Elimination, observed: Mapping[int, int], *, n_sums: int | None = None
     ) -> tuple[list[Table], float]:
-        """All factors after the first `n_sums` steps, and the logarithm of what they leave out."""
+        """All factors after the first `n_sums` steps, and the log of the factor taken out."""
         factors = [self._sliced(i, observed) for i in plan.relevant]
         log_scale = 0.0
         for step in plan.steps[:n_sums]:
@@ -170,7 +170,7 @@ class NetworkQuestions:
             summed = np.add.reduce(product, axis=step.axis)
             log_scale += log_left
             if observed:
-                # Many observations make small numbers; without any nothing can underflow.
+                # Many observations give small numbers; without observations nothing underflows.
                 peak = float(summed.max())
                 if peak > 0:
                     summed, log_scale = summed / peak, log_scale + log(peak)
@@ -186,9 +186,9 @@ class NetworkQuestions:
 
 
 def _product(factors: Sequence[Table], shapes: Iterable[tuple[int, ...]]) -> tuple[Table, float]:
-    """The product of aligned factors up to a power of e, and the logarithm of what it leaves out.
+    """The product of aligned factors up to a power of e, and that power.
 
-    Long products are brought back to one on the way, lest they underflow.
+    Long products are rescaled to one on the way so that they do not underflow.
     """
     result: Table = np.ones(())
     log_left = 0.0
@@ -213,7 +213,7 @@ class _Maximum:
 
 
 def _maximised(plan: Elimination, factors: list[Table], n_sums: int) -> _Maximum:
-    """Logarithm of the greatest product, and the values at which it is reached."""
+    """Logarithm of the greatest product, and the values that attain it."""
     with np.errstate(divide="ignore"):
         logs = [np.log(factor) for factor in factors]
     choices = []

@@ -1,9 +1,9 @@
-"""The likelihood-ratio tracing attack itself: on records, against a learnt model.
+"""The likelihood-ratio tracing attack on records, against a learnt model.
 
-The attacker holds the released model and records of the population, fits the same structure (or
-another) to these, and calls those records members that the released model makes likelier. What
-comes out tells of the records that go in: on true members it is a release of its own. Nothing
-here is written anywhere; see `worker.owner.model_audit`.
+The attacker holds the released model and records of the population, and fits the same structure (or
+another) to these records. Records that are likelier under the released model are called members.
+The outcome depends on the attacked records: on true members it reveals something about them.
+Nothing here is written anywhere; see `worker.owner.model_audit`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Family:
     Args:
         child: position of the variable, and so its column of the records.
         parents: positions of its parents.
-        sizes: how many values each variable has, of all of them.
+        sizes: number of values of every variable of the network.
     """
 
     child: int
@@ -43,16 +43,16 @@ class Family:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the parents, then of the child: the shape of its table."""
+        """The shape of the family's table: sizes of the parents, then of the child."""
         return (*(self.sizes[p] for p in self.parents), self.sizes[self.child])
 
     def counts(self, records: Codes) -> NDArray[np.float64]:
-        """How many records each cell of the table has."""
+        """Number of records in each cell of the table."""
         cells = np.bincount(self._cells(records), minlength=prod(self.shape))
         return cells.reshape(self.shape).astype(np.float64)
 
     def looked_up(self, table: NDArray[np.float64], records: Codes) -> Scores:
-        """The entry of `table` that each record falls in."""
+        """The entry of `table` for each record."""
         found: Scores = table.ravel()[self._cells(records)]
         return found
 
@@ -64,15 +64,15 @@ class Family:
 
 
 def fitted(structure: Structure, records: Codes, *, prior: float = 1.0) -> Network:
-    """The network that `records` give: counts plus `prior` in every cell, normalised.
+    """The network fitted to `records`: counts plus `prior` in every cell, normalised.
 
     Args:
-        structure: what is fitted.
+        structure: the structure of the network.
         records: value indexes, shape (records, variables).
         prior: Dirichlet parameter, > 0; 1 is the paper's.
 
     Raises:
-        InputError: records of another shape or with values out of range, or no prior.
+        InputError: the records have a wrong shape or values out of range, or the prior is invalid.
 
     References:
         Murakonda et al., equation 4.
@@ -104,12 +104,12 @@ class TracingAttack:
     """The likelihood-ratio test of membership.
 
     Args:
-        released: the model that is attacked.
-        population: the attacker's model of the population, over the same variables; its
-            structure may be another. It gives every cell a probability above 0.
+        released: the attacked model.
+        population: the attacker's model of the population, over the same variables; its structure
+            may differ. It gives every cell a probability above 0.
 
     Raises:
-        InputError: the two are over other variables, or the population excludes a cell.
+        InputError: the variables differ, or the population gives a cell probability 0.
 
     References:
         Murakonda et al., equation 5, with the sign turned: members score higher.
@@ -126,17 +126,17 @@ class TracingAttack:
             raise InputError("population", "give every cell a probability above 0")
 
     def scores(self, records: Codes) -> Scores:
-        """log P(x; released) - log P(x; population) of each record; -inf is surely no member.
+        """log P(x; released) - log P(x; population) of each record; -inf is certainly no member.
 
         Raises:
-            InputError: the records are no value indexes of the variables.
+            InputError: the records are not value indexes of the variables.
         """
         check_records(self.released.structure, records)
         return log_likelihood(self.released, records) - log_likelihood(self.population, records)
 
 
 def log_likelihood(network: Network, records: Codes) -> Scores:
-    """log P(x) of each record, shape (records,); -inf where the network excludes it."""
+    """log P(x) of each record, shape (records,); -inf if the network gives it probability 0."""
     total = np.zeros(len(records))
     with np.errstate(divide="ignore"):
         tables = [np.log(table) for table in network.cpds]

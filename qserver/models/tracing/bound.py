@@ -1,10 +1,10 @@
-"""How well anyone could tell members of a training set from a model's structure alone.
+"""The structural bound: the power of tracing attacks from a model's structure alone.
 
 Murakonda, Shokri and Theodorakopoulos bound the likelihood-ratio tracing attack on a model learnt
-without noise by what is public before learning: its complexity C and the size n of its training
-set. The bound is asymptotic. The log-likelihood ratio is taken to be normal with means +-C/2n and
-variance C/n, which holds where every parameter is learnt from many records. It is no guarantee;
-the cap that differential privacy sets is one (`tracing_cap`).
+without noise. The bound uses only public facts: the model's complexity C and the size n of its
+training set. It is asymptotic: the log-likelihood ratio is taken to be normal with means +-C/2n and
+variance C/n, which holds if every parameter is learnt from many records. It is not a guarantee; the
+cap by differential privacy is one (`cap`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TradeOff(Protocol):
     """A bound on the power of every test of membership, by its error."""
 
     def power(self, fpr: ArrayLike) -> Rates:
-        """The most true positives, as a share, at these shares of false positives."""
+        """The largest possible share of true positives at these shares of false positives."""
         ...
 
 
@@ -43,9 +43,9 @@ class TracingBound:
     """The structural bound: z_alpha + z_(1-beta) = sqrt(C/n), less with a finite reference set.
 
     Args:
-        complexity: C, the independent numbers that were learnt, > 0.
-        n: records that they were learnt from, > 0.
-        n_reference: records of the population that the attacker compares with, > 0; infinite for
+        complexity: C, the number of independent learnt numbers, > 0.
+        n: number of records in the training set, > 0.
+        n_reference: number of records of the population that the attacker has, > 0; infinite for
             one who knows the population.
 
     Raises:
@@ -86,7 +86,7 @@ class TracingBound:
 def area_under(trade_off: TradeOff, *, steps: int = 4001) -> float:
     """The area under a bound's curve, to about 1e-6.
 
-    The trapezoid rule in z = Phi^-1(fpr), where the curves are smooth but for a few kinks.
+    Uses the trapezoid rule in z = Phi^-1(fpr), in which the curves are smooth except for kinks.
     """
     z = np.linspace(-9.0, 9.0, steps)
     density = np.exp(-z * z / 2) / sqrt(2 * np.pi)

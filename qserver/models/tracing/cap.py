@@ -1,4 +1,4 @@
-"""What differential privacy allows any test of membership, and the lesser of it and the bound."""
+"""The cap of differential privacy on any test of membership, and its minimum with the bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAMES: tuple[Game, ...] = ("replaced", "added")
 
 
 def relation_of(name: str) -> Relation:
-    """The neighbours that `name` names; InputError where there are none of this name."""
+    """The relation of this name; InputError if the name is unknown."""
     for relation in RELATIONS:
         if relation == name:
             return relation
@@ -30,20 +30,20 @@ def relation_of(name: str) -> Relation:
 class PrivacyCap:
     """The cap of an epsilon: power <= e^x error, and 1 - error <= e^x (1 - power).
 
-    What x is depends on what the attacker does not know. In the game `replaced` the training set
-    has n records either way, and another record of the population stands where the target's might
-    be: the game of the structural bound, where n is public. A guarantee for adding and removing a
-    record passes such a pair in two steps, so x = 2 epsilon. In the game `added` the training set
-    has the target's record or one record fewer, and x = epsilon. A guarantee for replacing says
-    nothing of that game, as it may tell n.
+    x depends on the game of the attacker. In the game `replaced` n is public, as in the structural
+    bound: the training set has n records in both cases, with the target's record or another record
+    of the population in its place. Adding and removing a record connects the two cases in two
+    steps, so x = 2 epsilon. In the game `added` the training set has the target's record or one
+    record fewer, and x = epsilon. A guarantee for replacing a record does not cover this game, as
+    n may be revealed.
 
     Args:
-        epsilon: of all that is released of the training set, >= 0.
-        relation: the neighbours that it is for.
-        game: what the attacker is to tell.
+        epsilon: epsilon of everything released about the training set, >= 0.
+        relation: the neighbours of the guarantee.
+        game: the two cases that the attacker must tell apart.
 
     Raises:
-        InputError: a value is out of range, or the guarantee says nothing of the game.
+        InputError: a value is out of range, or the guarantee does not cover the game.
 
     References:
         Wasserman and Zhou (2010), theorem 2.4; Kairouz, Oh and Viswanath (2015).
@@ -64,31 +64,31 @@ class PrivacyCap:
 
     @property
     def exponent(self) -> float:
-        """x: the most by which a log-probability may differ between the two worlds."""
+        """x: the most by which a log-probability may differ between the two cases."""
         crossed = self.relation == "add-remove" and self.game == "replaced"
         return 2 * self.epsilon if crossed else self.epsilon
 
     def power(self, fpr: ArrayLike) -> Rates:
         """min(e^x fpr, 1 - e^-x (1 - fpr))."""
         rates = checked_rates(fpr)
-        # Beyond e^700 a float overflows; the other side holds long before.
+        # e^x overflows beyond 700; the other side of the minimum is smaller long before.
         steep = np.minimum(1.0, rates * exp(min(self.exponent, 700.0)))
         found: Rates = np.minimum(steep, 1 - exp(-self.exponent) * (1 - rates))
         return found
 
     @property
     def auc(self) -> float:
-        """1 / (1 + e^-x): the two straight sides meet at error 1 / (1 + e^x)."""
+        """1 / (1 + e^-x): the two straight lines meet at error 1 / (1 + e^x)."""
         return 1 / (1 + exp(-self.exponent))
 
 
 @dataclass(frozen=True)
 class TracingLimit:
-    """At every error the lesser of the structural bound and the cap.
+    """The lesser of the structural bound and the cap, at every error.
 
     Args:
-        bound: of all that is released.
-        cap: of the epsilon that all of it costs; None without differential privacy.
+        bound: the structural bound of everything released.
+        cap: the cap by the epsilon of everything released; None without differential privacy.
     """
 
     bound: TracingBound

@@ -1,4 +1,4 @@
-"""What one attribute or one edge adds to what a model could leak."""
+"""The effect of one attribute or one edge on the power of tracing."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from qserver.models.tracing.roc import Roc, SampleEstimate
 
 @dataclass(frozen=True)
 class StructurePart:
-    """An attribute (with its arrows, `parent` is None), or the arrow from `parent` to `name`."""
+    """An attribute with its arrows (`parent` is None), or the arrow from `parent` to `name`."""
 
     name: str
     parent: str | None = None
 
     @property
     def kind(self) -> Literal["attribute", "edge"]:
-        """Which of the two it is."""
+        """Whether it is an attribute or an edge."""
         return "attribute" if self.parent is None else "edge"
 
 
 @dataclass(frozen=True)
 class StructuralEffect:
-    """What the structure loses without a part.
+    """The effect of leaving out a part of the structure.
 
     Args:
-        part: what is left out.
-        complexity: independent parameters that go with it.
+        part: the part that is left out.
+        complexity: number of independent parameters that are lost.
         auc: fall of the area under the structural bound.
     """
 
@@ -46,7 +46,7 @@ class StructuralEffect:
 
 @dataclass(frozen=True)
 class MeasuredEffect:
-    """What the attack on exact parameters loses when the model is learnt without a part."""
+    """The fall of the attack's area if the model is learnt without a part, without noise."""
 
     part: StructurePart
     auc: SampleEstimate
@@ -54,12 +54,12 @@ class MeasuredEffect:
 
 @dataclass(frozen=True)
 class _Smaller:
-    """A structure without a part: what changes.
+    """The changes of a structure without a part.
 
     Args:
-        part: what is gone.
-        changed: the parents that are left, of each variable that loses one.
-        gone: position of the variable that is gone, or None.
+        part: the part that is left out.
+        changed: the remaining parents of each variable that loses one.
+        gone: position of the variable that is left out, or None.
     """
 
     part: StructurePart
@@ -67,25 +67,25 @@ class _Smaller:
     gone: int | None = None
 
     def parents(self, structure: Structure) -> dict[int, tuple[int, ...]]:
-        """The parents of each variable that is left."""
+        """The parents of each remaining variable."""
         left = {**dict(enumerate(structure.parents)), **self.changed}
         if self.gone is not None:
             del left[self.gone]
         return left
 
     def lost_complexity(self, structure: Structure) -> int:
-        """Independent parameters that go with the part."""
+        """Number of independent parameters lost with the part."""
         touched = [*self.changed, *(() if self.gone is None else (self.gone,))]
         before = {i: structure.parents[i] for i in touched}
         return complexity_of(before, structure.sizes) - complexity_of(self.changed, structure.sizes)
 
 
 def structural_effects(structure: Structure, *, n: float) -> tuple[StructuralEffect, ...]:
-    """The effect of each attribute, then of each edge, on C and on the bound; no data is needed.
+    """The effect of each attribute, then of each edge, on C and on the bound; needs no data.
 
     Args:
-        structure: of the model; its complexity is > 0.
-        n: records that it is learnt from.
+        structure: structure of the model; its complexity is > 0.
+        n: number of records in the training set.
     """
     whole = complexity(structure)
     auc = TracingBound(whole, n).auc
@@ -102,9 +102,9 @@ class AttackedRecords:
     """The records of an attack, value indexes of shape (records, attributes) each.
 
     Args:
-        pool: what the model is learnt from; its records are the members.
-        reference: what the attacker fits a model of the population to.
-        others: records in neither.
+        pool: the training set of the model; its records are the members.
+        reference: records from which the attacker fits a model of the population.
+        others: records in neither set.
     """
 
     pool: Codes
@@ -117,15 +117,15 @@ def measured_effects(
 ) -> tuple[MeasuredEffect, ...]:
     """The effect of each attribute, then of each edge, on the attack's area under the curve.
 
-    Each model is learnt anew from the pool, without noise: the attack on a noisy model is weaker.
+    Each model is learnt again from the pool, without noise: the attack on a noisy model is weaker.
 
     Args:
-        structure: of the whole model.
+        structure: structure of the whole model.
         records: pool, reference and others.
         prior: Dirichlet parameter of every fit, > 0.
 
     Raises:
-        InputError: records that are no value indexes of the structure.
+        InputError: the records are not value indexes of the structure.
     """
     check_prior(prior)
     for part in (records.pool, records.reference, records.others):
@@ -154,7 +154,7 @@ def _without(parents: tuple[int, ...], gone: int) -> tuple[int, ...]:
 
 
 class _FamilyScores:
-    """Scores by family; one that two models share is scored once."""
+    """Scores by family; a family of two models is scored once."""
 
     def __init__(self, sizes: tuple[int, ...], records: AttackedRecords, prior: float) -> None:
         self._sizes = sizes

@@ -16,13 +16,13 @@ BASES: tuple[Basis, ...] = ("least", "cap")
 class ReleaseGate:
     """A rule: no test of membership with false positives `fpr` may have more than `max_power`.
 
-    The gate never sees data nor an attack's outcome on it, so that what it decides is public.
+    The gate never sees data or the outcome of an attack, so its decision is public.
 
     Args:
         fpr: share of false positives, in (0, 1).
         max_power: share of members found, in [fpr, 1]; guessing alone reaches `fpr`.
-        basis: `least` decides by the lesser of bound and cap. `cap` decides by the cap alone,
-            which holds for any data and any model; the bound is asymptotic.
+        basis: `least` uses the lesser of bound and cap. `cap` uses the cap alone, which holds for
+            any data and any model; the bound is only asymptotic.
 
     Raises:
         InputError: a value is out of range.
@@ -43,13 +43,13 @@ class ReleaseGate:
 
 @dataclass(frozen=True)
 class GateDecision:
-    """What a gate decided, and why.
+    """The decision of a gate, with its reason.
 
     Args:
         passes: whether the release is within the rule.
-        power: the power that counted, at the gate's error; 1 where nothing bounds it.
-        decided_by: what gave that power.
-        reason: the same in a sentence.
+        power: the power that counted, at the gate's error; 1 if nothing bounds it.
+        decided_by: the source of that power.
+        reason: the decision in a sentence.
     """
 
     passes: bool

@@ -1,4 +1,4 @@
-"""The report of an audit: what a release could leak, as frozen data and as JSON."""
+"""The report of a tracing audit, as frozen data and as JSON."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from qserver.models.tracing.roc import Roc, SampleEstimate
 FORMAT = "qserver-tracing-report-1"
 Release = Literal["model", "tables"]
 RELEASES: tuple[Release, ...] = ("model", "tables")
-# Close to 0, where an attack that errs seldom lives, and evenly to 1.
+# Dense near 0, for attacks with few errors, then evenly to 1.
 CURVE_FPR = (*(1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3), *(i / 100 for i in range(1, 101)))
 
 
 @dataclass(frozen=True)
 class AuditRequest:
-    """What an audit is asked about; none of it is computed from private data.
+    """The subject of an audit; none of it is computed from private data.
 
     Args:
-        structure: of the model.
-        n: records that it is, or will be, learnt from, as the owner states them.
-        release: `model` where the conditional probabilities alone are released, `tables` where
-            tables are, as this server's learning does: those that it buys for the cap's epsilon,
-            or of the families where there is no cap.
-        cap: of the epsilon of the release; None where it has none.
-        n_reference: records that the attacker knows of the population; infinite for all.
-        gate: the rule to decide by, or None.
+        structure: structure of the model.
+        n: number of records in the training set, as stated by the owner.
+        release: `model` if only conditional probabilities are released; `tables` if tables are
+            released, as by this server's learning: the tables bought for the cap's epsilon, or
+            those of the families if there is no cap.
+        cap: the cap by the release's epsilon; None without one.
+        n_reference: number of records of the population that the attacker knows; infinite for all.
+        gate: the rule for the decision, or None.
 
     Raises:
-        InputError: a value is out of range, or the structure has nothing to learn.
+        InputError: a value is out of range, or the structure has no parameter.
     """
 
     structure: Structure
@@ -70,27 +70,27 @@ class AuditRequest:
 
     @property
     def model_complexity(self) -> int:
-        """Independent parameters of the model."""
+        """Number of independent parameters of the model."""
         return complexity(self.structure)
 
     @cached_property
     def complexity(self) -> int:
-        """Independent numbers that are released; at most so many where tables are not counted."""
+        """Number of independent released numbers; a bound if tables are too many to count."""
         return self.in_tables.count if self.release == "tables" else complexity(self.structure)
 
     @cached_property
     def in_tables(self) -> IndependentNumbers:
-        """Independent numbers in the tables that learning would release.
+        """Number of independent numbers in the tables that learning would release.
 
-        A bound where the structure has more families and parts of them than tables are chosen for
-        here, or the tables more interactions than are listed.
+        It is a bound if the structure is too large to choose tables here, or if the tables have
+        too many interactions to list.
         """
         structure, cap = self.structure, self.cap
         scopes = maximal_families(structure)
         if cap is not None and cap.epsilon > 0:
             if choice_size(structure) > MAX_CHOICE_SIZE:
                 return IndependentNumbers(most_numbers_chosen(structure), is_exact=False)
-            # Without tables in hand the choice is the same for every epsilon.
+            # Without earlier tables the choice is the same for every epsilon.
             scopes = tuple(t.scope for t in choose_tables(structure, epsilon=1.0))
         return table_complexity(structure.sizes, scopes)
 
@@ -101,7 +101,7 @@ class AuditRequest:
 
     @property
     def finite_bound(self) -> TracingBound:
-        """The structural bound against one who has `n_reference` records of it."""
+        """The structural bound against an attacker with `n_reference` records of it."""
         return TracingBound(self.complexity, self.n, self.n_reference)
 
     @property
@@ -112,7 +112,7 @@ class AuditRequest:
 
 @dataclass(frozen=True)
 class Curves:
-    """Power by error; a curve that does not apply is None."""
+    """Power at each error; a curve that does not apply is None."""
 
     fpr: tuple[float, ...]
     bound: tuple[float, ...]
@@ -124,7 +124,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Areas:
-    """Areas under the curves; 1/2 is guessing."""
+    """Areas under the curves; guessing has 1/2."""
 
     model_bound: float
     bound: float
@@ -136,15 +136,15 @@ class Areas:
 
 @dataclass(frozen=True)
 class TracingReport:
-    """What a release could leak.
+    """How well anybody could trace members from a release.
 
     Args:
-        request: what was asked.
-        curves, areas: of the bound, the cap, the lesser of them, and an attack where one was made.
-        effects: what each attribute and each edge adds to the structural bound of the model.
-        decision: of the gate, where there is one.
-        measured: effects on an attack that was made.
-        private: whether it tells of private records: such a report is for the owner alone.
+        request: the subject of the audit.
+        curves, areas: for the bound, the cap, the lesser of both, and an attack if there was one.
+        effects: effect of each attribute and each edge on the structural bound of the model.
+        decision: decision of the gate, if there is one.
+        measured: effects on the attack, if there was one.
+        private: whether it depends on private records; such a report is for the owner alone.
     """
 
     request: AuditRequest
@@ -158,7 +158,7 @@ class TracingReport:
     def with_attack(
         self, roc: Roc, measured: tuple[MeasuredEffect, ...], *, private: bool
     ) -> TracingReport:
-        """The report with the outcome of an attack beside the bounds; the decision stays.
+        """The report with the outcome of an attack added; the decision stays the same.
 
         Args:
             roc: scores of members and others.
@@ -200,7 +200,7 @@ class TracingReport:
 
 
 def structural_report(request: AuditRequest) -> TracingReport:
-    """The report before anything is learnt: from the structure, n and epsilon alone."""
+    """The report before learning, from the structure, n and epsilon alone."""
     cap, bound, limit = request.cap, request.bound, request.limit
     finite = None if isinf(request.n_reference) else request.finite_bound
     curves = Curves(

@@ -1,4 +1,4 @@
-"""How well a score tells members from others: the ROC curve, its area, and standard errors."""
+"""The ROC curve of a score that separates members from others, its area, and standard errors."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class SampleEstimate:
 
 @dataclass(frozen=True, eq=False)
 class Roc:
-    """What a score finds at every threshold.
+    """The ROC curve of a score.
 
     Args:
-        members: the scores of members, higher for likelier ones; -inf allowed, NaN not.
-        others: the scores of records that are no members.
+        members: scores of members, higher for likelier ones; -inf is allowed, NaN is not.
+        others: scores of records that are not members.
 
     Raises:
         InputError: fewer than two scores on a side, or a NaN.
@@ -51,7 +51,7 @@ class Roc:
         return np.sort(self.members)
 
     def power(self, fpr: ArrayLike) -> Rates:
-        """The share of members found with at most these shares of others; no coins are tossed."""
+        """Share of members found with at most these shares of others; thresholds are not random."""
         rates = checked_rates(fpr)
         thresholds = [threshold_at(self.others, float(rate)) for rate in rates.ravel()]
         found = [_share_above(self._sorted_members, t) for t in thresholds]
@@ -59,10 +59,10 @@ class Roc:
 
     @property
     def auc(self) -> SampleEstimate:
-        """P(member scores above another) + half the ties, with DeLong's standard error.
+        """P(a member scores above another record) + half the ties, with DeLong's standard error.
 
-        The error is that of the records drawn, for this one model. Another training set gives
-        another model: repeat the whole attack to see that.
+        The standard error is for the sample of records, with this model fixed. For the variation
+        over training sets repeat the whole attack.
 
         References:
             DeLong, DeLong and Clarke-Pearson (1988).
@@ -71,12 +71,12 @@ class Roc:
         return SampleEstimate(float(places.members.mean()), places.standard_error)
 
     def auc_gain_over(self, other: Roc) -> SampleEstimate:
-        """This area less that of another score of the same records, in the same order.
+        """This area less that of another score of the same records in the same order.
 
-        The standard error is of the difference, record by record.
+        The standard error is that of the difference, computed record by record.
 
         Raises:
-            InputError: the other score is of other numbers of records.
+            InputError: the numbers of records differ.
         """
         if (len(self.members), len(self.others)) != (len(other.members), len(other.others)):
             raise InputError("other", "score the same records")
@@ -92,26 +92,26 @@ class Roc:
 
 @dataclass(frozen=True, eq=False)
 class _Placements:
-    """Per member the share of others below it; per other the share of members above it."""
+    """Per member, the share of others below it; per other record, the share of members above."""
 
     members: Scores
     others: Scores
 
     @property
     def standard_error(self) -> float:
-        """Of the mean of either."""
+        """Standard error of the mean of either."""
         variance = sum(float(s.var(ddof=1)) / len(s) for s in (self.members, self.others))
         return sqrt(variance)
 
 
 def threshold_at(others: Scores, fpr: float) -> float:
-    """The least threshold that at most a share `fpr` of `others` lies above; -inf lets all be.
+    """The least threshold with at most a share `fpr` of `others` above it; -inf selects all.
 
     Args:
-        others: scores of records that are no members, such as those of the reference set.
+        others: scores of records that are not members, such as those of the reference set.
         fpr: in [0, 1].
     """
-    # A share such as 0.29 of 100 records is 29 of them, whatever the float says.
+    # A share such as 0.29 of 100 records is exactly 29, despite float rounding.
     n_allowed = floor(fpr * len(others) + 1e-9)
     if n_allowed >= len(others):
         return -inf
@@ -127,7 +127,7 @@ def _share_above(ascending: Scores, threshold: float) -> float:
 
 
 def _share_below(scores: Scores, others: Scores) -> Scores:
-    """For each of `scores` the share of `others` below it, equal ones counted half."""
+    """For each of `scores`, the share of `others` below it; ties count half."""
     ascending = np.sort(others)
     low = np.searchsorted(ascending, scores, side="left")
     high = np.searchsorted(ascending, scores, side="right")
@@ -136,5 +136,5 @@ def _share_below(scores: Scores, others: Scores) -> Scores:
 
 
 def _standard(scores: Scores) -> Scores:
-    """Scores rounded so that sums of the same terms in another order are ties again."""
+    """Rounded scores: sums of the same terms in different order become ties."""
     return np.round(scores, 12)

@@ -1,8 +1,8 @@
-"""A structure for a network, as rich as a cap on what it could leak lets it be.
+"""A proposal for a network's structure: the richest one found that passes a gate on tracing.
 
-The greedy search of Murakonda et al. (section 2.1) with a bound on parameters, and their bound on
-tracing as the cap. It sees correlations of what was released before and public figures alone, so
-that neither the structure nor its refusal tells anything new of private records.
+This is the greedy search of Murakonda et al. (section 2.1) with a bound on parameters, and their
+bound on tracing for the gate. It uses only correlations of earlier releases and public figures. So
+neither the structure nor a refusal reveals anything new about private records.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Audit = Callable[[Structure], AuditRequest]
 
 @dataclass(frozen=True)
 class Candidates:
-    """What structures are chosen from.
+    """The candidate structures.
 
     Args:
         labels: the labels of each variable, by name.
         corr: correlations, from public or released data.
         max_parents: most parents of a variable.
-        min_gain: what an arrow must gain.
+        min_gain: least gain of an arrow.
         max_cells: most cells of a variable with its parents.
-        fits: whether a structure can be learnt at all; one without edges is taken to fit.
+        fits: whether a structure can be learnt at all; one without edges always counts as fitting.
     """
 
     labels: Mapping[str, Sequence[str]]
@@ -45,7 +45,7 @@ class Candidates:
     fits: Callable[[Structure], bool]
 
     def at_most(self, max_complexity: float) -> Structure:
-        """The greedy structure of so many parameters at most."""
+        """The greedy structure with at most this many parameters."""
         return greedy_structure(
             self.labels,
             self.corr,
@@ -58,13 +58,13 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A structure, and what was decided of it.
+    """A structure and the decision about it.
 
     Args:
-        structure: without edges where not even that passes.
+        structure: the structure; if none passes, the one without edges.
         score: the sum of its scores, by equation 3 of the paper.
-        request: what an audit of it is asked about, with the gate.
-        decision: of the gate.
+        request: the subject of its audit, with the gate.
+        decision: the decision of the gate.
     """
 
     structure: Structure
@@ -74,16 +74,16 @@ class Proposal:
 
 
 def proposed_structure(candidates: Candidates, audit: Audit) -> Proposal:
-    """The richest structure found that passes the gate; else one without edges.
+    """The richest structure found that passes the gate; else the one without edges.
 
-    Greedy structures are tried by the parameters that they may have, by halves: what passes is what
-    an audit of that very structure says, so no proposal fails it.
+    The search bisects over the allowed number of parameters. Whether a structure passes is decided
+    by its own audit, so every proposal with edges passes.
 
     Args:
-        audit: the audit of a structure, its gate included.
+        audit: the audit of a structure, including its gate.
 
     Raises:
-        InputError: a value is out of range, or no gate is given.
+        InputError: a value is out of range, or there is no gate.
     """
     whole = candidates.at_most(inf)
     best = _judged(structure_of_edges(candidates.labels, ()), candidates, audit)
@@ -125,10 +125,10 @@ def _gate(request: AuditRequest) -> ReleaseGate:
 
 
 def _most_parameters(request: AuditRequest) -> float:
-    """Parameters that no passing structure exceeds.
+    """The most parameters of any passing structure.
 
-    Where epsilon alone keeps within the gate there is no such bound. Else the gate asks for
-    Phi(sqrt(C/n) + z_fpr) <= max_power, and tables tell no less than the model.
+    If epsilon alone satisfies the gate, there is no limit. Otherwise the gate requires
+    Phi(sqrt(C/n) + z_fpr) <= max_power, and tables have at least as many numbers as the model.
     """
     gate, cap = _gate(request), request.cap
     if gate.max_power >= 1 or (cap is not None and cap.power(gate.fpr) <= gate.max_power):

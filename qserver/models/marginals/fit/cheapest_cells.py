@@ -54,7 +54,7 @@ class CheapestCells:
     def find(self, costs: FloatArray, *, n: int) -> Cells:
         """About n cells, including the cheapest of all.
 
-        For each of n values of a root's attributes, the cheapest cell with these values.
+        For each of the n cheapest values of a root's attributes, the cheapest cell with these values.
 
         Args:
             costs: flat, one per cell of the layout.

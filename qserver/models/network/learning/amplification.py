@@ -1,11 +1,12 @@
-"""What a mechanism on a secret Poisson sample costs, in whole nano-epsilon and never too little.
+"""Privacy amplification by sampling: the cost of a mechanism on a secret Poisson sample.
 
-Each record is in the sample with probability `rate`, by itself, and nobody learns which ones are.
-A mechanism that is x-private on the sample, record by record, is then ln(1 + rate (e^x - 1))
-private on all records under add-remove neighbours. Somebody with k records has at most k times
-that, and under replace-one, where a record leaves and another comes, twice that: docs/guarantee.md
-has the proof. The x is of all that is released of one sample together: for the parts of it one by
-one the formula adds up to less than the whole costs.
+Costs are whole nano-epsilon and never too small. Each record is in the sample independently with
+probability `rate`, and nobody learns which ones are. A mechanism that is x-private on the sample,
+record by record, is ln(1 + rate (e^x - 1)) private on all records under add-remove neighbours. A
+person with k records loses at most k times that. Under replace-one, where one record leaves and
+another comes, it is twice that: docs/guarantee.md has the proof. x is the cost of everything that
+is released of one sample together. Applied to its parts one by one, the formula would add up to
+less than the true cost.
 
 References:
     Li, Qardaji and Su (2012), theorem 1; Balle, Barthe and Gaboardi (2018), theorem 8.
@@ -19,7 +20,7 @@ from fractions import Fraction
 from qserver.errors import InputError
 from qserver.records.charge import NANO
 
-# Far more digits than nano-epsilons of a million epsilon need; each step errs by a unit at most.
+# Far more digits than a million epsilon in nano-epsilon; each step errs by at most a unit.
 _EXACT = Context(prec=80, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _ROOM = Decimal(10) ** -40
 
@@ -28,8 +29,8 @@ def amplified_nano(nominal_nano: int, *, rate: Fraction) -> int:
     """ln(1 + rate (e^x - 1)) in nano-epsilon, rounded up.
 
     Args:
-        nominal_nano: x, what everything drawn from the sample costs on it, >= 0.
-        rate: the greatest probability with which a record is in the sample, in (0, 1].
+        nominal_nano: x, the cost on the sample of everything released from it, >= 0.
+        rate: the greatest probability of a record to be in the sample, in (0, 1].
 
     Raises:
         InputError: a value is out of range.
@@ -44,7 +45,7 @@ def amplified_nano(nominal_nano: int, *, rate: Fraction) -> int:
 
 
 def nominal_nano(charged_nano: int, *, rate: Fraction) -> int:
-    """The largest x in nano-epsilon that costs no more than `charged_nano` after amplification.
+    """The largest x in nano-epsilon with a cost of at most `charged_nano` after amplification.
 
     ln(1 + (e^c - 1) / rate), rounded down.
 

@@ -1,10 +1,10 @@
 """The weights of least variance on noisy tables that overlap, in closed form.
 
-The table over a scope is the sum, over the subsets S of the scope, of components: what depends on
-all of S and averages to zero along each axis. Independent noise of one variance in each cell stays
-white within a component and is uncorrelated between components. So each component is estimated on
-its own, by the mean of what the tables that hold S say of it, weighted by precision; and a table
-over any scope all of whose subsets are held by some table follows by addition.
+The table over a scope is the sum of one component per subset S of the scope. A component depends on
+all of S and averages to zero along each axis. Independent noise of equal variance in all cells
+stays white within a component and is uncorrelated between components. So each component is
+estimated alone, by the mean over all tables that contain S, weighted by precision. A table over any
+scope follows by addition if every subset of it is contained in some table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qserver.models.network.network import Table
 
 
 def subsets(scope: Scope) -> Iterator[Scope]:
-    """All subsets of a scope, itself and the empty one included."""
+    """All subsets of a scope, including itself and the empty one."""
     for size in range(len(scope) + 1):
         yield from combinations(scope, size)
 
@@ -38,11 +38,11 @@ def component_share(part: Scope, scope: Scope, sizes: Sequence[int]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class CombinedTables:
-    """What noisy tables together say of smaller tables; each is computed once.
+    """Estimates of smaller tables from all noisy tables together; each is computed once.
 
     Args:
         sizes: number of values of each variable.
-        tables: the noisy tables, in any order; the result does not depend on it beyond rounding.
+        tables: the noisy tables; their order matters only for rounding.
     """
 
     sizes: tuple[int, ...]
@@ -61,7 +61,7 @@ class CombinedTables:
         Estimates of different scopes agree wherever they overlap.
 
         Raises:
-            NetworkError: no table holds one of its subsets.
+            NetworkError: a subset of the scope is in no table.
         """
         found = self._marginals.get(scope)
         if found is None:
@@ -74,7 +74,7 @@ class CombinedTables:
         return found
 
     def variance(self, scope: Scope) -> float:
-        """Variance of a cell of `marginal(scope)`, in records squared; the same for every cell."""
+        """Variance of every cell of `marginal(scope)`, in records squared."""
         return sum(
             self._variance(part) * component_share(part, scope, self.sizes)
             for part in subsets(scope)

@@ -1,13 +1,14 @@
-"""A network's parameters from noisy tables: every table that overlaps a family is evidence.
+"""A network's parameters from noisy tables; every table that overlaps a family is evidence.
 
 Variable by variable, parents before children:
-1. the weights of least variance on all tables give the family's counts (combined_tables);
-2. the prior of a row is the mean of what the family says with one parent left out, so that rows
-   which noise drowns fall back on better known ones; the families without a parent come first;
-3. a row's total is known from the tables and, for several parents, from the network estimated so
-   far, which is often far more exact than the noise, and is believed as far as the tables bear it
-   out; a column's total from smaller tables;
-4. the posterior mean under these (row_posterior), divided by its row sums.
+
+1. The weights of least variance on all tables give the family's counts (combined_tables).
+2. The prior of a row is the mean over the families with one parent left out, so that rows drowned
+   by noise fall back on better known ones. Families without a parent come first.
+3. A row's total comes from the tables and, for several parents, from the network estimated so far.
+   The network is often far more exact than the noise; it counts as far as the tables support it. A
+   column's total comes from smaller tables.
+4. The parameters are the posterior means under these (row_posterior), divided by their row sums.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from qserver.models.network.row_posterior import KnownTotals, posterior_counts
 from qserver.models.network.structure import Structure
 from qserver.models.network.variable_elimination import NetworkQuestions
 
-# Concentration of a row's prior: few CPDs are smooth, and few rows of the tables tell of it.
+# Concentration of a row's prior: few CPDs are smooth, and few rows of tables inform about it.
 _CONCENTRATION = 1.0
 _LEAST_SHAPE = 0.02
-# What of a prior is uniform: the family with a parent left out may have missed a value.
+# The uniform part of a prior: the family with a parent left out may have missed a value.
 _UNIFORM = 0.05
 _JUST_BELOW = 1 - 1e-9
 
@@ -36,10 +37,10 @@ _JUST_BELOW = 1 - 1e-9
 def network_from_tables(structure: Structure, tables: Sequence[NoisyTable]) -> Network:
     """The network's parameters by posterior means, from all the tables together.
 
-    A function of its arguments alone: the same tables give the same network.
+    The result depends on the arguments alone: the same tables give the same network.
 
     Raises:
-        NetworkError: a family is held by no table.
+        NetworkError: a family is contained in no table.
     """
     combined = CombinedTables(structure.sizes, tuple(tables))
     first = _Pass(structure, combined, None).network()
@@ -50,7 +51,7 @@ def network_from_tables(structure: Structure, tables: Sequence[NoisyTable]) -> N
 
 @dataclass(eq=False)
 class _Pass:
-    """One pass over all variables; `earlier` is the network that an earlier pass found."""
+    """One pass over all variables; `earlier` is the network of an earlier pass, if any."""
 
     structure: Structure
     combined: CombinedTables
@@ -70,7 +71,7 @@ class _Pass:
         return Network(self.structure, tuple(cpds))
 
     def _conditional(self, i: int, parents: Scope) -> Table:
-        """P(i | parents), one axis per parent, ascending, and the variable's own last."""
+        """P(i | parents): one axis per parent, ascending, then the axis of the variable."""
         found = self._found.get((i, parents))
         if found is None:
             prior = self._prior(i, parents)
@@ -119,10 +120,10 @@ class _Pass:
         return KnownTotals(np.maximum(totals, 0.0), variances)
 
     def _foretold(self, parents: Scope, questions: NetworkQuestions) -> KnownTotals:
-        """Row totals as the earlier network foretells them, with what may be wrong with that.
+        """Row totals predicted by the earlier network, with their variances.
 
-        Their variance: that of a count about its expectation, and, for each parent, that of its own
-        noisy counts, passed on in proportion.
+        The variance is that of a count around its expectation plus, for each parent, that of its
+        noisy counts, carried over in proportion.
         """
         shares = questions.probability([self.structure.names[p] for p in parents])
         totals = self._n_records * shares
@@ -138,10 +139,10 @@ class _Pass:
 
 
 def _doubted(foretold: KnownTotals, seen: Table, variances: Table) -> KnownTotals:
-    """`foretold` with the misfit that the tables show added to its variances.
+    """`foretold` with the misfit shown by the tables added to its variances.
 
-    Parents that the structure has as independent may not be so in the data. The misfit, relative to
-    the totals, is what of the squared differences noise does not explain.
+    Parents that are independent in the structure may be dependent in the data. The misfit, relative
+    to the totals, is the part of the squared differences that noise does not explain.
     """
     excess = (seen - foretold.totals) ** 2 - variances - foretold.variances
     relative = max(0.0, float(excess.sum())) / float((foretold.totals**2).sum())

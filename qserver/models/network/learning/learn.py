@@ -1,4 +1,4 @@
-"""Learning a network's parameters within a budget: five ways to divide it.
+"""Learning of a network's parameters within a budget, with five allocations of the budget.
 
 | allocation | tables | divided by | parameters |
 |---|---|---|---|
@@ -7,8 +7,8 @@
 | `uniform` | every family | equally | own table after consistency |
 | `arxiv`, `icml` | every family | as printed in two versions of one paper | as printed |
 
-The first three are one step: their tables are known before any data is read, and everything else is
-post-processing of them. The last two spend a tenth on a sample first (paper_allocation); the server
+The first three take one step: their tables are known before any data is read, and the rest is
+post-processing. The last two first spend a tenth on a sample (paper_allocation); the server
 runs them by `qserver.answering.models.kinds.network_stages`.
 """
 
@@ -46,7 +46,7 @@ ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
 
 
 class TableSource(Protocol):
-    """Where noisy tables come from: a worker, or a simulation."""
+    """A source of noisy tables: a worker or a simulation."""
 
     def measure(self, scope: Scope, epsilon: float) -> Table:
         """Counts over `scope`, each with Laplace noise of scale 1 / epsilon."""
@@ -57,12 +57,12 @@ class TableSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What learning gave.
+    """The result of learning.
 
     Args:
-        network: with the learnt parameters.
-        tables: the noisy tables of all records, as released and before any processing.
-        stage_one_epsilon: what the sample's tables cost together, after amplification; else 0.
+        network: the network with learnt parameters.
+        tables: the noisy tables of all records, as released, without processing.
+        stage_one_epsilon: cost of the sample's tables together, after amplification; 0 without.
     """
 
     network: Network
@@ -84,7 +84,7 @@ def learn(
         known: tables released already; only `best` uses them.
 
     Raises:
-        NetworkError: epsilon is not above zero, or there is no such allocation.
+        NetworkError: epsilon is not above zero, or the allocation is unknown.
     """
     if not epsilon > 0:
         raise NetworkError("epsilon", "be above zero", epsilon)
@@ -105,7 +105,7 @@ def one_step_prices(
     allocation: Allocation = "best",
     known: Sequence[NoisyTable] = (),
 ) -> tuple[TablePrice, ...]:
-    """The tables to buy for `epsilon` in all, known before any data is read.
+    """The tables to buy for a total of `epsilon`, known before any data is read.
 
     Raises:
         NetworkError: the allocation needs a sample first.
@@ -124,10 +124,10 @@ def one_step_prices(
 def one_step_network(
     structure: Structure, tables: Sequence[NoisyTable], *, allocation: Allocation = "best"
 ) -> Network:
-    """The parameters that an allocation reads off its tables.
+    """The parameters from the tables of a one-step allocation.
 
     Args:
-        tables: for `uniform` one per variable, in order; else in any order.
+        tables: one per variable in order for `uniform`; else in any order.
     """
     if allocation == "best":
         return network_from_tables(structure, tables)
@@ -144,7 +144,7 @@ def one_step_network(
 
 
 def _row_weighted(structure: Structure, epsilon: float) -> tuple[TablePrice, ...]:
-    """Maximal families, priced by the root of the most rows of any family they hold."""
+    """Maximal families, priced by the root of the most rows of any family inside."""
     scopes = maximal_families(structure)
     roots = []
     for scope in scopes:

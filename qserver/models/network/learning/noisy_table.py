@@ -39,7 +39,7 @@ class NoisyTable:
 
     @property
     def epsilon(self) -> float:
-        """What the table costs: 1 / scale."""
+        """The cost of the table: 1 / scale."""
         return 1 / self.scale
 
     @property
@@ -50,7 +50,7 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class TablePrice:
-    """A table to measure, and what it may cost.
+    """A table to measure, and its price.
 
     Args:
         scope: positions of variables, ascending and distinct.
@@ -67,7 +67,7 @@ def n_cells(scope: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 def scope_of(variables: Sequence[int]) -> Scope:
-    """The variables as a scope: ascending."""
+    """The variables as a scope, in ascending order."""
     return tuple(sorted(variables))
 
 

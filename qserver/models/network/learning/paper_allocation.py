@@ -1,20 +1,23 @@
-"""Data-dependent allocation as two versions of one paper print it, faults included.
+"""Data-dependent allocation as printed in two versions of one paper, with their faults.
 
-Both measure a Poisson sample first (stage I, a tenth of the budget), price the tables of stage
-II by what they saw, and make them consistent. They differ: `arxiv` puts Laplace noise of scale
-1 / eps_i on the family's table and keeps stage II alone; `icml` splits eps_i between the family's
-table and its parents' and averages both stages by their nominal epsilon.
+Both versions first measure a Poisson sample (stage I, a tenth of the budget), price the tables of
+stage II by its result, and make the tables consistent. `arxiv` puts Laplace noise of scale
+1 / eps_i on the family's table and uses stage II alone. `icml` splits eps_i between the family's
+table and its parents' table and averages both stages by their nominal epsilon.
 
-Kept as printed, and wrong or idle:
-- The sensitivity of equation 7 carries no data: the derivatives over the values of a child add up
-  to P(parents), so it is the mean of 1 / |Y| over the children Y, divided by the number of rows.
-- In `icml` the parents' table cancels in the normalisation, so half of each price buys nothing.
-- The mean of the stages by nominal epsilon: per record of the whole data stage I is about ten times
-  as noisy as its epsilon says, for its counts are of a tenth of the records.
-- The consistency weighs by epsilon where inverse variances are right.
-Mended, for it would not run otherwise: the closed form's products over all variables underflow
-(here eps_i in proportion to the root of W_i delta_i, the same value), and counts of one or less are
-read as one in delta_i.
+Kept as printed, although wrong or without effect:
+
+- The sensitivity of equation 7 does not depend on data: the derivatives over the values of a child
+  add up to P(parents), so it is the mean of 1 / |Y| over the children Y, divided by the number of
+  rows.
+- In `icml` the parents' table cancels in the normalisation, so half of each price has no effect.
+- The mean of the stages is weighted by nominal epsilon. But stage I counts a tenth of the records,
+  so per record of the whole data it is about ten times as noisy as its epsilon suggests.
+- Consistency weighs by epsilon; inverse variances would be right.
+
+Corrected, as the printed form does not run: the closed form's products over all variables
+underflow (here eps_i is in proportion to the root of W_i delta_i, which is the same value), and
+counts of one or less are read as one in delta_i.
 
 References:
     Chowdhury, Rekatsinas and Jha, Data-Dependent Differentially Private Parameter Learning for
@@ -50,12 +53,12 @@ STAGE_ONE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class StageOneBudget:
-    """What stage I spends.
+    """The cost of stage I.
 
     Args:
-        epsilon: what it costs on all records: ln(1 + rate (e^nominal - 1)).
-        nominal: what it costs on the sample.
-        rate: with which probability a record is in the sample.
+        epsilon: cost on all records: ln(1 + rate (e^nominal - 1)).
+        nominal: cost on the sample.
+        rate: probability of a record to be in the sample.
     """
 
     epsilon: float
@@ -64,19 +67,19 @@ class StageOneBudget:
 
 
 def stage_one_budget(epsilon: float, *, rate: float = SAMPLING_RATE) -> StageOneBudget:
-    """A tenth of `epsilon`, and what that is on a sample of rate `rate`."""
+    """A tenth of `epsilon`, and the nominal epsilon that it allows on a sample of this rate."""
     own = STAGE_ONE_SHARE * epsilon
     return StageOneBudget(own, log1p(expm1(own) / rate), rate)
 
 
 @dataclass(frozen=True, eq=False)
 class StageOne:
-    """What was released of the sample.
+    """The tables released from the sample.
 
     Args:
         families: noisy counts per variable, axes as in its CPD.
-        parents: noisy counts of the parents: measured (`icml`), or the families' sums (`arxiv`).
-        network: the parameters that they give.
+        parents: noisy counts of the parents: measured (`icml`), or sums of the families (`arxiv`).
+        network: the parameters from these tables.
     """
 
     families: tuple[Table, ...]
@@ -90,7 +93,7 @@ class StageOne:
         budget: StageOneBudget,
         version: Version,
     ) -> StageOne:
-        """Stage I: the tables of a sample, the nominal epsilon in equal parts."""
+        """Stage I: the tables of a sample, each for an equal part of the nominal epsilon."""
         each = budget.nominal / len(structure.variables)
         own = each / 2 if version == "icml" else each
         tables, families, parents = [], [], []

@@ -1,9 +1,9 @@
-"""Mutual consistency of noisy tables, as both papers on data-dependent learning print it.
+"""Mutual consistency of noisy tables, as printed in both papers on data-dependent learning.
 
-For every set of variables in which some of the tables meet, smaller sets first, the tables that
-hold it are moved to one common marginal: the mean of theirs, weighted by nominal epsilon. By
-inverse variances it would be closer to the truth, and a single pass over wider weights loses what
-smaller sets had agreed on by rounding only. `combined_tables` does better; this is the baseline.
+The procedure goes through every set of variables in which tables meet, smaller sets first. All
+tables that contain the set are moved to one common marginal: the mean of theirs, weighted by
+nominal epsilon. Weights by inverse variance would be closer to the truth. After one pass smaller
+sets still agree up to rounding. `combined_tables` does better; this is the baseline.
 
 References:
     Qardaji, Yang and Li (2014); Chowdhury, Rekatsinas and Jha (2020), appendix, equations 17, 18.
@@ -41,7 +41,7 @@ def meetings(scopes: Sequence[Scope]) -> tuple[Scope, ...]:
 
 
 def consistent_network(structure: Structure, tables: Sequence[NoisyTable]) -> Network:
-    """The parameters of one table per variable, made consistent as both papers print it."""
+    """The parameters from one table per variable, after consistency as in both papers."""
     joints = []
     for table in tables:
         kept = np.maximum(table.values, 0.0)
@@ -56,11 +56,11 @@ def consistent_network(structure: Structure, tables: Sequence[NoisyTable]) -> Ne
 def consistent(
     tables: Sequence[Table], scopes: Sequence[Scope], weights: Sequence[float]
 ) -> tuple[Table, ...]:
-    """The tables, moved until all agree on every set of variables in which they meet.
+    """The tables, moved to agree on every set of variables in which they meet.
 
     Args:
-        tables: one axis per variable of its scope.
-        weights: of each table in the common marginals; nominal epsilon, as printed.
+        tables: the tables, each with one axis per variable of its scope.
+        weights: weight of each table in the common marginals: its nominal epsilon, as printed.
     """
     moved = [np.array(t, dtype=np.float64) for t in tables]
     for part in meetings(scopes):

@@ -1,10 +1,10 @@
-"""Which tables to measure for a network's parameters, and how exactly: without looking at data.
+"""Table choice: which tables to measure for a network's parameters, and how exactly, without data.
 
 The objective is the expected absolute error of the parameters, to first order and up to a constant:
-a family's standard deviation per cell under the weights of least variance on all tables, times a
-weight that is public. The tables are the maximal families, two of which are measured as one wider
-table wherever that lowers the objective: a table of four times the cells, at the sum of both
-prices, is as exact for each of the two as its own table, so anything less gains.
+the sum over families of a public weight times the standard deviation per cell under the weights of
+least variance on all tables. The tables are the maximal families. Two of them are merged into one
+wider table if that lowers the objective. A merged table with four times the cells, at the sum of
+both prices, is as exact for each family as a separate table, so any smaller one gains.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Floats = NDArray[np.float64]
 MAX_MERGED_CELLS = 4096
 MAX_CHOICE_SIZE = 1 << 23
 """Most entries of the matrices that the choice works on; what a server learns stays far below."""
-# More tables than this are merged with their neighbours in order only: the search is quadratic.
+# With more tables than this only neighbours in order are merged: the search is quadratic.
 _MANY_TABLES = 64
 _LEAST_GAIN = 1e-3
-# Multiplications that the search for mergers may take, so that no structure keeps it for long.
+# Most multiplications of the search for mergers, so that it ends soon for any structure.
 _MOST_WORK = 1_000_000_000
 _LEAST_SHARE = 1e-4
-# Half of the weight asks for the mean over rows, which counts rare rows as much as frequent ones;
-# half for the rows as often as they occur, which questions feel.
+# Half of the weight is for the mean over rows, which counts rare and frequent rows equally. The
+# other half counts rows as often as they occur, which matters for the errors of questions.
 _FREQUENT = 3.0
 
 
 def maximal_families(structure: Structure) -> tuple[Scope, ...]:
-    """The families that lie in no larger family, as scopes, each once, by their first variable."""
+    """The scopes of the families that lie in no larger family, by their first variable."""
     families = list(dict.fromkeys(scope_of(structure.family(i)) for i in structure.order))
     sets = [set(f) for f in families]
     keep = [f for f, s in zip(families, sets, strict=True) if not any(s < o for o in sets)]
@@ -47,19 +47,19 @@ def maximal_families(structure: Structure) -> tuple[Scope, ...]:
 def choose_tables(
     structure: Structure, *, epsilon: float, known: Sequence[TablePrice] = ()
 ) -> tuple[TablePrice, ...]:
-    """Tables to measure, whose prices add up to `epsilon`.
+    """Tables to measure; their prices add up to `epsilon`.
 
     Args:
-        epsilon: what all may cost, > 0.
-        known: tables released already. They are evidence that costs nothing; one that is chosen
-            again is raised: its price here is what is added.
+        epsilon: total price, > 0.
+        known: tables released already; they are free evidence. If one of them is chosen again it is
+            refined, and its price is the added epsilon.
     """
     search = _MergerSearch(structure, epsilon, tuple(known))
     return search.best()
 
 
 def choice_size(structure: Structure) -> int:
-    """Entries of each matrix that `choose_tables` works on, at most: families times their parts."""
+    """Most entries of a matrix in `choose_tables`: families times their parts."""
     n = len(structure.variables)
     return n * sum(1 << len(structure.family(i)) for i in range(n))
 
@@ -67,12 +67,12 @@ def choice_size(structure: Structure) -> int:
 def most_numbers_chosen(structure: Structure) -> int:
     """A bound on the independent numbers in the tables that `choose_tables` would choose.
 
-    A chosen table is a maximal family, or several that were merged, and no family is in two. Of a
-    family of c cells that stays alone c - 1 numbers are independent, besides the total. A merged
-    table has no fewer cells than any of its families and at most 4,096, so at most 4,095 numbers:
-    half of that, at the most, for each of its two families or more. So a family of more than 4,096
-    cells counts c - 1, any other the greater of c - 1 and 2,048; all variables together tell no
-    more numbers than they have joint values, less one.
+    A chosen table is a maximal family, or several merged ones; no family is in two tables. A single
+    family of c cells has c - 1 independent numbers besides the total. A merged table has at least
+    as many cells as any of its families and at most 4,096, so at most 4,095 numbers: at most half
+    of that for each of its two or more families. So a family of more than 4,096 cells counts c - 1,
+    and any other the greater of c - 1 and 2,048. All together are at most the number of joint
+    values of all variables, less one.
     """
     sizes = structure.sizes
     cells = [n_cells(family, sizes) for family in maximal_families(structure)]
@@ -82,12 +82,12 @@ def most_numbers_chosen(structure: Structure) -> int:
 
 
 def family_weights(structure: Structure) -> dict[Scope, float]:
-    """How much one record of standard deviation per cell of each family costs, by its scope."""
+    """Weight in the objective of one record of standard deviation per cell, by family scope."""
     rows = [n_cells(structure.parents[i], structure.sizes) for i in range(len(structure.sizes))]
     n_rows, n_families = sum(rows), len(rows)
     found: dict[Scope, float] = {}
     for i, own in enumerate(rows):
-        # Rows of n / own records each: every cell's error is divided by that.
+        # Rows have n / own records each, and the error of every cell is divided by that.
         weight = own * own * structure.sizes[i] / n_rows
         weight += _FREQUENT * own * structure.sizes[i] / n_families
         scope = scope_of(structure.family(i))
@@ -147,7 +147,7 @@ class _MergerSearch:
         return all(any(set(f) <= h for h in held) for f in self._families)
 
     def _merged(self, chosen: _Chosen) -> _Chosen | None:
-        """The best merger of two tables, or None where none gains a thousandth."""
+        """The best merger of two tables, or None if none gains a thousandth."""
         best: _Chosen | None = None
         for i, j in self._pairs(chosen.scopes):
             if self._work > _MOST_WORK:
@@ -175,9 +175,9 @@ class _MergerSearch:
         return cells <= min(MAX_MERGED_CELLS, 8 * larger)
 
     def _solved(self, scopes: tuple[Scope, ...], start: Floats, *, n_steps: int) -> _Chosen:
-        """The prices of least cost on these tables, by multiplicative steps.
+        """The optimal prices of these tables, by multiplicative steps.
 
-        At the least every price that is not zero has the same derivative; a step multiplies each by
+        At the optimum all non-zero prices have the same derivative. A step multiplies each price by
         the root of its derivative and divides by the sum.
         """
         columns = np.stack([self._column(s) for s in scopes], axis=1)
