@@ -44,7 +44,7 @@ FAILURE: Final = 1e-10
 """Largest eta: chance, over the draws, that a sampled bound is false. It is part of the bound."""
 _FAILURE_PART: Final = 1e-4
 DEFAULT_WORK: Final = 2_000_000_000
-"""Multiplications that one set of draws may take: about a second on one core."""
+"""Most multiplications for one set of draws: about a second on one core."""
 _OUTWARD: Final = 1.0 + 1e-9
 _FACTOR_TOLERANCE: Final = 1e-6
 _BELOW_GUESS: Final = 0.98

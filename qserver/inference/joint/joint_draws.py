@@ -49,7 +49,7 @@ _CHUNK: Final = 1 << 20
 _SEED_BITS: Final = 20
 _COLUMN_BITS: Final = 40
 WORK_OF_DRAW: Final = 64
-"""What a draw of a source takes, in multiplications."""
+"""Cost of drawing a source once, in multiplications."""
 MOST_DRAWS: Final = 1 << 16
 _MIN_DRAWS: Final = 1 << 10
 _OUTWARD: Final = 1.0 + 1e-9

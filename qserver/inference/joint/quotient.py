@@ -25,7 +25,7 @@ from qserver.inference.rows.tail import safe_half_width
 
 _ULP = 2.0**-52
 _RESOLUTION = 2.0**-8
-"""Steps of the search end at this part of the interval that it starts from."""
+"""Least step of the search, as a part of the interval that it starts from."""
 
 
 @dataclass(frozen=True)

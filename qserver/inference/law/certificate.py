@@ -5,7 +5,7 @@ U = (n + 1/2) step, the residue theorem on the rectangle [-U, U] x [-d-, d+] giv
 
     error <= N+ / (e^(2 pi d+ / step) - 1) + N- / (e^(2 pi d- / step) - 1)
              + 2 integral over the cap of abs(G(U + iv)) / (1 + e^(2 pi abs(v) / step)) dv
-             + what the contour beyond U would have added,
+             + the part of the contour beyond U,
 
 N+- the integrals of abs(G) along the long sides. Each is bounded cell by cell with the extremes
 of every factor over the cell, so the bound is rigorous in exact arithmetic. Rounding of the sum
@@ -129,7 +129,7 @@ def _cap(moments: Moments, nodes: Nodes, half_width: float) -> float:
 
 
 def _truncation(moments: Moments, nodes: Nodes, half_width: float) -> float:
-    """Bound on what both stretches of the contour beyond U would have added.
+    """Bound on both parts of the contour beyond U.
 
     Each is moved to the vertical ray above s(U), on which every abs(1 - c^2 s^2) grows; the
     factor of the largest scale alone keeps the integral below 1 / (2 Im(s)^2).

@@ -14,7 +14,7 @@ from qserver.errors import EvaluationError, RequirementError
 from qserver.inference.law.moments import FloatArray
 
 _ROUNDING: Final = 1e-9
-"""How far a value may lie beyond what is possible and still be put down to rounding."""
+"""A value this far outside the possible range is taken for rounding."""
 
 
 @dataclass(frozen=True, slots=True)

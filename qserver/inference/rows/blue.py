@@ -28,7 +28,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 MAX_ROWS = 5000
 NEW = -1
-"""Id that stands for a row yet to be measured."""
+"""Id of a row that is still to be measured."""
 
 _REDUNDANT = 1e-10
 _ROUNDING = 2.0**-52

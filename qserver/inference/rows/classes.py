@@ -21,7 +21,7 @@ from qserver.query.weights import Weights
 FloatArray = npt.NDArray[np.float64]
 
 ALL_ONES = 0
-"""Index of the all-ones vector of every attribute: what a missing factor means."""
+"""Index of the all-ones vector of every attribute; a missing factor means this vector."""
 
 _TARGET_TOTAL = 1 << 40
 _MAX_DEPTH = 62

@@ -7,7 +7,7 @@ Error. Let r rows and the query mention d attributes. If the query is not in the
 modulo the prime it is not either unless the prime divides one certain non-zero integer minor of
 the matrix of rows and query. Such a minor has at most m bits (m <= r log2(r) / 2 for 0/1 rows),
 hence at most m / 25 prime factors among the 1.9 million primes between 2^25 and 2^26. Otherwise
-what the query leaves over is a non-zero vector, and a random product functional vanishes on it
+the residual of the query is a non-zero vector, and a random product functional vanishes on it
 with probability at most d / 2^25 (Schwartz 1980, Zippel 1979), twenty of them with its twentieth
 power. Two independent primes: at most (m / 25 / 1.9e6)^2 + tiny, that is 1e-8 for 1,000 dense
 0/1 rows and 4e-7 for 5,000; in practice minors are small and it is far less. The other way round

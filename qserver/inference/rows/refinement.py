@@ -27,7 +27,7 @@ Weights = tuple[tuple[int, float], ...]
 _INWARD = 1.0 - 1e-10
 _LEVEL_TOLERANCE = 1e-9
 _MARGIN = 40.0
-"""Logarithm of a factor beyond any between a half-width and its largest scale."""
+"""Logarithm of a factor above any ratio of a half-width and its largest scale."""
 _MAX_WHITENED = 256
 
 

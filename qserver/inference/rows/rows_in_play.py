@@ -11,7 +11,7 @@ from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement
 
 _KEPT = 0.8
-"""Part of the cap that is kept when it is passed, so that this happens rarely."""
+"""Part of the cap that is filled again after it was passed, so that this happens rarely."""
 
 
 class RowsInPlay:

@@ -28,7 +28,7 @@ BLOCK = 64
 """Functionals are numbered in blocks of this many."""
 
 CHECKS = -1
-"""The block whose functionals check and are never pivots."""
+"""Number of the block of check functionals, which are never pivots."""
 
 _KEY_BITS = 256
 _CACHED_BOUNDARIES = 1 << 14

@@ -17,7 +17,7 @@ from qserver.records.history import Measurement
 
 _ULP = 2.0**-52
 _SUMMED = 40.0
-"""Roundings of a pairwise sum of at most 2^22 products of rounded numbers, and some more."""
+"""Roundings in a pairwise sum of at most 2^22 products of rounded numbers, with a margin."""
 
 
 @dataclass(frozen=True, eq=False)

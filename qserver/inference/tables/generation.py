@@ -37,7 +37,7 @@ from qserver.records.history import Measurement, TableMeasurement
 TOTAL: BlockKey = ()
 MAX_COMPONENTS = 1 << 12
 MAX_PRODUCTS = 1 << 16
-"""Of components, for the inner products of all pairs of a query's terms."""
+"""Most products of components, for the inner products of all pairs of a query's terms."""
 _CACHED = 4096
 
 

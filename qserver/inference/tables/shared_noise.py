@@ -22,7 +22,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.records.history import Estimator, Measurement
 
 MAX_ENTRIES = 1 << 17
-"""Answers times noises that are written down together."""
+"""Most answers times noises in one joint problem."""
 
 
 @dataclass(frozen=True, eq=False)

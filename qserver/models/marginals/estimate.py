@@ -32,7 +32,7 @@ AUTO_CELLS = 1 << 16
 
 _ROUNDS = 5_000
 _ROUND_CELLS = {"squares": 20_000_000, "laplace": 80_000_000}
-"""Most rounds of consensus on a tree's cliques, and most of them times cells.
+"""Most rounds of consensus on a tree's cliques, and most rounds times cells.
 
 Cliques of very many small cells take thousands of rounds; proximal steps on squares take hundreds.
 """
@@ -199,7 +199,7 @@ class _Task:
         return replace(nearer, fit=replace(nearer.fit, steps=steps))
 
     def fitted(self, tree: JunctionTree, cliques: CliqueAgreement, best: Consensus) -> Estimate:
-        """The distribution of most entropy near what a consensus came to."""
+        """The distribution of most entropy near the result of a consensus."""
         seen, own = self._seen(cliques.layout), self._seen(tree.layout)
         goal, bound = self.precision * seen.noise_loss, best.value - best.gap
         aim = Aim(

@@ -18,7 +18,7 @@ import numpy as np
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout
 
 MAX_WORK = 1 << 27
-"""Most cells looked at in one call; where that is less than two rounds, fewer records move."""
+"""Most cells examined in one call; if two rounds would need more, fewer records move."""
 
 _ROUNDS = 2
 _BATCHES = 256

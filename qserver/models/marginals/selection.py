@@ -22,7 +22,7 @@ from qserver.models.marginals.graph.layout import FloatArray, Scope
 from qserver.models.marginals.graph.scopes import distinct, parts
 
 _LEAST_SHARE = 1e-3
-"""A table of a smaller share of the largest one's is not worth a measurement of its own."""
+"""Least share of a measured table, as a part of the largest share."""
 
 _APART = 0.1
 _GOLDEN = 0.618033988749895

@@ -22,7 +22,7 @@ from qserver.models.marginals.model import DomainDistribution, ExactDistribution
 from qserver.models.marginals.record_moves import move_towards
 
 DRAW_BYTES = 64 << 20
-"""Memory that the distribution may take while it is fitted."""
+"""Most memory of the distribution while it is fitted."""
 _BYTES_PER_CELL = 256
 DRAW_CELLS = DRAW_BYTES // _BYTES_PER_CELL
 _MOST_TABLES = 300

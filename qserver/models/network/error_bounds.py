@@ -22,7 +22,7 @@ from qserver.models.network.learning.noisy_table import n_cells
 from qserver.models.network.structure import Structure
 
 MAX_WIDTH = 24
-"""A product of more than 24 variables of two values has more cells than answers may take."""
+"""A product of more than 24 binary variables has more cells than answers may use."""
 
 
 @dataclass(frozen=True)

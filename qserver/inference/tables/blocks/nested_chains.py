@@ -19,9 +19,9 @@ from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.query.partition import ProductPartition
 
 MAX_NESTED = 1 << 16
-"""A longer attribute keeps its regular chain."""
+"""An attribute with more values keeps its regular chain."""
 MAX_PADDING = 6
-"""Slots per value, at most: uneven parts are padded to equal ones."""
+"""Most slots per value, since uneven parts are padded to equal size."""
 
 Labels = NDArray[np.intp]
 

@@ -25,11 +25,11 @@ _STEPS = 40
 _CLOSE = 1e-6
 _ALONE = 1e-6
 _CLEAR = 1e-6
-"""A tail this much off delta, as a part of it, means a half-width further off than
-`safe_half_width` errs."""
+"""Relative distance of a tail from delta that means a half-width error above that of
+`safe_half_width`."""
 FLOAT_ROOM = 2.0
-"""The lattices' allowance times this leaves room for floats too: so given weights have the same
-half-width whatever was released."""
+"""Factor on the lattices' allowance that leaves room for floats. With it the half-width of given
+weights does not depend on the released answers."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from qserver.query.grid import AxisClasses
 from qserver.query.partition import ProductPartition, product_partition
 
 MAX_VALUES = 1 << 18
-"""A longer attribute has no default chain: it would take seconds to build."""
+"""An attribute with more values has no default chain: building it would take seconds."""
 
 
 class DefaultChains(Mapping[int, Chain]):

@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 from qserver.models.marginals.graph.layout import FloatArray
 
 _LEAST_PIVOT = 1e-10
-"""A column with less than this part of its square outside of those that are in is one of them."""
+"""A column with less than this part of its square outside the active span counts as dependent."""
 _ROUNDING = 1e-12
 _TINY = 1e-300
 

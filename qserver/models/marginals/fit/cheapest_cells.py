@@ -54,7 +54,7 @@ class CheapestCells:
     def find(self, costs: FloatArray, *, n: int) -> Cells:
         """About n cells, including the cheapest of all.
 
-        For each of the n cheapest values of a root's attributes, the cheapest cell with these values.
+        These are the cheapest cells with each of the n cheapest values of a root's attributes.
 
         Args:
             costs: flat, one per cell of the layout.

@@ -17,7 +17,7 @@ from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout
 from qserver.models.marginals.graph.scopes import with_intersections
 
 MAX_PARTS = 1 << 11
-"""Most parts to agree on. Intersections are some 200 where cliques have 14 of 30 attributes."""
+"""Most parts to agree on. Cliques of 14 of 30 attributes have about 200 intersections."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from qserver.models.marginals.fit.observations import Observations
 from qserver.models.marginals.graph.layout import FloatArray, Layout, Scope
 
 MAX_WORK = 200_000_000
-"""Most rounds times cells, copies included: rows that overlap are many copies of a table."""
+"""Most rounds times cells, copies included: overlapping rows need many copies of a table."""
 
 _RELAXATION = 1.6
 _CHECK_EVERY = 10

@@ -27,7 +27,7 @@ from qserver.models.marginals.graph.scopes import parts, with_intersections
 from qserver.models.marginals.graph.summation import Edge, Summation
 
 Agreement = Literal["shared", "singles"]
-"""What tables agree on: all that any two of them share, or single attributes only."""
+"""Tables agree on all parts that any two of them share, or on single attributes only."""
 
 
 class Consistency:

@@ -24,7 +24,7 @@ from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 
 _AT_ONCE = 32
 _GAP = 1e-5
-"""Of each answer: how near the least distance is near enough."""
+"""Allowed gap of the distance, per answer."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from qserver.models.marginals.graph.summation import Edge, Summation
 from qserver.models.marginals.graph.triangulation import CliqueTree, clique_tree
 
 MAX_CELLS = 1 << 22
-"""Cells of all cliques of a junction tree together; more than this and the oracle refuses."""
+"""Most cells of all cliques of a junction tree together; the oracle refuses more."""
 
 # Above this size of potentials the rounding of their sums exceeds 10^-12 of a cell.
 _LARGE = 1e4

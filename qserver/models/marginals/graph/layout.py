@@ -138,7 +138,7 @@ class Layout:
 
 
 _MOST_RUNS = 32
-"""Above this many runs one pass over the vector beats a call per run."""
+"""With more runs than this one pass over the vector is faster than a call per run."""
 
 
 def layout_of(sizes: Sequence[int], scopes: Iterable[Scope]) -> Layout:

@@ -16,7 +16,7 @@ from scipy import sparse
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, TableRun
 
 _LEAST_BATCH = 8
-"""Fewer edges of a kind than this go into the sparse matrix."""
+"""A batch needs this many edges; fewer edges of a kind go into the sparse matrix."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 MAX_MERGED_CELLS = 4096
 MAX_CHOICE_SIZE = 1 << 23
-"""Most entries of the matrices that the choice works on; what a server learns stays far below."""
+"""Most entries of the matrices of the choice; models learnt by a server stay far below."""
 # With more tables than this only neighbours in order are merged: the search is quadratic.
 _MANY_TABLES = 64
 _LEAST_GAIN = 1e-3
