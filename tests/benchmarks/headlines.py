@@ -58,7 +58,17 @@ def headline_text(name: str, rows: Sequence[Row]) -> str:
     return HEADLINES[name].text(rows)
 
 
+_STREAMS = (
+    "1-D ranges",
+    "ranges on 50 cuts",
+    "ranges on 50 cuts, declared",
+    "boxes on 50 x 50",
+    "covid, Zipf 0",
+    "covid, Zipf 1",
+    "citibike",
+)
 _STREAM = {"stream": "stream", "neighbours": "relation"}
+_ADAPTIVE = ("adaptive search: all answers", "adaptive search: last answer")
 _MARGINALS = {"data": "data", "mechanism": "mechanism", "setting": "setting"}
 
 HEADLINES: Mapping[str, Headline] = {
@@ -80,7 +90,8 @@ HEADLINES: Mapping[str, Headline] = {
             "ratio": "ratio",
             "worst ratio": "worst_ratio",
             "percent missed": "violated_percent",
-        }
+        },
+        {"stream": _STREAMS},
     ),
     "blue": Headline(
         {
@@ -106,7 +117,10 @@ HEADLINES: Mapping[str, Headline] = {
     ),
     "coverage": Headline(
         {"design": "design", "share that holds": "coverage", "standard error": "standard_error"},
-        {"confidence": (0.95,)},
+        {
+            "confidence": (0.95,),
+            "design": ("repeated rows", "tree", *_ADAPTIVE),
+        },
     ),
     "learnt_levels": Headline(
         {"stream": "stream", "questions": "questions"}, spread=("levels", "end")
@@ -210,7 +224,8 @@ HEADLINES: Mapping[str, Headline] = {
             "worst": "worst",
             "aim": "aim",
             "seeds above it": "seeds_above_aim",
-        }
+        },
+        {"stream": _STREAMS[:-1]},
     ),
     "serve": Headline(
         {

@@ -56,6 +56,8 @@ def _program(parser: argparse.ArgumentParser) -> Iterator[str]:
     common = _common(taken)
     yield "Arguments that several commands take:\n"
     yield _list(row for row in taken if row in common and ": " in row)
+    for epilog in dict.fromkeys(leaf.parser.epilog for leaf in commands if leaf.parser.epilog):
+        yield f"```text\n{epilog.strip()}\n```\n"
     for leaf in commands:
         yield from _command(leaf, common)
 
