@@ -10,7 +10,7 @@ from qserver.inference.joint.quotient import JointParts, QuotientPart
 from qserver.planning.holdings import estimate_of
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
-from qserver.query.sql.cells import Asked, CellQuestions, CellValue, shifted_interval
+from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions, shifted_interval
 
 JointOf = Callable[[Question, Question], JointParts | None]
 _SAME = 1e-9
@@ -43,7 +43,7 @@ def _by_rows(engine: InferenceEngine, row: Primitive, found: RowEstimate) -> Quo
 
 
 def joint_value(
-    questions: Asked,
+    questions: StatementQuestions,
     cell: CellQuestions,
     value: CellValue,
     estimates: Sequence[float],

@@ -9,9 +9,9 @@ from functools import partial
 from qserver.answering.quotient import joint_value
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.cells import (
-    Asked,
+    CellInterval,
     CellQuestions,
-    Interval,
+    StatementQuestions,
     asked,
     askings,
     cell_value,
@@ -19,7 +19,7 @@ from qserver.query.sql.cells import (
     part_confidence,
     ratios,
 )
-from qserver.query.sql.parts import Halves, Known, Range
+from qserver.query.sql.parts import Halves, KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.records.answer import Offer
 from qserver.service.service import Service
@@ -62,24 +62,24 @@ class QuotientSteps:
         self._known = self._look()
         self._met |= {r for r, a in self._askings.items() if a.is_enough(self._known[r])}
 
-    def next_step(self) -> Asked:
+    def next_step(self) -> StatementQuestions:
         """What to ask now, no more exactly than `last_step` does."""
         return self._asked({r: a.next_step(self._known[r]) for r, a in self._askings.items()})
 
-    def last_step(self) -> Asked:
+    def last_step(self) -> StatementQuestions:
         """What suffices in every case; of what history gives, what it gives."""
         return self._asked({r: a.most for r, a in self._askings.items()})
 
-    def _asked(self, halves: Mapping[Ratio, Halves]) -> Asked:
+    def _asked(self, halves: Mapping[Ratio, Halves]) -> StatementQuestions:
         """The questions of these half-widths; quotients that are met are asked as known."""
         met = {
             ratio: self._known[ratio].halves.scaled(_ROOM) for ratio in self._met if not self.is_one
         }
         return asked(self._statement, halves={**halves, **met})
 
-    def _look(self) -> dict[Ratio, Known]:
+    def _look(self) -> dict[Ratio, KnownQuotient]:
         insight, offers = self._history.insight, dict[LinearQuery, Offer | None]()
-        confidence, found = part_confidence(self._statement), dict[Ratio, Known]()
+        confidence, found = part_confidence(self._statement), dict[Ratio, KnownQuotient]()
         for ratio in ratios(self._statement):
             shape = centred(ratio)
             for query in (shape.part, shape.denominator):
@@ -93,8 +93,8 @@ class QuotientSteps:
         return self._with_intervals(found, offers)
 
     def _with_intervals(
-        self, found: Mapping[Ratio, Known], offers: Mapping[LinearQuery, Offer | None]
-    ) -> dict[Ratio, Known]:
+        self, found: Mapping[Ratio, KnownQuotient], offers: Mapping[LinearQuery, Offer | None]
+    ) -> dict[Ratio, KnownQuotient]:
         """The same with the intervals of those quotients of which both parts are known."""
         halves = {ratio: known.halves.scaled(_ROOM) for ratio, known in found.items()}
         questions = asked(self._statement, halves=halves)
@@ -108,35 +108,37 @@ class QuotientSteps:
 
     def _known_of(
         self,
-        questions: Asked,
+        questions: StatementQuestions,
         cell: CellQuestions,
         best: list[Offer | None],
-        known: Known,
-    ) -> Known:
+        known: KnownQuotient,
+    ) -> KnownQuotient:
         shape, joint_of = cell.centred, partial(self._history.insight.joint, self._name)
         if shape is None or cell.denominator is None:
             return known
         estimates = [0.0 if o is None else o.estimate for o in best]
-        ends = [Interval(None, None) if o is None else Interval(o.low, o.high) for o in best]
+        ends = [
+            CellInterval(None, None) if o is None else CellInterval(o.low, o.high) for o in best
+        ]
         value = cell_value(cell, estimates, ends)
         value = joint_value(questions, cell, value, estimates, joint_of)
         over, under = (questions.questions[i] for i in cell.parts)
         middle = float(shape.middle)
         low = -math.inf if value.interval.low is None else value.interval.low
         high = math.inf if value.interval.high is None else value.interval.high
-        return Known(
+        return KnownQuotient(
             known.halves,
             known.denominator,
-            Range(low - middle, high - middle),
+            KnownRange(low - middle, high - middle),
             (high - low) / 2.0,
             is_joint=joint_of(over, under) is not None,
         )
 
 
-def _parts_known(part: Offer | None, denominator: Offer | None) -> Known:
-    return Known(
+def _parts_known(part: Offer | None, denominator: Offer | None) -> KnownQuotient:
+    return KnownQuotient(
         Halves(*(math.inf if o is None else (o.high - o.low) / 2.0 for o in (part, denominator))),
-        Range(-math.inf, math.inf)
+        KnownRange(-math.inf, math.inf)
         if denominator is None
-        else Range(denominator.low, denominator.high),
+        else KnownRange(denominator.low, denominator.high),
     )

@@ -13,10 +13,10 @@ from qserver.answering.quotient import joint_value
 from qserver.query.linear import total_query
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
-    Asked,
+    CellInterval,
     CellQuestions,
     CellValue,
-    Interval,
+    StatementQuestions,
     cell_value,
     consistent_value,
 )
@@ -40,7 +40,7 @@ from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.service.service import Service
 
 _T = TypeVar("_T")
-_UNKNOWN = Interval(None, None)
+_UNKNOWN = CellInterval(None, None)
 _DEAREST_FIRST: tuple[Source, ...] = ("measured", "refined", "history", "exact")
 
 
@@ -67,7 +67,7 @@ class StatementAnswer:
         simultaneous: None where that was not asked for.
     """
 
-    asked: Asked
+    asked: StatementQuestions
     cells: tuple[tuple[AnsweredCell, ...], ...]
     charged_nano: int
     remaining_nano: int
@@ -89,13 +89,13 @@ class StatementExplanation:
         own: the same for the asker's own ledger; None where only the budget bounds it.
     """
 
-    asked: Asked
+    asked: StatementQuestions
     kind: PlanKind
     price_nano: int
     price_apart_nano: int | None
     remaining_nano: int
     affordable: bool
-    known: tuple[tuple[Interval | None, ...], ...]
+    known: tuple[tuple[CellInterval | None, ...], ...]
     version: int
     curve: tuple[FactorPoint, ...] = ()
     own: OwnPrice | None = None
@@ -178,11 +178,15 @@ class Statements:
         """Whether asking would measure more before all quotients are as exact as asked."""
         return self._steps(name, statement).goes_on
 
-    def _goes_in_steps(self, name: str, steps: QuotientSteps, last: Asked, by: str) -> bool:
+    def _goes_in_steps(
+        self, name: str, steps: QuotientSteps, last: StatementQuestions, by: str
+    ) -> bool:
         """Whether to ask in steps; where the price at the most cannot be paid, none is taken."""
         return steps.goes_on and self._questions.is_payable(name, workload_of(last), by=by)
 
-    def table(self, name: str, questions: Asked, found: Answer | WorkloadAnswer) -> StatementAnswer:
+    def table(
+        self, name: str, questions: StatementQuestions, found: Answer | WorkloadAnswer
+    ) -> StatementAnswer:
         """The table that the answers of a statement's questions fill."""
         answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
         estimates = [answer.estimate for answer in answers]
@@ -206,7 +210,7 @@ class Statements:
     def known_table(
         self,
         name: str,
-        questions: Asked,
+        questions: StatementQuestions,
         free: Sequence[Offer | None],
         *,
         remaining_nano: int,
@@ -230,11 +234,11 @@ class Statements:
         return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
 
     def _known_value(
-        self, name: str, questions: Asked, free: Sequence[Offer | None]
+        self, name: str, questions: StatementQuestions, free: Sequence[Offer | None]
     ) -> Callable[[CellQuestions], CellValue | None]:
         """What is known of a cell: of a quotient only where both of its parts are known."""
         middles = [0.0 if o is None else o.estimate for o in free]
-        intervals = [_UNKNOWN if o is None else Interval(o.low, o.high) for o in free]
+        intervals = [_UNKNOWN if o is None else CellInterval(o.low, o.high) for o in free]
         joint_of = partial(self._questions.insight.joint, name)
 
         def value_of(cell: CellQuestions) -> CellValue | None:
@@ -251,7 +255,7 @@ class Statements:
         found = self._explained(name, steps.last_step(), by)
         return replace(found, is_most=steps.goes_on)
 
-    def asked(self, name: str, statement: Statement) -> Asked:
+    def asked(self, name: str, statement: Statement) -> StatementQuestions:
         """The questions of a statement that suffice in every case, by what history says."""
         return self._steps(name, statement).last_step()
 
@@ -262,7 +266,7 @@ class Statements:
         return steps
 
     def _nearest(
-        self, name: str, questions: Asked, answers: Sequence[Answer | Offer]
+        self, name: str, questions: StatementQuestions, answers: Sequence[Answer | Offer]
     ) -> Sequence[float] | None:
         """The consistent answers of all questions, where the statement asks for them."""
         consistent = _consistent(questions)
@@ -274,7 +278,7 @@ class Statements:
     def _answered(
         self,
         name: str,
-        questions: Asked,
+        questions: StatementQuestions,
         *,
         wait_s: float,
         idempotency: Idempotency | None,
@@ -293,7 +297,7 @@ class Statements:
             name, workload_of(questions), wait_s=wait_s, idempotency=idempotency, by=by
         )
 
-    def _explained(self, name: str, questions: Asked, by: str) -> StatementExplanation:
+    def _explained(self, name: str, questions: StatementQuestions, by: str) -> StatementExplanation:
         found: Explanation | WorkloadExplanation
         if (only := _only(questions)) is not None:
             found = self._questions.explain(name, only.query, only.requirement, by=by)
@@ -305,7 +309,7 @@ class Statements:
             free, apart, curve = found.free, found.price_apart_nano, found.curve
         value_of = self._known_value(name, questions, free)
 
-        def known_of(cell: CellQuestions) -> Interval | None:
+        def known_of(cell: CellQuestions) -> CellInterval | None:
             value = value_of(cell)
             return None if value is None else value.interval
 
@@ -349,24 +353,26 @@ def known_total(questions: Service, name: str, sizes: Sequence[int]) -> int | No
     return public_total(known)
 
 
-def _consistent(questions: Asked) -> ConsistentWorkload | None:
+def _consistent(questions: StatementQuestions) -> ConsistentWorkload | None:
     """What will find consistent answers, where the statement asks for them."""
     if not questions.statement.clauses.consistent:
         return None
     return ConsistentWorkload([q.query for q in questions.questions])
 
 
-def _only(questions: Asked) -> Question | None:
+def _only(questions: StatementQuestions) -> Question | None:
     """The question of a statement that asks for just one."""
     return questions.questions[0] if len(questions.questions) == 1 else None
 
 
-def workload_of(questions: Asked) -> Workload:
+def workload_of(questions: StatementQuestions) -> Workload:
     """The questions of a statement as one workload."""
     return Workload(questions.questions, simultaneous=questions.simultaneous)
 
 
-def _by_cell(questions: Asked, of: Callable[[CellQuestions], _T]) -> tuple[tuple[_T, ...], ...]:
+def _by_cell(
+    questions: StatementQuestions, of: Callable[[CellQuestions], _T]
+) -> tuple[tuple[_T, ...], ...]:
     return tuple(tuple(of(cell) for cell in row) for row in questions.cells)
 
 
@@ -376,7 +382,7 @@ def _answered_cell(
     value = cell_value(
         cell,
         [answer.estimate for answer in answers],
-        [Interval(answer.low, answer.high) for answer in answers],
+        [CellInterval(answer.low, answer.high) for answer in answers],
     )
     source = _dearest(answers[i].source for i in cell.parts)
     return AnsweredCell(value, source, _consistent_of(cell, nearest))

@@ -10,7 +10,7 @@ import pytest
 
 from qserver.errors import BudgetExhaustedError, SqlError
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.query.sql.cells import Interval, cell_value
+from qserver.query.sql.cells import CellInterval, cell_value
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
 from qserver.service.ask import Idempotency
@@ -128,7 +128,7 @@ def test_a_quotients_interval_is_that_of_the_joint_law_where_rows_were_measured(
     joint = service.insight.joint("people", over, under)
     assert joint is not None
     offers = service.insight.offers("people", workload_of(questions))
-    ends = [Interval(o.low, o.high) for o in offers if o is not None]
+    ends = [CellInterval(o.low, o.high) for o in offers if o is not None]
     union = cell_value(cell, [0.0, 0.0], ends).interval
     assert union.low is not None
     assert union.high is not None
@@ -159,7 +159,7 @@ def test_a_quotient_from_tables_keeps_the_interval_of_the_union_bound(town: Depl
     over, under = questions.questions
     assert town.service().insight.joint("people", over, under) is None
     offers = town.service().insight.offers("people", workload_of(questions))
-    parts = [Interval(o.low, o.high) for o in offers if o is not None]
+    parts = [CellInterval(o.low, o.high) for o in offers if o is not None]
     union = cell_value(questions.cells[0][0], [0.0, 0.0], parts).interval
     assert interval(found) == (union.low, union.high)
 

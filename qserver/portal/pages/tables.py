@@ -13,7 +13,7 @@ from qserver.portal.pages.prices import KINDS, Stop, stop_of, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
-from qserver.query.sql.cells import Asked, asked, ratios
+from qserver.query.sql.cells import StatementQuestions, asked, ratios
 from qserver.query.sql.parts import Halves
 from qserver.query.sql.statement import Binning, Statement, Sum
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
@@ -248,7 +248,7 @@ def asks(statement: Statement, job: AnyAsked) -> bool:
     return not isinstance(job, ModelAsked) and _questions_of(statement, job) is not None
 
 
-def _questions_of(statement: Statement, job: Question | Workload) -> Asked | None:
+def _questions_of(statement: Statement, job: Question | Workload) -> StatementQuestions | None:
     """The statement's cells on the questions of a job; None where the job asks something else."""
     # Which questions there are, and their order, depend on the text alone.
     questions = asked(statement, halves=dict.fromkeys(ratios(statement), Halves(1.0, 1.0)))

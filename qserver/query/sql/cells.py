@@ -22,7 +22,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
-from qserver.query.sql.parts import Asking, Halves, Known
+from qserver.query.sql.parts import Halves, KnownQuotient, QuotientTarget
 from qserver.query.sql.statement import Ratio, Row, Statement, Sum
 
 # Bounds of a quotient are searched on grids of at most this many cells.
@@ -46,7 +46,7 @@ class Centred:
 
 
 @dataclass(frozen=True)
-class Interval:
+class CellInterval:
     """The interval of a value; an end of None is open."""
 
     low: float | None
@@ -68,7 +68,7 @@ class CellQuestions:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StatementQuestions:
     """The questions of a statement, none twice, and the cells that their answers fill.
 
     Args:
@@ -112,14 +112,16 @@ def ratios(statement: Statement) -> tuple[Ratio, ...]:
     return tuple(dict.fromkeys(cell for cell in cells if isinstance(cell, Ratio)))
 
 
-def askings(statement: Statement, *, known: Mapping[Ratio, Known]) -> dict[Ratio, Asking]:
+def askings(
+    statement: Statement, *, known: Mapping[Ratio, KnownQuotient]
+) -> dict[Ratio, QuotientTarget]:
     """How exact each quotient of a statement shall be, given the known facts about it.
 
     Raises:
         SqlError: the statement gives no length of intervals, or nothing is known of a denominator.
         RequirementError: a quotient is the same for all data.
     """
-    half_width, found = _half_width(statement), dict[Ratio, Asking]()
+    half_width, found = _half_width(statement), dict[Ratio, QuotientTarget]()
     for row in statement.rows:
         for cell in row.cells:
             if not isinstance(cell, Ratio) or cell in found:
@@ -129,8 +131,8 @@ def askings(statement: Statement, *, known: Mapping[Ratio, Known]) -> dict[Ratio
                 raise RequirementError(
                     "sql", "not ask for a quotient that is the same for all records"
                 )
-            here = known.get(cell, Known())
-            found[cell] = Asking.of(
+            here = known.get(cell, KnownQuotient())
+            found[cell] = QuotientTarget.of(
                 here,
                 width=float(half_width),
                 base=_base(statement, row, here),
@@ -141,13 +143,13 @@ def askings(statement: Statement, *, known: Mapping[Ratio, Known]) -> dict[Ratio
     return found
 
 
-def at_most(statement: Statement, *, known: Mapping[Ratio, Known]) -> Asked:
+def at_most(statement: Statement, *, known: Mapping[Ratio, KnownQuotient]) -> StatementQuestions:
     """The questions that suffice for all data; raises as `askings` and `asked` do."""
     found = askings(statement, known=known)
     return asked(statement, halves={ratio: asking.most for ratio, asking in found.items()})
 
 
-def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> Asked:
+def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> StatementQuestions:
     """The questions that answer a statement.
 
     Args:
@@ -169,7 +171,7 @@ def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> Asked:
             else:
                 found.append(_ratio(collected, cell, halves[cell], part))
         cells.append(tuple(found))
-    return Asked(
+    return StatementQuestions(
         statement,
         collected.questions(),
         tuple(cells),
@@ -235,7 +237,9 @@ def public_bounds(
     return min(found), max(found)
 
 
-def quotient_interval(part: Interval, denominator: Interval, shape: Centred) -> Interval:
+def quotient_interval(
+    part: CellInterval, denominator: CellInterval, shape: Centred
+) -> CellInterval:
     """All values of middle + n / d with n in `part` and d in `denominator`, d > 0.
 
     The whole line if d may be zero or have either sign. It is clipped to the public bounds, if
@@ -248,16 +252,18 @@ def quotient_interval(part: Interval, denominator: Interval, shape: Centred) -> 
         ends = inside if inside is not None else (-shape.radius, shape.radius)
     low = None if ends[0] is None else _rounded(ends[0] + shape.middle, -math.inf)
     high = None if ends[1] is None else _rounded(ends[1] + shape.middle, math.inf)
-    return Interval(low, high)
+    return CellInterval(low, high)
 
 
-def shifted_interval(low: float, high: float, shape: Centred, *, within: Interval) -> Interval:
+def shifted_interval(
+    low: float, high: float, shape: Centred, *, within: CellInterval
+) -> CellInterval:
     """The quotient's interval from that of its part about the middle, no longer than `within`."""
     ends = (
         _rounded(Fraction(low) + shape.middle, -math.inf),
         _rounded(Fraction(high) + shape.middle, math.inf),
     )
-    return Interval(
+    return CellInterval(
         ends[0] if within.low is None else max(ends[0], within.low),
         ends[1] if within.high is None else min(ends[1], within.high),
     )
@@ -266,7 +272,7 @@ def shifted_interval(low: float, high: float, shape: Centred, *, within: Interva
 _Ends = tuple[Fraction | None, Fraction | None]
 
 
-def _quotients(part: Interval, denominator: Interval) -> _Ends:
+def _quotients(part: CellInterval, denominator: CellInterval) -> _Ends:
     n1, n2, d1, d2 = map(_fraction, (part.low, part.high, denominator.low, denominator.high))
     if d2 is not None and d2 < 0:
         n1, n2 = (None if n2 is None else -n2), (None if n1 is None else -n1)
@@ -295,7 +301,7 @@ def _rounded(value: Fraction, towards: float) -> float:
     return math.nextafter(found, towards) if beyond else found
 
 
-def _base(statement: Statement, row: Row, known: Known) -> float:
+def _base(statement: Statement, row: Row, known: KnownQuotient) -> float:
     """Least number of records in the denominator: as typed, or more by history."""
     typed, found = statement.clauses.assuming, known.denominator.low
     if typed is None and found < 1:
@@ -334,11 +340,11 @@ class CellValue:
     """The value of a cell; the estimate is None if the denominator may be zero."""
 
     estimate: float | None
-    interval: Interval
+    interval: CellInterval
 
 
 def cell_value(
-    cell: CellQuestions, estimates: Sequence[float], intervals: Sequence[Interval]
+    cell: CellQuestions, estimates: Sequence[float], intervals: Sequence[CellInterval]
 ) -> CellValue:
     """The value of a cell, from the answers of all questions."""
     if cell.denominator is None or cell.centred is None:
@@ -361,7 +367,9 @@ def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float |
     return quotient if math.isfinite(quotient) else None
 
 
-def _estimate(cell: CellQuestions, estimates: Sequence[float], interval: Interval) -> float | None:
+def _estimate(
+    cell: CellQuestions, estimates: Sequence[float], interval: CellInterval
+) -> float | None:
     """The quotient of the estimates, moved into the interval; None if it is not finite."""
     if cell.denominator is None or cell.centred is None or estimates[cell.denominator] == 0:
         return None

@@ -62,7 +62,7 @@ class Halves:
 
 
 @dataclass(frozen=True)
-class Range:
+class KnownRange:
     """Where a number lies, as far as is known; ends may be infinite."""
 
     low: float
@@ -137,7 +137,7 @@ class ErrorLaw:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownQuotient:
     """What history says of a quotient t = N / D.
 
     Args:
@@ -149,14 +149,14 @@ class Known:
     """
 
     halves: Halves = Halves(math.inf, math.inf)
-    denominator: Range = Range(-math.inf, math.inf)
-    t: Range = Range(-math.inf, math.inf)
+    denominator: KnownRange = KnownRange(-math.inf, math.inf)
+    t: KnownRange = KnownRange(-math.inf, math.inf)
     half_width: float = math.inf
     is_joint: bool = True
 
 
 @dataclass(frozen=True)
-class Asking:
+class QuotientTarget:
     """A quotient that is asked to within +-width.
 
     Args:
@@ -176,14 +176,14 @@ class Asking:
     @classmethod
     def of(
         cls,
-        known: Known,
+        known: KnownQuotient,
         *,
         width: float,
         base: float,
         radius: float,
         confidence: float,
         part_confidence: float,
-    ) -> Asking:
+    ) -> QuotientTarget:
         """What is asked of a quotient of which this is known at first."""
         base = max(base, known.denominator.low)
         union = ErrorLaw(confidence, part_confidence, is_joint=False)
@@ -191,11 +191,11 @@ class Asking:
         most = union.halves(width * base, t=far, radius=radius)
         return cls(width, base, radius, confidence, part_confidence, most)
 
-    def is_met(self, known: Known) -> bool:
+    def is_met(self, known: KnownQuotient) -> bool:
         """Whether the interval is short enough as it is, so that nothing is asked."""
         return known.halves.is_finite and (known.half_width <= self.width or self.is_enough(known))
 
-    def is_enough(self, known: Known) -> bool:
+    def is_enough(self, known: KnownQuotient) -> bool:
         """Whether the interval is short enough wherever D and t may lie, if D is `base` at least.
 
         Steps end by this alone. Where the interval itself comes to lie, near a public bound or
@@ -208,7 +208,7 @@ class Asking:
         room, far = self.width * self._denominator(known).low, known.t.farthest
         return math.isfinite(far) and self._law(known).fits(known.halves, far, room)
 
-    def next_step(self, known: Known) -> Halves:
+    def next_step(self, known: KnownQuotient) -> Halves:
         """The half-widths to ask for now, some shorter than known unless it is met."""
         found, denominator = known.halves, self._denominator(known)
         if not math.isfinite(denominator.high):
@@ -236,17 +236,19 @@ class Asking:
         most = _FIRST_ERROR * self.base / self.most.under if self.most.under else math.inf
         return max(1.0, min(_FIRST, most))
 
-    def _law(self, known: Known) -> ErrorLaw:
+    def _law(self, known: KnownQuotient) -> ErrorLaw:
         return ErrorLaw(self.confidence, self.part_confidence, known.is_joint)
 
-    def _halves(self, known: Known, room: float, t: float) -> Halves:
+    def _halves(self, known: KnownQuotient, room: float, t: float) -> Halves:
         law = self._law(known)
         wanted = law.halves(room, t=t, radius=self.radius)
         return law.beside(wanted, known.halves, room=room, t=t)
 
-    def _denominator(self, known: Known) -> Range:
+    def _denominator(self, known: KnownQuotient) -> KnownRange:
         """Where D lies if it is `base` at least."""
-        return Range(max(self.base, known.denominator.low), max(self.base, known.denominator.high))
+        return KnownRange(
+            max(self.base, known.denominator.low), max(self.base, known.denominator.high)
+        )
 
 
 def _last(holds: Callable[[float], bool], most: float) -> float:

@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from qserver.query.sql.parts import Asking, Halves, Known, Range
+from qserver.query.sql.parts import Halves, KnownQuotient, KnownRange, QuotientTarget
 
 
 def refined(rng: random.Random, noise: float, old: float, new: float) -> float:
@@ -99,15 +99,15 @@ class Case:
         part_confidence = (1.0 + self.confidence) / 2.0
         unit = -math.log1p(-part_confidence)
         over, under = Part(self.t * self.denominator, unit), Part(self.denominator, unit)
-        asking = Asking.of(
-            Known(),
+        asking = QuotientTarget.of(
+            KnownQuotient(),
             width=self.width,
             base=self.base,
             radius=self.radius,
             confidence=self.confidence,
             part_confidence=part_confidence,
         )
-        known, n_steps = Known(), 0
+        known, n_steps = KnownQuotient(), 0
         while not asking.is_enough(known):
             step = asking.next_step(known)
             over.ask(step.over, rng)
@@ -119,16 +119,16 @@ class Case:
         quoted = unit * (self.radius / asking.most.over + 1.0 / asking.most.under)
         return Outcome(known.half_width, error <= h, n_steps, loss, quoted)
 
-    def _known(self, over: Part, under: Part) -> Known:
+    def _known(self, over: Part, under: Part) -> KnownQuotient:
         halves, denominator = Halves(over.half, under.half), under.estimate
-        around = Range(denominator - under.half, denominator + under.half)
+        around = KnownRange(denominator - under.half, denominator + under.half)
         if around.low <= 0.0:
-            return Known(halves, around, Range(-self.radius, self.radius), self.radius)
+            return KnownQuotient(halves, around, KnownRange(-self.radius, self.radius), self.radius)
         t = over.estimate / denominator
         half = half_width(over.scale, abs(t) * under.scale, 1.0 - self.confidence) / denominator
         ends = max(t - half, -self.radius), min(t + half, self.radius)
         low, high = ends if ends[0] < ends[1] else (-self.radius, self.radius)
-        return Known(halves, around, Range(low, high), (high - low) / 2.0)
+        return KnownQuotient(halves, around, KnownRange(low, high), (high - low) / 2.0)
 
 
 def half_width(a: float, b: float, delta: float) -> float:

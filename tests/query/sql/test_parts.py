@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.query.sql.parts import Asking, ErrorLaw, Halves, Known, Range
+from qserver.query.sql.parts import ErrorLaw, Halves, KnownQuotient, KnownRange, QuotientTarget
 from tests.query.sql.stepwise import Case, refined
 
 N_TRIALS = 1000
@@ -148,9 +148,9 @@ def test_steps_end_soon_whatever_the_data_are(
     assert found.loss <= found.quoted * (1 + 1e-9)
 
 
-def asking(width: float = 1.0, known: Known | None = None) -> Asking:
-    return Asking.of(
-        known or Known(),
+def asking(width: float = 1.0, known: KnownQuotient | None = None) -> QuotientTarget:
+    return QuotientTarget.of(
+        known or KnownQuotient(),
         width=width,
         base=5000.0,
         radius=36.5,
@@ -160,22 +160,28 @@ def asking(width: float = 1.0, known: Known | None = None) -> Asking:
 
 
 def test_a_short_enough_interval_asks_for_nothing_and_public_bounds_are_one() -> None:
-    known = Known(Halves(9e9, 9e9), Range(1e4, 1.1e4), Range(-1.0, 1.0), 0.9)
+    known = KnownQuotient(Halves(9e9, 9e9), KnownRange(1e4, 1.1e4), KnownRange(-1.0, 1.0), 0.9)
     assert asking().is_met(known)
     assert not asking().is_enough(known)
     assert not asking(0.8).is_met(known)
-    assert not asking(0.8).is_met(Known())
+    assert not asking(0.8).is_met(KnownQuotient())
 
 
 def test_a_refuted_assumption_is_priced_as_it_was_made() -> None:
     """Of 51 records, where 5000 were assumed, not a hundred times as much is asked."""
-    small = Known(Halves(4e4, 1e3), Range(-900.0, 1100.0), Range(-36.5, 36.5), 36.5)
+    small = KnownQuotient(
+        Halves(4e4, 1e3), KnownRange(-900.0, 1100.0), KnownRange(-36.5, 36.5), 36.5
+    )
     assert asking().most.suffices(asking().next_step(small))
-    assert asking().is_enough(Known(asking().most, Range(0.0, 1e2), Range(-36.5, 36.5), 36.5))
+    assert asking().is_enough(
+        KnownQuotient(asking().most, KnownRange(0.0, 1e2), KnownRange(-36.5, 36.5), 36.5)
+    )
 
 
 def test_what_is_known_at_first_lowers_the_most() -> None:
-    known = Known(Halves(1e4, 300.0), Range(1e4, 1.06e4), Range(-18.0, -15.0), 1.5)
+    known = KnownQuotient(
+        Halves(1e4, 300.0), KnownRange(1e4, 1.06e4), KnownRange(-18.0, -15.0), 1.5
+    )
     first, then = asking().most, asking(known=known).most
     assert first.suffices(then)
     assert then.over > 2.0 * first.over

@@ -14,8 +14,8 @@ from qserver.errors import SqlError
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.linear import total_query
 from qserver.query.sql.cells import (
-    Asked,
-    Interval,
+    CellInterval,
+    StatementQuestions,
     at_most,
     cell_value,
     centred,
@@ -24,7 +24,7 @@ from qserver.query.sql.cells import (
     quotient_interval,
     ratios,
 )
-from qserver.query.sql.parts import Known, Range
+from qserver.query.sql.parts import KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
 from tests.query.sql.people import DOMAIN, People, read
 
@@ -35,7 +35,7 @@ LEAST_HELD = 0.757
 numbers = st.integers(-20, 20)
 
 
-def asked_of(text: str) -> Asked:
+def asked_of(text: str) -> StatementQuestions:
     return at_most(read(text), known={})
 
 
@@ -63,7 +63,7 @@ def test_consistent_is_a_clause_in_any_place() -> None:
 def test_a_consistent_quotient_is_that_of_one_table(
     part: float, denominator: float, value: float | None
 ) -> None:
-    """Asked about its middle: the part is the numerator less half of the denominator."""
+    """A quotient is asked about its middle: the part is the numerator less half of the denominator."""
     text = "SELECT COUNT_IF(age = 23) / COUNT(*) FROM people WITHIN 0.1 ASSUMING 100"
     cell = asked_of(text).cells[0][0]
     estimates = [0.0, 0.0]
@@ -117,7 +117,7 @@ def test_a_quotient_needs_to_know_its_denominator() -> None:
     assert average.denominator == total_query(DOMAIN.sizes)
     with pytest.raises(SqlError, match="ASSUMING AT LEAST 1000"):
         asked_of(text)
-    known = {average: Known(denominator=Range(100.7, 400.0))}
+    known = {average: KnownQuotient(denominator=KnownRange(100.7, 400.0))}
     assert at_most(statement, known=known).questions[0].requirement.length == 201.4
 
 
@@ -130,7 +130,7 @@ def test_the_better_of_the_typed_and_the_known_denominator_counts(
 ) -> None:
     statement = read(f"SELECT AVG(age) FROM people WITHIN 2 ASSUMING AT LEAST {typed}")
     [average] = ratios(statement)
-    here = Known(denominator=Range(known, 400.0))
+    here = KnownQuotient(denominator=KnownRange(known, 400.0))
     found = at_most(statement, known={average: here}).questions[0].requirement
     # A half of the room for each part, where nothing is known of the average.
     assert found.length == pytest.approx(2 * base, rel=1e-12)
@@ -159,13 +159,13 @@ def test_public_bounds_are_those_of_single_records(
 def test_a_quotients_interval_holds_every_quotient_and_no_more(
     a: int, b: int, c: int, d: int
 ) -> None:
-    part, under = Interval(*sorted((a, b))), Interval(*sorted((c, d)))
+    part, under = CellInterval(*sorted((a, b))), CellInterval(*sorted((c, d)))
     shape = centred(ratio("SELECT COUNT(*) / COUNT(*) FILTER (WHERE age < 22) FROM people"))
     found = quotient_interval(part, under, shape)
     assert under.low is not None
     assert under.high is not None
     if under.low <= 0 <= under.high:
-        assert found == Interval(None, None)
+        assert found == CellInterval(None, None)
         return
     ends = [Fraction(n, m) for n in sorted((a, b)) for m in (c, d)]
     assert found.low is not None
@@ -177,10 +177,16 @@ def test_a_quotients_interval_holds_every_quotient_and_no_more(
 def test_an_average_stays_within_its_public_bounds() -> None:
     shape = centred(ratio("SELECT AVG(age) FROM people"))
     assert (shape.middle, shape.radius, shape.is_bounded) == (Fraction(47, 2), Fraction(7, 2), True)
-    assert quotient_interval(Interval(-9, 9), Interval(-1, 5), shape) == Interval(20, 27)
-    assert quotient_interval(Interval(-9, 9), Interval(4, 5), shape) == Interval(21.25, 25.75)
+    assert quotient_interval(CellInterval(-9, 9), CellInterval(-1, 5), shape) == CellInterval(
+        20, 27
+    )
+    assert quotient_interval(CellInterval(-9, 9), CellInterval(4, 5), shape) == CellInterval(
+        21.25, 25.75
+    )
     # An interval that missed, since nothing within the bounds is left: the bounds are still sure.
-    assert quotient_interval(Interval(90, 95), Interval(4, 5), shape) == Interval(20, 27)
+    assert quotient_interval(CellInterval(90, 95), CellInterval(4, 5), shape) == CellInterval(
+        20, 27
+    )
 
 
 @pytest.mark.parametrize("item", ["AVG(age)", "COUNT_IF(age < 23) / COUNT_IF(age < 26)"])
@@ -197,11 +203,13 @@ def test_intervals_of_quotients_hold_as_often_as_they_say(item: str, people: Peo
     assert held >= LEAST_HELD
     assert short < LEAST_HELD
     assert wide > held
-    value = cell_value(cell, truths, [Interval(t, t) for t in truths])
+    value = cell_value(cell, truths, [CellInterval(t, t) for t in truths])
     assert value.estimate == pytest.approx(expected, rel=1e-12)
 
 
-def _share_held(found: Asked, truths: list[float], expected: float, *, factor: float) -> float:
+def _share_held(
+    found: StatementQuestions, truths: list[float], expected: float, *, factor: float
+) -> float:
     """How often the interval holds the truth, the parts' intervals `factor` times as long."""
     rng = random.Random(11)
     cell = found.cells[0][0]
@@ -214,7 +222,7 @@ def _share_held(found: Asked, truths: list[float], expected: float, *, factor: f
             noise = rng.expovariate(1 / scale) * rng.choice((-1, 1))
             estimates.append(truth + noise)
             ends = (truth + noise - factor * half, truth + noise + factor * half)
-            intervals.append(Interval(*ends))
+            intervals.append(CellInterval(*ends))
         interval = cell_value(cell, estimates, intervals).interval
         assert interval.low is not None
         assert interval.high is not None
