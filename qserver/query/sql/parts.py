@@ -1,13 +1,13 @@
-"""How exact both parts of a quotient must be, by what is known of the quotient already.
+"""How exact both parts of a quotient must be, given the known facts about the quotient.
 
-The interval of a quotient t = N / D has about the half-width h(t) / D, where h(t) is that of the
-error of N - t D. Both D and t are private. So a statement is answered in steps: first both parts
-roughly, then as exactly as is needed whatever D and t are by what is known of them, and in the end
-as exactly as is needed in the worst case that is left. A rough answer is refined into a fine one
-for the difference, so that the steps together cost what the last one costs.
+The interval of a quotient t = N / D has about the half-width h(t) / D, where h(t) is the half-width
+of the error of N - t D. Both D and t are private, so a statement is answered in steps. The first
+step asks for both parts roughly. The next asks for the exactness that is needed in the best case of
+the known D and t, and the last for that in the worst case. A rough answer is refined for the
+difference in price, so all steps together cost as much as the last one.
 
-The law of an error is taken to be that of one Laplace variable per part. What is measured may have
-another: then a step falls short, and another follows. No interval rests on it.
+The steps assume one Laplace variable per part for the error. The measured error may follow another
+law: then a step falls short, and another follows. No interval depends on this assumption.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _FIRST = 16.0
-"""The first step asks for intervals so many times as long as may be needed in the end."""
+"""The first step asks for intervals at most this many times as long as the last."""
 _FIRST_ERROR = 1 / 4
-"""But that D is known to so much of its least: lengths that follow errors closely choose them."""
+"""But D is asked for to at most this part of its least: else its errors choose later lengths."""
 _AIM = 0.98
-"""Part of the asked width that is aimed at: the search for an interval rounds it outward."""
+"""Part of the asked width to aim at: the search for an interval rounds it outward."""
 _SURPLUS = 1.1
-"""A worst case that is worse than the best by no more than this is provided for at once."""
+"""If the worst case needs at most this many times the best, the step serves it at once."""
 _STEP = 0.8
-"""A step between makes the interval of a part at most so long, or it is left out."""
+"""A step between must shorten a part's interval to this part of its length, or is left out."""
 _SHORTER = 0.93
-"""So long is what is asked where a step fell short."""
+"""The next length, as a part of the last one, after a step that fell short."""
 _LEAST_SHARE = 1 / 64
 _N_HALVINGS = 50
 
@@ -41,7 +41,7 @@ class Halves:
 
     @property
     def is_finite(self) -> bool:
-        """Whether something is known of both."""
+        """Whether both are known."""
         return math.isfinite(self.over) and math.isfinite(self.under)
 
     def least(self, other: Halves) -> Halves:
@@ -57,25 +57,25 @@ class Halves:
         return Halves(factor * self.over, factor * self.under)
 
     def suffices(self, other: Halves) -> bool:
-        """Whether no part is longer than of `other`."""
+        """Whether no part is longer than that of `other`."""
         return self.over <= other.over and self.under <= other.under
 
 
 @dataclass(frozen=True)
 class KnownRange:
-    """Where a number lies, as far as is known; ends may be infinite."""
+    """The known range of a number; ends may be infinite."""
 
     low: float
     high: float
 
     @property
     def nearest(self) -> float:
-        """The least size that it may have."""
+        """The least possible absolute value."""
         return max(0.0, self.low, -self.high)
 
     @property
     def farthest(self) -> float:
-        """The greatest size that it may have."""
+        """The greatest possible absolute value."""
         return max(abs(self.low), abs(self.high))
 
 
@@ -86,7 +86,7 @@ class ErrorLaw:
     Args:
         confidence: of the quotient's interval.
         part_confidence: of the parts' intervals; by the union bound both hold with `confidence`.
-        is_joint: whether by the law of both errors together, else by the union bound.
+        is_joint: whether by the joint law of both errors, else by the union bound.
     """
 
     confidence: float
@@ -94,7 +94,7 @@ class ErrorLaw:
     is_joint: bool
 
     def half_width(self, halves: Halves, t: float) -> float:
-        """That of N - t D at `confidence`."""
+        """The half-width of N - t D at `confidence`."""
         a, b = halves.over, abs(t) * halves.under
         if not self.is_joint:
             return a + b
@@ -109,19 +109,19 @@ class ErrorLaw:
         return _tail(a / unit, b / unit, room) <= 1.0 - self.confidence
 
     def halves(self, room: float, *, t: float, radius: float) -> Halves:
-        """Half-widths that cost about the least where `half_width` at `t` may be `room`.
+        """The half-widths of about the least price for which `half_width` at `t` is `room`.
 
         Args:
-            radius: what a record weighs at most in the numerator, where 1 in the denominator.
+            radius: a record's greatest weight in the numerator, relative to the denominator's.
         """
-        # A part costs its weight over its scale: by Lagrange for the least variance, or sum.
+        # A part costs its weight over its scale: least variance, or least sum, by Lagrange.
         share = min(max(abs(t) / radius, _LEAST_SHARE), 1.0)
         ratio = share ** (1.0 / 3.0) if self.is_joint else math.sqrt(share)
         size = room / self.half_width(Halves(1.0, ratio), 1.0)
         return Halves(size, size * ratio / (share * radius))
 
     def beside(self, wanted: Halves, known: Halves, *, room: float, t: float) -> Halves:
-        """`wanted`, where one part is known better already: the other then has more room."""
+        """`wanted`, with more room for one part if the other is known better already."""
         if known.under < wanted.under:
             over = _last(lambda x: self.fits(Halves(x, known.under), t, room), self._reach(room))
             return Halves(max(wanted.over, over), known.under)
@@ -132,20 +132,20 @@ class ErrorLaw:
         return wanted
 
     def _reach(self, room: float) -> float:
-        """More than a part alone may have."""
+        """More than the half-width of one part alone may be."""
         return room * math.log1p(-self.part_confidence) / math.log1p(-self.confidence)
 
 
 @dataclass(frozen=True)
 class KnownQuotient:
-    """What history says of a quotient t = N / D.
+    """The known facts about a quotient t = N / D from history.
 
     Args:
-        halves: of the parts; infinite where nothing is known.
-        denominator: where D lies.
-        t: where the quotient lies.
-        half_width: of the quotient's own interval, infinite where it has none.
-        is_joint: whether that is by the joint law, as far as can be told.
+        halves: of the parts; infinite if nothing is known.
+        denominator: the range of D.
+        t: the range of the quotient.
+        half_width: of the quotient's interval, infinite if it has none.
+        is_joint: whether that follows from the joint law, as far as known.
     """
 
     halves: Halves = Halves(math.inf, math.inf)
@@ -157,13 +157,13 @@ class KnownQuotient:
 
 @dataclass(frozen=True)
 class QuotientTarget:
-    """A quotient that is asked to within +-width.
+    """The required exactness of a quotient: +-width.
 
     Args:
-        base: what D has at least: as assumed, or as known at first where that is more.
+        base: the least D: as assumed, or more if more was known at first.
         radius: bound on t, or a guess of it.
         most: half-widths that suffice in every case that was possible at first, by the union
-            bound; shorter ones are never asked for.
+            bound; no step asks for shorter ones.
     """
 
     width: float
@@ -184,7 +184,7 @@ class QuotientTarget:
         confidence: float,
         part_confidence: float,
     ) -> QuotientTarget:
-        """What is asked of a quotient of which this is known at first."""
+        """The target for a quotient with these facts known at first."""
         base = max(base, known.denominator.low)
         union = ErrorLaw(confidence, part_confidence, is_joint=False)
         far = min(known.t.farthest, radius)
@@ -192,14 +192,14 @@ class QuotientTarget:
         return cls(width, base, radius, confidence, part_confidence, most)
 
     def is_met(self, known: KnownQuotient) -> bool:
-        """Whether the interval is short enough as it is, so that nothing is asked."""
+        """Whether the interval is short enough already, so that no step is needed."""
         return known.halves.is_finite and (known.half_width <= self.width or self.is_enough(known))
 
     def is_enough(self, known: KnownQuotient) -> bool:
-        """Whether the interval is short enough wherever D and t may lie, if D is `base` at least.
+        """Whether the interval is short enough for all possible D and t, if D is at least `base`.
 
-        Steps end by this alone. Where the interval itself comes to lie, near a public bound or
-        not, shall have no part in it: an end that is chosen by errors is missed more often.
+        Steps end by this rule alone. The place of the interval, near a public bound or not, has no
+        influence: an end that the errors choose would be missed more often.
         """
         if not known.halves.is_finite:
             return False
@@ -209,7 +209,7 @@ class QuotientTarget:
         return math.isfinite(far) and self._law(known).fits(known.halves, far, room)
 
     def next_step(self, known: KnownQuotient) -> Halves:
-        """The half-widths to ask for now, some shorter than known unless it is met."""
+        """The half-widths to ask for now; one is shorter than known, unless the target is met."""
         found, denominator = known.halves, self._denominator(known)
         if not math.isfinite(denominator.high):
             return self.most.scaled(self._first)
@@ -226,7 +226,7 @@ class QuotientTarget:
         return last.most(self.most)
 
     def _shorter(self, found: Halves) -> Halves:
-        """Of one part a little less than was found: of the numerator while that may help."""
+        """A little less than found, for one part: the numerator as long as that may help."""
         if found.over > self.most.over:
             return Halves(found.over * _SHORTER, math.inf)
         return Halves(math.inf, found.under * _SHORTER)
@@ -245,7 +245,7 @@ class QuotientTarget:
         return law.beside(wanted, known.halves, room=room, t=t)
 
     def _denominator(self, known: KnownQuotient) -> KnownRange:
-        """Where D lies if it is `base` at least."""
+        """The range of D if it is at least `base`."""
         return KnownRange(
             max(self.base, known.denominator.low), max(self.base, known.denominator.high)
         )
@@ -265,7 +265,7 @@ def _tail(a: float, b: float, h: float) -> float:
     a, b = max(a, b), min(a, b)
     if a == 0.0:
         return 0.0
-    # Nearer to one another the difference below would be lost in rounding.
+    # For nearly equal scales the difference below would be lost in rounding.
     if a - b < 1e-6 * a:
         return (1.0 + h / (2.0 * a)) * math.exp(-h / a)
     rest = b * b * math.exp(-h / b) if b else 0.0

@@ -63,7 +63,7 @@ def test_consistent_is_a_clause_in_any_place() -> None:
 def test_a_consistent_quotient_is_that_of_one_table(
     part: float, denominator: float, value: float | None
 ) -> None:
-    """A quotient is asked about its middle: the part is the numerator less half of the denominator."""
+    """A quotient is asked about its middle: the part is the numerator less half the denominator."""
     text = "SELECT COUNT_IF(age = 23) / COUNT(*) FROM people WITHIN 0.1 ASSUMING 100"
     cell = asked_of(text).cells[0][0]
     estimates = [0.0, 0.0]
