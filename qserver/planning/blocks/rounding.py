@@ -1,7 +1,8 @@
-"""A query rounded to coarser parts, and the rest: what blocks of few levels leave to be measured.
+"""A query rounded to coarser parts, and the rest that coarse blocks leave to be measured.
 
-Rounded to level l of a chain, a predicate takes or leaves every part whole. The rest lies in the
-parts that it cut, so its row weighs on few cells: many such rows cost little together.
+A predicate that is rounded to level l of a chain takes or leaves every part as a whole. The rest
+lies in the parts that the predicate cuts. So its row weighs on few cells, and many such rows cost
+little together.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Rounded:
 
     Args:
         query: the row that is rounded.
-        coarse: the coarser query, that the blocks are to give; an indicator.
+        coarse: the coarser query, which the blocks give; an indicator.
         pattern: of the coarser query.
     """
 
@@ -39,12 +40,12 @@ class Rounded:
 
     @cached_property
     def rest(self) -> Primitive:
-        """The primitive row of what is left; zero where nothing is."""
+        """The primitive row of the rest; zero if nothing is left."""
         return remainder(self.query, [(self.coarse, 1.0)])
 
     @property
     def weight(self) -> float:
-        """Of the rest's row, in the query: 1 or -1."""
+        """Weight of the rest's row in the query: 1 or -1."""
         return float(self.rest.multiplier)
 
     @cached_property
@@ -57,8 +58,8 @@ class Rounded:
 def roundings(lattice: Lattice, query: Primitive) -> list[Rounded]:
     """The query rounded to every choice of levels of its attributes, and of sides.
 
-    The query itself is among them. Empty for a query of several terms or of weights other than 0
-    and 1, and where there are more than 256 choices.
+    The query itself is among them. There are none for a query of several terms or of weights other
+    than 0 and 1, and none if there are more than 256 choices.
     """
     row = as_box(query.row)
     terms = row.terms

@@ -1,15 +1,15 @@
 """A level of unequal parts for questions that are asked at once about one attribute.
 
-Ends of regular parts are blind to the questions. Of prefixes, for one, the last parts serve few,
-so they may be short, and the first long. Here the ends are sought: single cells at one alpha and
-the parts at another, in shares that are sought with them, answered by least squares. The price is
-that at which
+Regular parts end at the same places whatever is asked. But of prefixes, for example, the last parts
+serve few, so they may be short and the first ones long. Here the ends are searched for: single
+cells get one alpha and the parts another, in shares that are searched for as well, and questions
+are answered by least squares. The price is the one at which
 
     sum_i (variance_i / half_width_i^2)^p,   p = log(1 / delta),
 
-stays the same: about how the sum of normal tails moves, where it is delta. It only ranks
-partitions; what is bought is fitted, scaled and certified like any other base. The search goes by
-the questions alone, ends by a count of steps, and so finds the same for whoever asks.
+stays the same: about how the sum of normal tails changes near delta. It only ranks partitions; the
+base that is bought is fitted, scaled and certified like any other. The search depends on the
+questions alone and ends after a number of steps, so every process finds the same.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def uneven_chain(
     measured: Callable[[int], Sequence[Labels]],
     effort: Effort,
 ) -> Chain | None:
-    """The chain with a level of parts sought for these questions; None where there is none.
+    """The chain with a level of parts fitted to these questions, or None.
 
     Args:
-        asked: at once; they must all be about one attribute and no other.
-        measured: partitions of an attribute that are measured. Only where they tell apart all that
-            the questions do, or nothing, a level between is sought.
+        asked: questions asked at once; all must be about the same single attribute.
+        measured: the measured partitions of an attribute. A level between is only searched for if
+            each of them tells apart everything that the questions do, or nothing.
         effort: counts the work.
     """
     axes = {a for q in asked for t in q.row.terms for a in t.by_axis}
@@ -71,7 +71,7 @@ def uneven_chain(
 
 
 def _cells(axis: int, asked: Sequence[PaidQuestion]) -> Labels | None:
-    """Values that no question tells apart, as one cell each; None where there are too many."""
+    """Cells of values that no question tells apart; None if there are too many values."""
     terms = [t.by_axis for q in asked for t in q.row.terms]
     vectors = list(dict.fromkeys(t[axis] for t in terms if axis in t))
     if vectors[0].size > PLANNER.most_learnt_values:
@@ -112,10 +112,7 @@ class _Search:
         return cls(cells, sums, np.square(weights).sum(axis=1), targets, power)
 
     def best(self, effort: Effort) -> Labels | None:
-        """The best partition found, as labels of values; None where cells alone are as good.
-
-        The work is counted.
-        """
+        """The best partition found, as labels of values; None if cells alone are as good."""
         n = self.sums.shape[1] - 1
         numbers = [k for k in PLANNER.uneven_starts if 2 * k <= n]
         starts = [tuple(n * i // k for i in range(1, k)) for k in numbers]
@@ -129,7 +126,7 @@ class _Search:
         return labels_of(np.searchsorted(ends, self.cells, side="right"))
 
     def _descent(self, cuts: Cuts) -> tuple[float, Cuts]:
-        """The price and the ends where no single change pays, from these."""
+        """The price and the ends, from these on, that no single change improves."""
         n = self.sums.shape[1] - 1
         step, best = max(1, n // PLANNER.uneven_first_step), (self._price(cuts), cuts)
         while self.n_prices < PLANNER.uneven_prices:
@@ -143,7 +140,7 @@ class _Search:
         return best
 
     def _price(self, cuts: Cuts) -> float:
-        """Price of these parts with cells below, at the best share, in a unit of its own."""
+        """Price of these parts with cells below, at the best share; for comparisons only."""
         ends = np.array([0, *cuts, self.sums.shape[1] - 1])
         self.n_prices += 1
         self.work += PLANNER.uneven_work + PLANNER.uneven_entry_work * len(ends) * len(self.targets)
@@ -153,15 +150,15 @@ class _Search:
     def _at_share(self, share: float, inside: FloatArray, sizes: FloatArray) -> float:
         """Price with this share of it on cells, where cells and parts cost 1 together."""
         cell, part = share**2 / 2.0, (1.0 - share) ** 2 / 2.0
-        # The mean of a part is told by its row and by its cells, weighed as if all parts were as
-        # large as the largest, as the lattice pads them; what is left by its cells alone.
+        # A part's row and its cells tell the mean of the part. They are weighed as if all parts had
+        # the largest size, since the lattice pads them. The rest is told by the cells alone.
         weight = part / (part + cell / sizes.max())
         totals = weight**2 / part + (1.0 - weight) ** 2 * sizes / cell
         variances = self.squares / cell + inside @ (totals / sizes**2 - 1.0 / (sizes * cell))
         return self._norm(variances)
 
     def _norm(self, variances: FloatArray) -> float:
-        """What to multiply all alphas by, about, so that such variances will do."""
+        """About the factor on all alphas with which these variances meet the targets."""
         uses = variances / self.targets
         largest = float(uses.max())
         return float((largest * np.sum((uses / largest) ** self.power) ** (1 / self.power)) ** 0.5)
@@ -171,7 +168,7 @@ def _on_cells(axis: int, asked: PaidQuestion, first: Labels) -> FloatArray:
     """A question's weight on each cell, shape (cells,)."""
     total = np.zeros(len(first))
     for term in asked.row.terms:
-        # Without the attribute a term weighs all of its values alike.
+        # A term without the attribute weighs all of its values equally.
         weights = term.by_axis.get(axis)
         ones = 1.0 if weights is None else weights.dense[first]
         total += float(term.coefficient) * ones
@@ -179,7 +176,7 @@ def _on_cells(axis: int, asked: PaidQuestion, first: Labels) -> FloatArray:
 
 
 def _changes(cuts: Cuts, n: int, step: int) -> list[Cuts]:
-    """What differs in one end: moved by the step, left out, or new in the middle of a part."""
+    """Cuts that differ in one end: moved by the step, left out, or new in the middle of a part."""
     found = list[Cuts]()
     for i, cut in enumerate(cuts):
         before, after = cuts[:i], cuts[i + 1 :]

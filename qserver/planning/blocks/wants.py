@@ -1,4 +1,4 @@
-"""Requirements seen so far: what a base should have served.
+"""Requirements seen so far, which a base should have served.
 
 A requirement is kept as the energies of its query and its target half-width. The variance that
 meets it depends on how many Laplace variables make up the error, so it is calibrated: `z` is the
@@ -30,8 +30,8 @@ class Want:
         half_width: target in records of the row.
         confidence: 1 - delta.
         octave: class of precision: floor of log2(z / half-width); larger is tighter.
-        stretch: half-width of its error over that of a normal error of the same variance, as
-            last seen; between about 1 and ln(1/delta) / (sqrt 2 z).
+        stretch: half-width of its error over that of a normal error of the same variance, when
+            last computed; between about 1 and ln(1/delta) / (sqrt 2 z).
     """
 
     pattern: Pattern
@@ -53,17 +53,17 @@ class Want:
 
     @property
     def target(self) -> Target:
-        """The variance that meets it, as far as its stretch tells."""
+        """The variance that meets it, according to its stretch."""
         tau = (self.half_width / (self.stretch * normal_z(self.confidence))) ** 2
         return Target(self.pattern.energies, tau)
 
     def to_depth(self, depth: int, *, share: float) -> Want:
-        """The same of the query's coarser components, with this share of its variance."""
+        """The requirement on the query's coarser components, with this share of its variance."""
         half_width = self.half_width * sqrt(share)
         return replace(self, pattern=self.pattern.to_depth(depth), half_width=half_width)
 
     def calibrate(self, blocks: Blocks) -> float:
-        """Set the stretch to that on these blocks; the factor by which it changed."""
+        """Set the stretch to its value on these blocks; return the factor by which it changed."""
         scales = blocks.scales(self.pattern)
         if int(scales.counts.sum()) > PLANNER.many_errors:
             return 1.0
@@ -75,15 +75,15 @@ class Want:
 
 @dataclass
 class Wants:
-    """The requirements that matter: none is met by whatever meets another.
+    """The requirements that matter: meeting one of them never means meeting another.
 
-    Public: a function of the questions asked.
+    They are public: a function of the questions asked.
     """
 
     wants: list[Want] = field(default_factory=list)
 
     def copy(self) -> Wants:
-        """The same, to be changed apart."""
+        """A copy."""
         return Wants([replace(w) for w in self.wants])
 
     def add(self, want: Want) -> None:
@@ -110,9 +110,9 @@ def normal_z(confidence: float) -> float:
 
 
 def _implies(one: Want, other: Want) -> bool:
-    """Whether meeting the first one means meeting the second, whatever the blocks.
+    """Whether meeting the first one means meeting the second, on any blocks.
 
-    A tighter class says nothing: the base of a looser one is fitted without it.
+    A requirement of a tighter class implies none of a looser one, whose base is fitted without it.
     """
     if one.octave > other.octave:
         return False

@@ -1,8 +1,8 @@
-"""What several questions would buy one by one, bought at once.
+"""The purchases of several questions, planned one by one and bought at once.
 
-Each question is planned on the present state, by rows alone or as the rule says. Of a row or block
-that two of them raise the greater raise is bought, so all together cost no more than the sum of
-what each costs by itself.
+Each question is planned on the present state, by rows alone or by the rule. If two of them raise
+the same row or block, only the greater raise is bought. So all together never cost more than the
+sum of the single prices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Single = Callable[[Question, Effort], Plan]
 
 @dataclass(frozen=True)
 class OneByOne:
-    """A purchase, and per question weights that then meet it; None where inference finds them."""
+    """A purchase, and per question weights that then meet it; None if inference finds them."""
 
     priced: Priced
     estimators: tuple[Estimator | None, ...]
@@ -52,9 +52,9 @@ def rows_alone(holdings: Holdings) -> Single:
 def plans_apart(
     holdings: Holdings, questions: Iterable[Question], single: Single, effort: Effort
 ) -> Iterator[Plan | None]:
-    """Per question the plan by itself, on the present state; None last where that is too much work.
+    """Per question its single plan on the present state; a last None if the work is spent.
 
-    Once half of the work is done the others are planned by rows alone.
+    Once half of the work is done, the other questions are planned by rows alone.
     """
     half, alone = PLANNER.single_part * effort.limit, rows_alone(holdings)
     for q in questions:
@@ -62,7 +62,7 @@ def plans_apart(
             yield None
             return
         plan = (single if effort.done <= half else alone)(q, effort)
-        # What is free was counted by nobody: so the other plans are the same without it.
+        # Free plans are not counted, so the other plans are the same without them.
         if plan.kind not in ("free", "exact"):
             effort.add(PLANNER.rows_alone_work)
         yield plan
@@ -76,14 +76,14 @@ def one_by_one(
     single: Single,
     effort: Effort | None = None,
 ) -> OneByOne | None:
-    """All single plans at once; None where that is not cheaper, or is too much work to tell.
+    """All single plans at once; None if that is not cheaper, or takes too much work.
 
-    None too where two plans start one row differently.
+    Also None if two plans start the same row differently.
 
     Args:
-        below_nano: a price that it must stay below to be of use. The questions planned so far are
-            priced whenever they have doubled, and that ends it early.
-        effort: what the single plans may take; without a limit by default.
+        below_nano: the price must stay below this. The questions planned so far are priced each
+            time their number has doubled, so that the search can end early.
+        effort: counts the work of the single plans; without a limit by default.
     """
     plans, merged = list[Plan](), _Merged.of(holdings, ())
     for i, plan in enumerate(plans_apart(holdings, questions, single, effort or Effort()), start=1):
@@ -109,8 +109,8 @@ class _Merged:
     """Single plans as one purchase.
 
     Args:
-        now: on the lattice that answers are given on now.
-        holdings: on that which answers are given on once the tables are measured.
+        now: on the lattice used for answering now.
+        holdings: on the lattice used for answering once the tables are measured.
         rows: each at its greatest raise, by key.
         raises: alphas of blocks likewise, in nano-epsilon.
     """
@@ -122,7 +122,7 @@ class _Merged:
 
     @classmethod
     def of(cls, now: Holdings, plans: Sequence[Plan]) -> _Merged | None:
-        """The plans at once; None where they cannot be carried out together."""
+        """The plans at once; None if they cannot be carried out together."""
         rows: dict[str, PlannedRow] = {}
         for row in (row for plan in plans for row in plan.rows):
             kept = rows.setdefault(row.key, row)
@@ -141,12 +141,12 @@ class _Merged:
 
     @cached_property
     def priced(self) -> Priced:
-        """All of it."""
+        """The whole purchase."""
         tables = self.holdings.tables(self.raises)
         return self.holdings.priced(Purchase(tuple(self.rows.values()), tables))
 
     def estimator(self, q: Question, plan: Plan) -> Estimator | None:
-        """The weights of a single plan, its new row under the id that it gets beside the others."""
+        """The weights of a single plan, with the id that its new row gets among all new rows."""
         if not plan.weights:
             return None
         number, ids = self.holdings.engine.n_measurements, self._new_ids()
@@ -154,16 +154,16 @@ class _Merged:
         weights = tuple((new[0] if i == number else i, w) for i, w in plan.weights)
         if not plan.tables_give_rest:
             return Estimator(q.row.key, weights)
-        # Where the plan buys no tables, weights on those that are there are sure to be kept.
+        # If the plan buys no tables, weights on the present tables are certainly kept.
         at = self.now.engine.tables.n_events
         at += len(self.rows) + len(self.raises) if plan.tables else 0
         return Estimator(q.row.key, weights, at=at)
 
     def meets(self, q: Question, plan: Plan, estimator: Estimator | None) -> bool:
-        """Whether the question is met when others' raises change the weights of its plan."""
+        """Whether the question is still met when other raises change the weights of its plan."""
         if estimator is None:
             return self._is_found_again(q)
-        # Given weights on rows, or on tables as they are: noise only gets less.
+        # With given weights on rows, or on present tables, noise only gets less.
         return not (plan.tables and plan.tables_give_rest) or self._gives_rest(q, plan)
 
     def _new_ids(self) -> Mapping[str, int]:
@@ -172,10 +172,10 @@ class _Merged:
         return {key: self.holdings.engine.n_measurements + i for i, key in enumerate(new)}
 
     def _is_found_again(self, q: Question) -> bool:
-        """Whether tables and own row, raised perhaps for another question too, meet this one."""
+        """Whether tables and own row, which other questions may raise further, meet this one."""
         if q.row.key not in self.rows and not self.raises:
             return self.holdings.is_met(q)
-        # Answers are given on the lattice of now still, by tables as they are.
+        # Answers may still be given on the present lattice, by the present tables.
         return self._is_known(q, self.holdings, self.raises) or (
             self.holdings is not self.now and self._is_known(q, self.now, {})
         )
@@ -192,7 +192,7 @@ class _Merged:
         return known.is_within(q.row_half_width, q.confidence)
 
     def _gives_rest(self, q: Question, plan: Plan) -> bool:
-        """Whether the raised tables give what the plan's row leaves, with little enough noise."""
+        """Whether the raised tables give the rest of the plan's row with little enough noise."""
         (row,), ((_, weight),) = plan.rows, plan.weights
         row, tables = self.rows[row.key], self.holdings.engine.tables
         left = remainder(q.row.row, [(row.row, weight)])

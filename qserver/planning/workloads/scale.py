@@ -17,9 +17,9 @@ class Scaling:
     """The search for the least scale at which a purchase of blocks meets all questions.
 
     Args:
-        holdings: on the lattice that answers are given on then.
+        holdings: on the lattice used for answering then.
         part_of: alphas of the blocks at a scale, in nano-epsilon; they rise with it.
-        effort: once it is too much, the least scale that was found so far is taken.
+        effort: counts the work. Once it is spent, the least scale found so far is taken.
     """
 
     holdings: Holdings
@@ -27,7 +27,7 @@ class Scaling:
     effort: Effort
 
     def meets(self, part: float, questions: Sequence[Question]) -> bool:
-        """Whether each question meets its own requirement under the purchase at this scale."""
+        """Whether the purchase at this scale meets every question."""
         return self.missed(part, questions, most=1) == []
 
     def missed(
@@ -36,7 +36,7 @@ class Scaling:
         """The questions that are not met, in their order.
 
         Args:
-            most: so many are enough.
+            most: the search ends after this number of questions.
         """
         blocks = self.holdings.engine.tables.blocks_with(self.part_of(part))
         found = list[Question]()
@@ -52,12 +52,12 @@ class Scaling:
         return found
 
     def least_part(self, ordered: Sequence[Question]) -> float | None:
-        """About the least scale that meets all questions, sought on those that bind.
+        """About the least scale that meets all questions, searched on those that bind.
 
-        None where that is beyond any that is tried.
+        None if no scale that is tried meets them.
 
         Args:
-            ordered: by how hard they are, about; the hardest first, which fail soonest.
+            ordered: the questions, about the hardest first.
         """
         hardest, part = list(ordered[: PLANNER.hardest]), 0.0
         for _ in range(PLANNER.scaling_rounds):
@@ -73,7 +73,7 @@ class Scaling:
 
     def _least(self, questions: Sequence[Question], low: float) -> float | None:
         high = max(low, 1.0)
-        # Also where the work was too much: what was fitted is lost if it is not enough.
+        # Continue even if the effort is spent: a base that misses a question would be lost.
         while not self.meets(high, questions):
             low, high = high, high * 1.1
             if high > PLANNER.largest_part:

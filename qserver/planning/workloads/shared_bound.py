@@ -43,7 +43,7 @@ class PlannedAnswer:
 
     @property
     def half_width(self) -> float:
-        """What its interval may have, in records."""
+        """The half-width that its interval may have, in records."""
         return self.question.roomy_half_width
 
 
@@ -53,10 +53,9 @@ class Answers:
 
     Args:
         blocks: with the alphas that the answers were planned on.
-        at: events after which those are in force.
-        twins: of each answer, whether it uses a row that is a cell of a table in use as well.
-            Their noises are not independent, so these answers are counted apart, by the union
-            bound.
+        at: number of events after which these alphas are in force.
+        twins: per answer, whether it uses a row that is also a cell of a table in use. Their
+            noises depend on each other, so the union bound counts these answers separately.
     """
 
     holdings: Holdings
@@ -74,9 +73,9 @@ class Answers:
         """The confidence that all intervals of the asked lengths hold at once.
 
         Args:
-            wanted: confidence that is of interest.
-            work: of the joint bound.
-            n_before: bounds that were tried before this one; their chances of being false count.
+            wanted: the confidence that is asked for.
+            work: limit of the joint bound's work.
+            n_before: number of bounds tried before; the chances that they are false count.
         """
         if not self._has_room:
             return Simultaneous(0.0, "union")
@@ -89,18 +88,18 @@ class Answers:
         outside = bound.outside + apart
         if method == "sampled":
             outside += n_before * FAILURE
-        # 1 - x rounds to the nearest; the statement must not gain by it.
+        # 1 - x rounds to the nearest; the certified confidence is rounded down.
         return Simultaneous(max(0.0, float(np.nextafter(1.0 - outside, 0.0))), method)
 
     def work(self, allowed: int) -> int:
-        """Multiplications that a joint bound takes at most, allowed so many."""
+        """Most multiplications that a joint bound takes, if this many are allowed."""
         used = set().union(*(p.error.blocks for p in self.planned))
         rows = {i for p in self.planned for i, _ in p.error.rows}
         n_noises = sum(self.blocks.lattice.n_cells(b) for b in used) + len(rows)
         return most_work(len(self.planned), n_noises, allowed)
 
     def least_factor(self, wanted: float, *, work: int) -> float:
-        """The least factor on all alphas with which the joint bound is reached, about."""
+        """About the least factor on all alphas at which the joint bound holds."""
         room = 1.0 - wanted - self._apart if self._has_room else 0.0
         if room <= 0.0:
             return 1.0
@@ -140,13 +139,13 @@ def answers_with(
     *,
     n_events: int | None = None,
 ) -> Answers | None:
-    """The answers once blocks are raised to these alphas; None where one cannot be given.
+    """The answers once blocks are raised to these alphas; None if one of them is missing.
 
     Args:
-        holdings: on the lattice that answers are given on then.
-        questions: each with the confidence that its weights are chosen for; none zero.
+        holdings: on the lattice used for answering then.
+        questions: each with the confidence that its weights are chosen for; no zero queries.
         raises: in nano-epsilon; empty for the present.
-        n_events: of the history so far; by default as many as `holdings` was made of.
+        n_events: events of the history so far; by default those that `holdings` was made of.
     """
     tables = holdings.engine.tables
     blocks = tables.blocks_with(raises) if raises else tables.blocks
@@ -155,9 +154,9 @@ def answers_with(
 
 
 def answers_after(holdings: Holdings, questions: Sequence[Question], at: int) -> Answers | None:
-    """The answers by weights and noise as they were after so many events.
+    """The answers by the weights and the noise after this number of events.
 
-    What holds for them holds still: noise has only become less.
+    A bound for them still holds, since noise has only become less.
     """
     blocks = holdings.engine.tables.blocks_after(at)
     return None if blocks is None else _answers(holdings, questions, blocks, at=at)
@@ -180,7 +179,7 @@ def _answers(
 
 
 def _planned(holdings: Holdings, q: Question, blocks: Blocks, at: int) -> PlannedAnswer | None:
-    """The shorter of blocks beside the own row, and of measured rows."""
+    """The shorter answer: by blocks with the own row, or by measured rows."""
     by_rows = _by_rows(holdings, q)
     found = _on_blocks(holdings, q, blocks, at, shorter_than=by_rows)
     if found is not None or by_rows is None:
@@ -192,7 +191,7 @@ def _planned(holdings: Holdings, q: Question, blocks: Blocks, at: int) -> Planne
 def _on_blocks(
     holdings: Holdings, q: Question, blocks: Blocks, at: int, *, shorter_than: RowEstimate | None
 ) -> PlannedAnswer | None:
-    """The answer by blocks and own row, if they give it no longer than the other."""
+    """The answer by blocks and own row, unless the other one is shorter."""
     pattern, confidence = holdings.pattern(q.row), q.confidence
     if pattern is None or not blocks.alphas:
         return None

@@ -1,17 +1,17 @@
 """A workload whose intervals must all hold at once, at one confidence.
 
-By the union bound each of n questions may miss with chance delta / n, whatever the errors have in
-common; that plan is the fallback, and its price is never passed. But answers from one base have
-most of their noise in common, so the chance that any of them misses is far below the sum. Here the
-base is bought at the scale at which a certified bound of that chance reaches delta:
+By the union bound each of n questions may miss with chance delta / n, whatever their errors have in
+common. That plan is the fallback, and no plan costs more. But answers from one base share most of
+their noise, so the chance that any of them misses is far below the sum. Here the base is bought at
+the scale at which a certified bound of that chance reaches delta:
 
     1  the base of the union bound's requirements, then refitted to requirements that are as much
        looser as the joint bound allows
     2  all its alphas times the least factor that the joint bound certifies
     3  on the alphas in whole nano-epsilon, as they will be drawn, the bound is checked again
 
-A sampled bound is false with a small chance over its draws; of the checks of one plan all those
-chances are counted.
+A sampled bound is false with a small chance over its draws. The chances of all checks of one plan
+are counted.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def plan_together(
 
 
 def free_together(holdings: Holdings, questions: Sequence[Question]) -> WorkloadPlan | None:
-    """The plan where history is enough for all intervals to hold at once, else None."""
+    """The plan if history suffices for all intervals to hold at once, else None."""
     return _State.of(holdings, questions, Effort()).free
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What is known of a workload, by the union bound and by the joint bound."""
+    """A workload's state, by the union bound and by the joint bound."""
 
     questions: Sequence[Question]
     known: MetQuestions
@@ -121,8 +121,8 @@ class _Search:
     """The search for a base.
 
     Args:
-        questions: each with the union bound's confidence, none zero.
-        confidence: that all hold at once.
+        questions: each with the union bound's confidence; no zero queries.
+        confidence: the confidence that all intervals hold at once.
     """
 
     holdings: Holdings
@@ -132,7 +132,7 @@ class _Search:
     n_checks: int = 0
 
     def free(self) -> _Found | None:
-        """What history gives already, if that will do: as it is, or as it was answered before."""
+        """The answers from history, present or earlier ones, if all hold at once."""
         tables, nothing = self.holdings.engine.tables, self.holdings.priced(Purchase())
         if not tables.blocks.alphas:
             return None
@@ -146,8 +146,8 @@ class _Search:
         return None
 
     def base(self, rule: RentOrBuy | None) -> _Found | None:
-        """The least scale of the base found at which all hold at once."""
-        # Too many answers on too many noises leave the union bound.
+        """The base found, at the least scale at which all intervals hold at once."""
+        # With too many answers on too many noises only the union bound remains.
         with suppress(CapacityError):
             found = list[tuple[int, Base]]()
             views = views_of(self.holdings, self.questions, rule, self.effort)
@@ -158,7 +158,7 @@ class _Search:
         return None
 
     def _fitted(self, view: Holdings) -> list[tuple[int, Base]]:
-        """Bases and what they cost once scaled: refits are no better for sure."""
+        """Bases with their prices once scaled; a refit is not always better."""
         wants, found = wants_of(view, self.questions, self.effort), list[tuple[int, Base]]()
         if not wants:
             return found
@@ -200,7 +200,7 @@ class _Search:
             missed = max(1.0 - certified.confidence, PLANNER.least_miss)
             slack = log(delta / missed) / (1.0 - log(delta))
             if not holds:
-                # Also where the work was too much: what was found is lost if it does not hold.
+                # Continue even if the effort is spent: a base that does not hold would be lost.
                 part *= min(PLANNER.joint_step, PLANNER.joint_over * exp(-slack))
                 continue
             best = _Found(base.priced(part), answers.estimators, certified)
@@ -226,7 +226,7 @@ class _Search:
         return _Found(priced, answers.estimators, certified)
 
     def _certified(self, answers: Answers) -> Simultaneous:
-        """What the bound says, at the work of a last check."""
+        """The certified confidence, at the work of a last check."""
         self.effort.add(answers.work(PLANNER.joint_final_work) * PLANNER.joint_product_work)
         self.n_checks += 1
         before = self.n_checks - 1

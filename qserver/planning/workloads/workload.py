@@ -1,9 +1,9 @@
 """Many questions priced as one: the base is fitted to all of them once, or all are measured.
 
-There is no rent or buy: the questions are known. The base found is scaled until every question
-meets its requirement by the exact tail; against it stand the questions' own rows, measured
-together (rows that share no cell share their price), the blocks that those are cells of, and what
-each would buy by itself. The cheapest is taken.
+The rule of rent or buy is not needed, since the questions are known. The base found is scaled until
+it meets every question by the exact tail. It is compared with the questions' own rows, measured
+together (rows that share no cell share their price), with the blocks that those rows are cells of,
+and with the single purchases of the questions. The cheapest is taken.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class WorkloadPlan(Plan):
     """How many requirements are met at once.
 
     Args:
-        estimators: per question weights that meet its requirement once all is released; None
-            where inference finds such weights by itself.
-        simultaneous: the confidence that all intervals hold at once, where that was asked for.
+        estimators: per question weights that meet its requirement once all is released; None if
+            inference finds such weights by itself.
+        simultaneous: the confidence that all intervals hold at once, if that was asked for.
     """
 
     estimators: tuple[Estimator | None, ...] = ()
@@ -46,10 +46,10 @@ class WorkloadPlan(Plan):
 
 
 def simultaneous(questions: Sequence[Question]) -> list[Question]:
-    """The same questions, each so sure that all intervals hold at once as sure as asked.
+    """The same questions at confidences with which all intervals hold at once, as sure as asked.
 
-    By the union bound: delta / n each, where every question asked for the same delta. It needs
-    nothing of how the errors depend on one another.
+    By the union bound each of n questions gets delta / n. That holds however the errors depend on
+    one another.
 
     Raises:
         RequirementError: the confidences differ.
@@ -68,16 +68,17 @@ def plan_workload(
     single: Single | None = None,
     effort: Effort | None = None,
 ) -> WorkloadPlan:
-    """The cheapest plan found that meets every question; nothing is changed but caches.
+    """The cheapest plan found that meets every question; pure apart from caches.
 
-    Questions that history meets already cost nothing. Its price is at most that of the own rows
-    measured together and, where they are few enough to plan them all, that of the single plans
-    bought together. Of its paid questions the first bears all of the price.
+    Questions that history meets cost nothing. The price is at most that of all own rows measured
+    together. If there are few enough questions to plan each, it is also at most that of the single
+    plans bought together. The first of the paid questions bears the whole price.
 
     Args:
-        rule: of single questions; it knows what was paid for, which levels are learnt from.
-        single: the plan of one question by itself; by rows alone by default.
-        effort: what the base may take; without a limit by default.
+        rule: the rule for single questions; it knows the paid questions, which levels are learnt
+            from.
+        single: plans one question by itself; by rows alone by default.
+        effort: counts the work of the base; without a limit by default.
 
     Raises:
         CapacityError: a requirement is finer than the lattice.
@@ -89,17 +90,17 @@ def plan_workload(
 
 
 def free_workload(holdings: Holdings, questions: Sequence[Question]) -> WorkloadPlan | None:
-    """The plan where history meets every question, else None."""
+    """The plan if history meets every question, else None."""
     known = MetQuestions.of(holdings, questions)
     return known.free if known.is_all else None
 
 
 @dataclass(frozen=True, eq=False)
 class MetQuestions:
-    """What history says of the questions.
+    """The questions of a workload, and which of them history meets.
 
     Args:
-        met: per question the estimate that meets its requirement, or None; None too for zero.
+        met: per question the estimate that meets its requirement, or None; None for a zero query.
     """
 
     holdings: Holdings
@@ -113,7 +114,7 @@ class MetQuestions:
 
     @property
     def still(self) -> list[Question]:
-        """The questions that something must be bought for."""
+        """The questions that need a purchase."""
         pairs = zip(self.questions, self.met, strict=True)
         return [q for q, e in pairs if e is None and not q.row.is_zero]
 
@@ -124,7 +125,7 @@ class MetQuestions:
 
     @property
     def estimators(self) -> tuple[Estimator | None, ...]:
-        """Weights that keep a question met whatever is bought for the others."""
+        """Weights that keep a question met, whatever is bought for the others."""
         pairs = zip(self.questions, self.met, strict=True)
         return tuple(
             e.estimator(q.row.key) if e is not None and e.needs_storing else None for q, e in pairs
@@ -145,12 +146,12 @@ def plan_unmet(
     single: Single | None,
     effort: Effort,
 ) -> WorkloadPlan:
-    """The cheapest plan found where something must be bought; see `plan_workload`."""
+    """The cheapest plan found if something must be bought; see `plan_workload`."""
     still, kept = known.still, known.estimators
     rows = _own_rows(holdings, still, effort)
     found = [*_bases(holdings, rows, still, rule, effort), holdings.priced(Purchase(rows))]
     best = min(found, key=lambda p: p.price_nano)
-    # At a price that is all but the same, blocks serve later questions too.
+    # At about the same price blocks are better: they serve later questions, too.
     worth = 1.0 - PLANNER.same_price if best.purchase.tables else 1.0
     merged = one_by_one(
         holdings,
@@ -173,7 +174,7 @@ def workload_plan(
     *,
     simultaneous: Simultaneous | None = None,
 ) -> WorkloadPlan:
-    """The plan that buys this; the first of the questions paid for bears the price."""
+    """The plan of this purchase; the first of the paid questions bears the price."""
     purchase = best.purchase
     if not (purchase.rows or purchase.tables):
         paid_for = ()
@@ -205,7 +206,7 @@ def _kind(purchase: Purchase, estimators: Sequence[Estimator | None]) -> PlanKin
 
 
 def _met(holdings: Holdings, q: Question) -> RowEstimate | None:
-    """What history says of a question, where that meets its requirement."""
+    """The estimate from history, if it meets the requirement."""
     if q.row.is_zero:
         return None
     found = estimate_of(holdings.engine, q)
@@ -215,9 +216,9 @@ def _met(holdings: Holdings, q: Question) -> RowEstimate | None:
 def _own_rows(
     holdings: Holdings, questions: Sequence[Question], effort: Effort
 ) -> tuple[PlannedRow, ...]:
-    """Every question's own row, the greatest raise where one is asked for twice.
+    """Every question's own row, with the greatest raise if a row is asked for twice.
 
-    Of many the tables' help is not sought.
+    With many questions, each row meets its question without help from the tables.
     """
     rows: dict[str, PlannedRow] = {}
     is_helped = len(questions) <= PLANNER.helped_rows
@@ -240,7 +241,7 @@ def _bases(
     rule: RentOrBuy | None,
     effort: Effort,
 ) -> list[Priced]:
-    """What there is to buy in place of rows, on every lattice worth it."""
+    """Purchases of blocks in place of rows, on every promising lattice."""
     found = list[Priced | None]()
     if not effort.is_spent:
         for view in views_of(holdings, questions, rule, effort):
@@ -257,7 +258,7 @@ def _whole_blocks(
     questions: Sequence[Question],
     effort: Effort,
 ) -> Priced | None:
-    """The blocks that the rows are cells of, where all are: at the same price they serve more."""
+    """The blocks that all rows are cells of, if there are: they serve more at the same price."""
     alphas = {row.key: row.alpha_nano for row in rows}
     asked: dict[BlockKey, int] = {}
     for q in questions:
@@ -281,6 +282,6 @@ def _whole_blocks(
     if not raises or not scaling.meets(part, questions):
         return None
     if after.engine.tables.blocks.alphas:
-        # Beside what is there less may do.
+        # Together with present blocks, less may suffice.
         part = min(part, scaling.least_part(questions) or part)
     return after.priced(Purchase(tables=after.tables(part_of(part))))

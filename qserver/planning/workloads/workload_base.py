@@ -1,9 +1,9 @@
-"""A base for many questions, sought on several lattices and scaled on the one that answers it.
+"""A base for many questions, fitted on several lattices and scaled on the one used for answering.
 
-A base may be planned on levels that nothing was measured on yet: those learnt from what was paid
-for, or those that end where the very questions do. Once its tables are measured, answers are given
-on a lattice through their partitions, which pads other parts than that of the plan. So it is only
-fitted on the lattice of the plan, and scaled on the other.
+A base may be planned on levels without measurements: those learnt from paid questions, or those
+that end where these questions do. Once its tables are measured, answers use a lattice through their
+partitions, which pads other parts than the lattice of the plan. So a base is only fitted on the
+lattice of the plan, and scaled on the other.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from qserver.query.question import Question
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Blocks on the lattice that answers are given on once they are measured.
+    """Blocks on the lattice used for answering once they are measured.
 
     Args:
-        holdings: what was bought, on that lattice.
-        alphas: of the blocks, in epsilon per record.
+        holdings: the holdings on that lattice.
+        alphas: alphas of the blocks, in epsilon per record.
     """
 
     holdings: Holdings
     alphas: Mapping[BlockKey, float]
 
     def raises(self, part: float) -> dict[BlockKey, int]:
-        """Alphas in nano-epsilon of what must be raised for this part of it."""
+        """Alphas in nano-epsilon of the blocks that must be raised for this part of the base."""
         return self.holdings.raises(self.alphas, part=part)
 
     def priced(self, part: float) -> Priced:
-        """This part of it with its price."""
+        """This part of the base with its price."""
         return self.holdings.priced(Purchase(tables=self.holdings.tables(self.raises(part))))
 
 
 def answered_with(holdings: Holdings, partitions: Iterable[ProductPartition]) -> Holdings:
-    """What was bought on the lattice that answers are given on once these are measured."""
+    """The holdings on the lattice used for answering once these partitions are measured."""
     return seen_on(holdings, holdings.engine.tables.lattice_with(partitions))
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where blocks of a lattice of plans are on the lattice that answers are given on then.
+    """Where blocks of a planning lattice are on the lattice used for answering then.
 
     Args:
-        holdings: what was bought, on the latter.
-        by_block: block on the latter per block on the former.
+        holdings: the holdings on the answering lattice.
+        by_block: per block of the planning lattice, its block on the answering lattice.
     """
 
     holdings: Holdings
@@ -69,11 +69,11 @@ class Places:
 
 
 def places_of(holdings: Holdings, view: Holdings, blocks: Sequence[BlockKey]) -> Places | None:
-    """Where these blocks are once they are measured; None where one of them is nowhere.
+    """Where these blocks are once they are measured; None if one of them has no place.
 
     Args:
-        holdings: on the lattice that answers are given on now.
-        view: the same on the lattice that the blocks are of.
+        holdings: on the lattice used for answering now.
+        view: the holdings on the lattice of the blocks.
     """
     if view is holdings:
         return Places(holdings, {b: b for b in blocks})
@@ -89,8 +89,8 @@ def places_of(holdings: Holdings, view: Holdings, blocks: Sequence[BlockKey]) ->
 
 
 def answered_base(holdings: Holdings, view: Holdings, star: Star) -> Base | None:
-    """A base fitted on a lattice of plans; None where the lattice of answers has not all of it."""
-    # What is not raised may be on no level beside the new ones, and is then no part of it.
+    """A base fitted on a planning lattice; None if the answering lattice lacks a part of it."""
+    # A block that is not raised may have no place among the new levels; the base leaves it out.
     raised = view.raises(star.alphas) if view is not holdings else star.alphas
     places = places_of(holdings, view, list(raised))
     if places is None:
@@ -102,10 +102,10 @@ def answered_base(holdings: Holdings, view: Holdings, star: Star) -> Base | None
 def views_of(
     holdings: Holdings, questions: Sequence[Question], rule: RentOrBuy | None, effort: Effort
 ) -> list[Holdings]:
-    """What was bought on the lattices that a base for these may be cheapest on, the best first.
+    """The holdings on the lattices that a base may be cheapest on, the best first.
 
     Args:
-        rule: whose learner offers lattices; None for the present alone.
+        rule: its learner offers lattices; None for the present lattice only.
     """
     if rule is None or rule.learner is None:
         return [holdings]
@@ -123,7 +123,7 @@ def views_of(
 
 
 def wants_of(holdings: Holdings, questions: Sequence[Question], effort: Effort) -> list[Want]:
-    """The questions as a base is fitted to them; empty where none can be fitted to all."""
+    """The questions as requirements of a base; empty if no base can be fitted to all."""
     wants = list[Want]()
     for q in questions:
         effort.add(PLANNER.sight_work)
@@ -138,7 +138,7 @@ def wants_of(holdings: Holdings, questions: Sequence[Question], effort: Effort) 
 def fitted(
     holdings: Holdings, wants: Sequence[Want], effort: Effort, old: Star | None = None
 ) -> Star:
-    """The best base found for these, on half of the work that is left."""
+    """The best base found for these requirements, within half of the remaining work."""
     wanted = Wants()
     for want in wants:
         wanted.add(want)
