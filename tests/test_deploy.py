@@ -105,7 +105,7 @@ def test_the_lock_names_every_dependency() -> None:
 def test_every_documented_metric_exists_and_every_metric_is_documented() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     documented = set(re.findall(r"`(qserver_[a-z_]+)`", text))
-    source = (ROOT / "qserver" / "cli" / "processes" / "exporter.py").read_text()
+    source = (ROOT / "qserver" / "cli" / "local" / "exporter.py").read_text()
     names = {f"qserver_{n}" for n in re.findall(r'\("([a-z_]+)", "[A-Z]', source)}
     names |= set(re.findall(r'"(qserver_[a-z_]+)"', source))
     source = (ROOT / "qserver" / "api" / "process" / "metrics.py").read_text()

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
+from qserver.cli.local.exporter import metrics_registry
 from qserver.cli.main import main
 from qserver.cli.processes.children import (
     Child,
@@ -30,7 +31,6 @@ from qserver.cli.processes.children import (
     listen,
     python_command,
 )
-from qserver.cli.processes.exporter import metrics_registry
 from qserver.config import Settings
 from qserver.records.charge import NANO
 from qserver.storage.operation.backup import make_backup

@@ -7,8 +7,8 @@ import signal
 import threading
 from pathlib import Path
 
+from qserver.cli.local.exporter import serve_metrics
 from qserver.cli.local.store_options import store_settings
-from qserver.cli.processes.exporter import serve_metrics
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError
 

@@ -1,1 +1,1 @@
-"""The processes of a server on one machine: supervisor, children, exporter of metrics."""
+"""The processes of a server on one machine: `supervisor` and `children`."""
