@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from math import sqrt
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from qserver.answering.models.kinds.registry import KINDS
 from qserver.client import (
     AsyncClient,
     BudgetProblemError,
@@ -23,6 +25,7 @@ from qserver.client import (
     ServerProblemError,
     ServerUnreachableError,
     SyntheticRecords,
+    model_requests,
 )
 from qserver.errors import ConfigError
 from qserver.models.network.bif import read_bif
@@ -91,6 +94,18 @@ def test_a_network_is_learnt_by_a_job_and_asked_for_nothing(
     assert served.spent_nano() == round(learnt.cost.charged * 1e9)
     with pytest.raises(KeyError):
         _ = sexes["Nobody"]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_kind_of_the_registry_is_learnt_with_the_members_of_its_request(kind: str) -> None:
+    """A kind that is new to the server fails here until the clients have it."""
+    parameters = dict(inspect.signature(getattr(model_requests, f"learn_{kind}")).parameters)
+    assert [parameters.pop(name).name for name in ("dataset", "epsilon")]
+    defaults = {name: found.default for name, found in parameters.items()}
+    wanted = {member.name: member.default for member in KINDS[kind].face.fields}
+    assert {n: [] if d == () else d for n, d in defaults.items()} == {
+        n: inspect.Parameter.empty if d is None else d for n, d in wanted.items()
+    }
 
 
 @both

@@ -161,7 +161,7 @@ def _run_restore(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _run_metrics(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.cli.local.metrics import run
+    from qserver.cli.local.exporter import run
 
     return run(args, runtime)
 

@@ -1,4 +1,4 @@
-"""The exporter: a separate process that gives the counts of the HTTP processes to Prometheus.
+"""`qserver metrics`, the exporter: gives the counts of the HTTP processes to Prometheus.
 
 It listens on this machine only. It shows counts of requests and public facts of the store: budgets,
 queues, workers. No time is finer than the publication slot, and no label is a client's text.
@@ -6,6 +6,8 @@ queues, workers. No time is finer than the publication slot, and no label is a c
 
 from __future__ import annotations
 
+import argparse
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +17,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from qserver.cli.local.store_options import store_settings
+from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import LOOPBACK, Settings
-from qserver.errors import QServerError
+from qserver.errors import ConfigError, QServerError
 from qserver.storage.operation.gauges import PopulationGauges, read_gauges
 from qserver.storage.server.connection import connect
 from qserver.storage.server.durability import check_durable
@@ -32,6 +36,22 @@ _GAUGES: tuple[tuple[str, str, Callable[[PopulationGauges], float]], ...] = (
     ("reservations_burnt", "Charges without an answer, for ever.", lambda g: g.n_burnt),
     ("worker_alive", "Whether a worker lives.", lambda g: g.worker_alive),
 )
+
+
+def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Answer scrapes until a signal asks to stop."""
+    settings = store_settings(args, runtime, metrics_port=args.port)
+    if not settings.metrics_dir:
+        raise ConfigError(
+            "QSERVER_METRICS_DIR", "be set, here and where HTTP runs, to the same folder"
+        )
+    folder = Path(settings.metrics_dir)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    _serve(settings, folder, stop=stop, announce=runtime.console.line)
+    return ExitCode.OK
 
 
 class StoreCollector(Collector):
@@ -68,14 +88,9 @@ def metrics_registry(settings: Settings, folder: Path) -> CollectorRegistry:
     return registry
 
 
-def serve_metrics(
+def _serve(
     settings: Settings, folder: Path, *, stop: threading.Event, announce: Callable[[str], None]
 ) -> None:
-    """Answer scrapes on this machine until `stop` is set.
-
-    Args:
-        announce: called with the address once it answers.
-    """
     port = settings.metrics_port
     registry = metrics_registry(settings, folder)
     server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
