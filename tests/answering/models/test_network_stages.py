@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.answering.models.kinds.sampled_kind import divided_nano
 from qserver.errors import NetworkError
-from qserver.models.network.learning.learn import learn
 from qserver.models.network.learning.noisy_table import Scope
 from qserver.models.network.network import Table
 from qserver.models.network.structure import structure_of_edges
 from qserver.query.domain import Attribute, Domain
+from tests.models.network.simulated_learning import learn
 
 # Positions in the domain are not those in the network: c, a, only, b.
 DOMAIN = Domain(

@@ -10,12 +10,11 @@ from scipy import integrate
 
 from qserver.errors import NetworkError
 from qserver.models.network.learning.estimation import network_from_tables
-from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, learn, one_step_prices
+from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, one_step_prices
 from qserver.models.network.learning.noisy_table import NoisyTable
 from qserver.models.network.learning.paper_allocation import (
     importance,
     sensitivity,
-    stage_one_budget,
 )
 from qserver.models.network.learning.paper_consistency import consistent, meetings
 from qserver.models.network.network import Network
@@ -25,6 +24,7 @@ from tests.benchmarks.network_questions import Examination
 from tests.benchmarks.published_networks import NAMES, published, records
 from tests.benchmarks.simulated_tables import SimulatedTables
 from tests.models.network.brute_force import joint, random_network
+from tests.models.network.simulated_learning import learn, stage_one_budget
 
 
 def source_of(name: str, seed: int = 0) -> SimulatedTables:

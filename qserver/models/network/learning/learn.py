@@ -5,7 +5,7 @@
 | `best` | few wide ones | expected error, without data | posterior means from all tables |
 | `rows` | maximal families | root of the number of rows | each family from its own table |
 | `uniform` | every family | equally | own table after consistency |
-| `arxiv`, `icml` | every family | as printed in two versions of one paper | as printed |
+| `arxiv`, `icml` | every family | as printed in two versions of one paper | as `uniform` |
 
 The first three take one step: their tables are known before any data is read, and the rest is
 post-processing. The last two first spend a tenth on a sample (paper_allocation); the server
@@ -15,87 +15,25 @@ runs them by `qserver.answering.models.kinds.network_stages`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from qserver.errors import NetworkError
 from qserver.models.network.learning.estimation import network_from_tables
 from qserver.models.network.learning.noisy_table import (
     NoisyTable,
-    Scope,
     TablePrice,
     n_cells,
     onto_family,
     scope_of,
 )
-from qserver.models.network.learning.paper_allocation import (
-    StageOne,
-    Version,
-    final_prices,
-    stage_one_budget,
-)
-from qserver.models.network.learning.paper_allocation import final_network as final_network_of_paper
 from qserver.models.network.learning.paper_consistency import consistent_network
 from qserver.models.network.learning.table_choice import choose_tables, maximal_families
-from qserver.models.network.network import Network, Table, normalised
+from qserver.models.network.network import Network, normalised
 from qserver.models.network.structure import Structure
 
 Allocation = Literal["best", "rows", "uniform", "arxiv", "icml"]
 ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
-
-
-class TableSource(Protocol):
-    """A source of noisy tables: a worker or a simulation."""
-
-    def measure(self, scope: Scope, epsilon: float) -> Table:
-        """Counts over `scope`, each with Laplace noise of scale 1 / epsilon."""
-
-    def sample(self, rate: float) -> TableSource:
-        """A Poisson sample of the records: each is kept with probability `rate`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """The result of learning.
-
-    Args:
-        network: the network with learnt parameters.
-        tables: the noisy tables of all records, as released, without processing.
-        stage_one_epsilon: cost of the sample's tables together, after amplification; 0 without.
-    """
-
-    network: Network
-    tables: tuple[NoisyTable, ...]
-    stage_one_epsilon: float = 0.0
-
-
-def learn(
-    structure: Structure,
-    source: TableSource,
-    *,
-    epsilon: float,
-    allocation: Allocation = "best",
-    known: Sequence[NoisyTable] = (),
-) -> Learned:
-    """Parameters of a network from tables bought for `epsilon`.
-
-    Args:
-        known: tables released already; only `best` uses them.
-
-    Raises:
-        NetworkError: epsilon is not above zero, or the allocation is unknown.
-    """
-    if not epsilon > 0:
-        raise NetworkError("epsilon", "be above zero", epsilon)
-    if allocation not in ALLOCATIONS:
-        raise NetworkError("allocation", f"be one of {', '.join(ALLOCATIONS)}", allocation)
-    if allocation in ("arxiv", "icml"):
-        return _learn_in_two_stages(structure, source, epsilon, allocation)
-    prices = one_step_prices(structure, epsilon=epsilon, allocation=allocation, known=known)
-    tables = tuple(_measured(source, price) for price in prices)
-    network = one_step_network(structure, (*known, *tables), allocation=allocation)
-    return Learned(network, tables)
 
 
 def one_step_prices(
@@ -152,27 +90,3 @@ def _row_weighted(structure: Structure, epsilon: float) -> tuple[TablePrice, ...
         roots.append(sqrt(max(n_cells(p, structure.sizes) for p in held)))
     share = epsilon / sum(roots)
     return tuple(TablePrice(s, share * r) for s, r in zip(scopes, roots, strict=True))
-
-
-def _measured(source: TableSource, price: TablePrice) -> NoisyTable:
-    values = source.measure(price.scope, price.epsilon)
-    return NoisyTable(price.scope, 1 / price.epsilon, values)
-
-
-def _learn_in_two_stages(
-    structure: Structure, source: TableSource, epsilon: float, version: Version
-) -> Learned:
-    budget = stage_one_budget(epsilon)
-    sample = source.sample(budget.rate)
-    first = StageOne.measured(structure, sample.measure, budget, version)
-    prices = final_prices(structure, first, epsilon - budget.epsilon)
-    # The last version measures the parents' tables with half of each price: see paper_allocation.
-    share = 0.5 if version == "icml" else 1.0
-    tables = tuple(_measured(source, TablePrice(p.scope, share * p.epsilon)) for p in prices)
-    bought = list(tables)
-    if version == "icml":
-        for price, parents in zip(prices, structure.parents, strict=True):
-            bought.append(_measured(source, TablePrice(scope_of(parents), price.epsilon / 2)))
-    own = consistent_network(structure, tables)
-    network = final_network_of_paper(own, first, prices, budget, version)
-    return Learned(network, tuple(bought), budget.epsilon)

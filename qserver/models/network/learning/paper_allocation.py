@@ -26,9 +26,9 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import expm1, log1p, sqrt
+from math import sqrt
 from typing import Literal
 
 import numpy as np
@@ -42,13 +42,12 @@ from qserver.models.network.learning.noisy_table import (
     scope_of,
 )
 from qserver.models.network.learning.paper_consistency import consistent_network
-from qserver.models.network.network import Network, Table, normalised
+from qserver.models.network.network import Network, Table
 from qserver.models.network.structure import Structure
 
 Version = Literal["arxiv", "icml"]
 
 SAMPLING_RATE = 0.1
-STAGE_ONE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,6 @@ class StageOneBudget:
     epsilon: float
     nominal: float
     rate: float
-
-
-def stage_one_budget(epsilon: float, *, rate: float = SAMPLING_RATE) -> StageOneBudget:
-    """A tenth of `epsilon`, and the nominal epsilon that it allows on a sample of this rate."""
-    own = STAGE_ONE_SHARE * epsilon
-    return StageOneBudget(own, log1p(expm1(own) / rate), rate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,21 +133,3 @@ def final_prices(structure: Structure, first: StageOne, epsilon: float) -> tuple
     total = sum(roots)
     scopes = [scope_of(structure.family(i)) for i in range(n)]
     return tuple(TablePrice(s, epsilon * r / total) for s, r in zip(scopes, roots, strict=True))
-
-
-def final_network(
-    own: Network,
-    first: StageOne,
-    prices: Sequence[TablePrice],
-    budget: StageOneBudget,
-    version: Version,
-) -> Network:
-    """Stage II's parameters (`arxiv`), or their mean with stage I's by nominal epsilon (`icml`)."""
-    if version == "arxiv":
-        return own
-    share = budget.epsilon / len(prices)
-    cpds = []
-    for price, early, late in zip(prices, first.network.cpds, own.cpds, strict=True):
-        weight = share / (price.epsilon + share)
-        cpds.append(normalised(weight * early + (1 - weight) * late))
-    return Network(own.structure, tuple(cpds))
