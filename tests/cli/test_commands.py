@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
-from qserver import __version__
 from qserver.cli.main import main
-from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode
+from qserver.cli.runtime import ExitCode
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
 from tests.cli.fake_server import FakeServer, Request, running_server
@@ -310,96 +307,6 @@ def test_a_server_that_is_silent_is_unreachable_after_the_time_given(server: Fak
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ServerUnreachableError, match=r"did not answer within 0\.05 s"):
             HttpClient(url, timeout_s=0.05).get("healthz")
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["", "127.0.0.1:8000", "ftp://host", "http://", "http://user:secret@host", "http://h:99999"],
-)
-def test_a_malformed_url_is_a_usage_error_that_repeats_no_password(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["dataset", "list", "--url", url], environ={}) == ExitCode.USAGE
-    error = capsys.readouterr().err
-    assert "invalid_config: `url` must" in error
-    assert "secret" not in error
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["nonsense"],
-        ["query", "adult"],
-        ["query", "adult", "--length", "nan"],
-        ["query", "adult", "--length", "ten"],
-        ["dataset"],
-        ["serve"],
-        ["serve", "--state", "a", "--redis-url", "unix:///b"],
-    ],
-)
-def test_a_wrong_command_line_ends_with_the_usage_code(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments, environ={})
-    assert caught.value.code == ExitCode.USAGE
-    assert "usage: qserver" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "",
-        "demo",
-        "serve",
-        "doctor",
-        "dataset",
-        "dataset list",
-        "dataset show",
-        "budget",
-        "query",
-        "explain",
-        "workload",
-        "account",
-        "account create",
-        "account list",
-        "account renew",
-        "account revoke",
-        "account allow",
-        "audit",
-        "audit export",
-        "audit verify",
-    ],
-)
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    environ: Mapping[str, str] = {"XDG_STATE_HOME": "/a%b"}
-    with pytest.raises(SystemExit) as caught:
-        main([*command.split(), "--help"], environ=environ)
-    assert caught.value.code == 0
-    assert f"usage: qserver {command}".strip() in capsys.readouterr().out
-
-
-def test_the_help_explains_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"], environ={})
-    output = capsys.readouterr().out
-    explained = {line.split()[0] for line in EXIT_CODES_HELP.splitlines()[1:]}
-    assert explained == {str(int(code)) for code in ExitCode}
-    assert EXIT_CODES_HELP.strip() in output
-
-
-def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"], environ={})
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"qserver {__version__}\n"
-
-
-def test_the_package_runs_as_a_module() -> None:
-    command = [sys.executable, "-m", "qserver.cli", "--version"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert found.stdout == f"qserver {__version__}\n"
 
 
 def test_facts_of_a_problem_are_kept_apart_from_its_text(server: FakeServer) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 from collections.abc import Callable, Iterable
 from math import sqrt
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,13 +16,11 @@ from qserver.client import (
     AsyncClient,
     BudgetProblemError,
     Client,
-    Distribution,
     Gate,
     LearntModel,
     QuestionProblemError,
     ServerProblemError,
     ServerUnreachableError,
-    SyntheticRecords,
     model_requests,
 )
 from qserver.errors import ConfigError
@@ -337,56 +333,6 @@ def test_results_of_models_read_well(served: Served) -> None:
     assert repr(audit) == (
         f"<LeakAudit area {audit.limit:.4f} at most, {audit.bound:.4f} by structure; passes>"
     )
-
-
-DISTRIBUTION = {
-    "answer": {
-        "variables": ["<i>a</i>", "b"],
-        "labels": [[str(i) for i in range(12)], ["x", "y"]],
-        "probabilities": [[0.5 / 12, 0.5 / 12]] * 12,
-    },
-    "version": 3,
-}
-
-
-def test_a_distribution_shows_its_first_rows_and_escapes_names() -> None:
-    found = Distribution.of(DISTRIBUTION)
-    lines = repr(found).splitlines()
-    assert lines[0] == "<i>a</i>  b  probability"
-    assert lines[1] == "0         x  0.041667"
-    assert len(lines) == 1 + 20 + 1
-    assert lines[-1] == "4 more rows; a model's answer, without a guarantee"
-    page = found._repr_html_()
-    assert "<i>" not in page
-    assert page.count("<tr>") == 21
-    assert found.records()[3] == {"<i>a</i>": "1", "b": "y", "probability": 0.5 / 12}
-
-
-def test_records_keep_commas_quotes_and_line_ends() -> None:
-    drawn = SyntheticRecords('a,b\n"x, ""y""","1\n2"\nz,3\n')
-    assert list(drawn) == [('x, "y"', "1\n2"), ("z", "3")]
-    assert drawn.records()[1] == {"a": "z", "b": "3"}
-
-
-def test_data_frames_are_made_of_distributions_and_records(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    frame = SimpleNamespace(from_records=tuple)
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=frame))
-    table = SimpleNamespace(from_pylist=tuple, from_pydict=dict)
-    monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(Table=table))
-    found = Distribution.of(DISTRIBUTION)
-    assert list(found.to_pandas()) == list(found.to_arrow()) == found.records()
-    drawn = SyntheticRecords("a,b\nx,1\ny,2\n")
-    assert drawn.to_arrow() == {"a": ["x", "y"], "b": ["1", "2"]}
-    made: list[Any] = []
-    frames = SimpleNamespace(DataFrame=lambda rows, columns: made.append((rows, columns)))
-    monkeypatch.setitem(sys.modules, "pandas", frames)
-    drawn.to_pandas()
-    assert made == [([("x", "1"), ("y", "2")], ["a", "b"])]
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ConfigError, match="pip install pyarrow"):
-        drawn.to_arrow()
 
 
 @both

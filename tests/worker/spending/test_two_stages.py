@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,41 +12,24 @@ import numpy as np
 import pytest
 
 from qserver.answering.models.kinds.sampled_kind import SAMPLING_RATE
-from qserver.errors import (
-    BudgetExhaustedError,
-    InputError,
-    JournalError,
-    MeasurementError,
-    UnanswerableError,
-)
 from qserver.models.network.learning.amplification import amplified_nano
-from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
-from qserver.query.question import ModelAsked
 from qserver.records.account import Allowance
-from qserver.records.answer import JobStatus, ModelAnswer
-from qserver.records.charge import NANO, OpaqueCharge, Relation, charge_from_json
-from qserver.records.history import TableMeasurement
-from qserver.records.plan import Sampled
+from qserver.records.answer import JobStatus
+from qserver.records.charge import NANO, Relation
 from qserver.storage.accounts import AccountBook
-from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 from tests.deployment import LOG, ROWS, Deployment
 from tests.privacy.scan import LEAST_DIGITS, files_under, keys_and_values
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, Crash, crashing
 from tests.worker.learn_models import learn
 from tests.worker.owner.test_recovery import bring_up, dump, lasting, put_back
-from worker.journal.records import Released, ReleasedRow
-from worker.journal.sections import Drawn
-from worker.noise.randomness import Entropy
-from worker.private.tables import Tables
+from tests.worker.spending.two_stage_learning import EDGE, charges_of, learnt, tables_of
 from worker.spending import two_stages
 from worker.spending.spend import Spender
 
-EDGE = {"network": {"edges": [["sex", "age"]]}}
 FIRST = {"arxiv": 2, "icml": 4}
 VERSIONS = pytest.mark.parametrize("version", ["arxiv", "icml"])
 
@@ -55,32 +37,6 @@ VERSIONS = pytest.mark.parametrize("version", ["arxiv", "icml"])
 @pytest.fixture
 def at(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url, limit="2")
-
-
-def learnt(
-    at: Deployment, version: str, epsilon: float = 1.0, *, entropy: Entropy | None = None
-) -> ModelAnswer:
-    """A network of two stages, from noise of this source."""
-    trusted = at.trusted()
-    trusted = trusted if entropy is None else replace(trusted, entropy=entropy)
-    document = {**EDGE, "allocation": version}
-    return learn(at, "network", document, epsilon, spender=at.spender(trusted=trusted))
-
-
-def tables_of(at: Deployment) -> list[TableMeasurement]:
-    changes = Store.open(at.settings).changes(at.meta, Cursor(), shown_only=True)
-    return [m for m in changes.measurements if isinstance(m, TableMeasurement)]
-
-
-def charges_of(at: Deployment) -> list[OpaqueCharge]:
-    """The lines of the ledger, which must be opaque."""
-    texts = Store.open(at.settings).changes(at.meta, Cursor(), shown_only=True).charges
-    found = []
-    for text in texts:
-        charge = charge_from_json(text, snapshot=at.meta.snapshot, sizes=at.meta.domain.sizes)
-        assert isinstance(charge, OpaqueCharge)
-        found.append(charge)
-    return found
 
 
 @VERSIONS
@@ -243,17 +199,6 @@ def test_an_empty_store_is_rebuilt_with_the_alphas_that_were_decided(at: Deploym
         assert tables_of(at) == tables
 
 
-def test_what_passes_the_budget_or_is_too_little_is_refused_before_anything_is_drawn(
-    at: Deployment,
-) -> None:
-    with pytest.raises(BudgetExhaustedError):
-        learnt(at, "arxiv", 2.1)
-    with pytest.raises(InputError, match="every table"):
-        learnt(at, "icml", 3e-9)
-    assert charges_of(at) == []
-    assert at.registry.journal("town", create=False).last_reserved_job is None
-
-
 @VERSIONS
 def test_nothing_of_the_sample_leaves_the_workers_memory(
     tmp_path: Path, store_url: str, redis_client: StoreClient, version: str, caplog: Any
@@ -295,73 +240,6 @@ def test_nothing_of_the_sample_leaves_the_workers_memory(
     assert not [n for n in secret if f"{n:x}".encode() in everything]
 
 
-class _Unsampled:
-    """Private data of an engine that can draw no sample."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def answer(self, query: LinearQuery) -> Fraction:
-        return self._tables.answer(query)
-
-    def counts(self, partition: ProductPartition) -> list[int]:
-        return self._tables.counts(partition)
-
-
-def test_data_that_cannot_be_sampled_are_refused_before_anything_is_charged(
-    at: Deployment,
-) -> None:
-    trusted = at.trusted()
-    unsampled = {name: _Unsampled(tables) for name, tables in trusted.tables.items()}
-    spender = at.spender(trusted=replace(trusted, tables=unsampled))
-    with pytest.raises(MeasurementError):
-        learn(at, "network", {**EDGE, "allocation": "arxiv"}, 0.5, spender=spender)
-    assert charges_of(at) == []
-
-
-def test_a_decision_that_passes_what_is_reserved_whatever_is_drawn_is_never_charged(
-    at: Deployment,
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(two_stages, "divided_nano", lambda total, shares: (total,) * len(shares))
-        with pytest.raises(UnanswerableError):
-            learnt(at, "arxiv", 0.5)
-    assert charges_of(at) == []
-
-
-def test_a_decision_that_passes_what_is_reserved_is_burnt(at: Deployment) -> None:
-    """One that the rehearsal could not foresee."""
-    calls = []
-
-    def divided(total: int, shares: Sequence[float]) -> tuple[int, ...]:
-        calls.append(shares)
-        return (total if len(calls) > 1 else 1,) * len(shares)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(two_stages, "divided_nano", divided)
-        with pytest.raises(MeasurementError):
-            learnt(at, "arxiv", 0.5)
-    assert len(charges_of(at)) == 2
-    assert tables_of(at) == []
-    journal = at.registry.journal("town", create=False)
-    assert journal.open_jobs() == ()
-    job = journal.last_reserved_job
-    assert job is not None
-    assert journal.last_ledger_version == 1
-    assert journal.is_burnt(job)
-
-
-def test_a_journal_without_the_alphas_that_were_decided_publishes_nothing(at: Deployment) -> None:
-    found = learnt(at, "arxiv", 0.5)
-    reservation = at.writer().reservation("town", found.id)
-    assert reservation is not None
-    assert reservation == Reservation.from_json(reservation.to_json())
-    assert isinstance(reservation.request.asked, ModelAsked)
-    rows = tuple(ReleasedRow(t.key, (1,) * t.partition.n_cells) for t in reservation.tables)
-    with pytest.raises(JournalError, match="lacks the alphas"):
-        Drawn.of_journal(reservation, Released(found.id, rows))
-
-
 def test_an_analysts_own_allowance_counts_both_charges(at: Deployment) -> None:
     """Of just the price it suffices; one nano-epsilon less and nothing is charged."""
     document, models = {**EDGE, "allocation": "icml"}, at.service().models
@@ -397,13 +275,3 @@ def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
     learn(at, "network", {**EDGE, "allocation": "arxiv"}, 0.5, spender=spender)
     assert sum(t.partition.n_cells for t in tables_of(at)) == 36
     assert paused == [pytest.approx(0.005 * (2 + 4))]
-
-
-def test_two_stages_are_checked_when_built() -> None:
-    good = Sampled(1, 2, 3, 3)
-    assert [charge.epsilon_nano for charge in good.charges("j")] == [2, 3]
-    for name in ("first_alpha_nano", "sample_nano", "alpha_nano", "tables_nano"):
-        with pytest.raises(InputError):
-            replace(good, **{name: 0})
-    with pytest.raises(InputError, match="tables_nano"):
-        Sampled(1, 2, 3, 2)
