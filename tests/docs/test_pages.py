@@ -49,6 +49,12 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in _anchors(path), f"{page.name}: {target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(r"`((?:qserver|worker|tests|deploy)/[\w./-]+)`", page.read_text("utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_every_page_stands_in_the_list_of_pages_and_of_the_site() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     site = (ROOT / "deploy" / "site" / "mkdocs.yml").read_text(encoding="utf-8")
