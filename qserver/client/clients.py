@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from qserver.client import model_requests, requests
-from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, waits
+from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, named, waits
 from qserver.client.flows import Patience
 from qserver.client.http import HttpClient
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
+@named
 class ModelPrices:
     """The prices of learning and of checking, by the same arguments; spends nothing."""
 
@@ -26,6 +27,7 @@ class ModelPrices:
     check = waits(model_requests.price_of_check)
 
 
+@named
 class AsyncModelPrices:
     """`ModelPrices` whose results are awaited."""
 
@@ -37,6 +39,7 @@ class AsyncModelPrices:
     check = awaits(model_requests.price_of_check)
 
 
+@named
 class Models:
     """Learn, ask, check, draw from, export and audit models; `client.models`.
 
@@ -63,6 +66,7 @@ class Models:
     propose = waits(model_requests.propose)
 
 
+@named
 class AsyncModels:
     """`Models` whose results are awaited; `client.models` of an `AsyncClient`."""
 
@@ -85,6 +89,7 @@ class AsyncModels:
     propose = awaits(model_requests.propose)
 
 
+@named
 class Client:
     """A client that waits for each answer. Thread-safe.
 
@@ -136,6 +141,7 @@ class Client:
     price = waits(requests.price)
 
 
+@named
 class AsyncClient:
     """A `Client` whose answers are awaited; arguments, methods and errors are the same.
 

@@ -106,6 +106,15 @@ def awaits(make: Callable[P, Exchange[T]]) -> Callable[Concatenate[Any, P], Coro
     return method
 
 
+def named(kind: type[T]) -> type[T]:
+    """Class decorator: help and tracebacks show each method by its name in the class."""
+    for name, method in vars(kind).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            method.__name__, method.__qualname__ = name, f"{kind.__name__}.{name}"
+            method.__module__ = kind.__module__
+    return kind
+
+
 def _reply_in(end: StopIteration) -> Reply:
     reply: Reply = end.value
     return reply

@@ -233,6 +233,7 @@ def test_methods_of_both_clients_show_the_same_signature_and_help(
         one, other = getattr(waiting, name), getattr(awaiting, name)
         assert inspect.signature(one) == inspect.signature(other)
         assert inspect.getdoc(one) == inspect.getdoc(other) != ""
+        assert (one.__name__, one.__qualname__) == (name, f"{waiting.__name__}.{name}")
         assert inspect.iscoroutinefunction(other)
         assert not inspect.iscoroutinefunction(one)
     assert inspect.signature(Client.query).return_annotation == "Answer"
