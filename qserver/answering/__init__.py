@@ -6,5 +6,5 @@ that is charged. Begin with `decide`. `replica` is a process's copy of a dataset
 for ratios, `explain` prices without spending. The room `models` makes kinds of model known;
 `plots` draws.
 
-Door: `decide.decide`, unless nothing may be spent: then `explain`.
+Door: `decide.decide`, or `explain` if nothing may be spent.
 """

@@ -1,4 +1,4 @@
-"""From a row's estimate to the answer of the query that was asked."""
+"""Build answers, offers and refusals from estimates and plans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qserver.records.answer import Answer, Offer, Source
 
 
 def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int) -> Answer:
-    """The answer of a query that vanishes on every cell: zero, for nothing."""
+    """The answer of a query that vanishes on every cell: exactly zero, at no cost."""
     return Answer(
         estimate=0.0,
         low=0.0,
@@ -60,7 +60,7 @@ def answer_from(
 
 
 def offer_from(query: Primitive, estimate: RowEstimate, *, confidence: float) -> Offer | None:
-    """The best interval that history gives for nothing at `confidence`, if it is finite."""
+    """The best interval that history gives without a charge, if it is finite."""
     interval = estimate.posterior.scaled(query.multiplier).interval(confidence)
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
         return None
@@ -71,10 +71,10 @@ Refusal = BudgetExhaustedError | DisclosureGuardError
 
 
 def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
-    """Why a plan on the replica's state must not be carried out, or None: it may.
+    """Why a plan on the replica's state must be refused; None if it may be carried out.
 
-    What is available for nothing is for the caller to add. A plan by which no cell loses more than
-    some cell has lost already is never refused.
+    The caller adds the free interval. A plan that raises no loss above the present maximum is never
+    refused.
     """
     price, standing = replica.price_nano(plan), replica.present.standing
     guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap

@@ -1,7 +1,7 @@
 """Consistent answers: those of one non-negative table, nearest to the unbiased ones of a workload.
 
-Post-processing of released answers alone: it takes what a reply says, questions, estimates and
-intervals, and the total where that is public. So it costs nothing and could be done by anyone.
+It only post-processes released answers: questions, estimates and intervals of a reply, and the
+total if that is public. So it costs nothing, and anyone could do it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class ConsistentAnswers:
     Args:
         estimates: the consistent estimates, in the units of the questions.
         total: number of records of the table where that is public; None where it is not known.
-        distance: half the sum of squares of what estimates were moved by, in scales.
-        gap: how much of the distance is not proven to be needed; 0 is the nearest of all.
+        distance: half the sum of squares of the changes of estimates, in scales.
+        gap: the part of the distance that is not proven to be needed; 0 for the nearest answers.
     """
 
     estimates: tuple[float, ...]
@@ -57,7 +57,7 @@ class ConsistentAnswers:
 
 
 def public_total(known: Offer | None) -> int | None:
-    """The number of records where what is known of it has no noise, else None.
+    """The number of records if its known interval has no noise, else None.
 
     Args:
         known: the best interval for the total at `PUBLIC_CONFIDENCE`.
@@ -129,9 +129,8 @@ class ConsistentWorkload:
         """The nearest answers that one non-negative table gives.
 
         Args:
-            given: one per question, or what is known of it for nothing. The scale of each, by
-                which distances count, is half of its interval over ln(1 / (1 - confidence)): of
-                one Laplace noise the scale itself.
+            given: per question its answer or its free interval. Distances count in scales: half of
+                the interval over ln(1 / (1 - confidence)), which is the scale of a Laplace noise.
             total: number of records where that is public.
         """
         estimates = np.array([a.estimate for a in given], dtype=np.float64)

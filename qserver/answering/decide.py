@@ -1,6 +1,6 @@
-"""What is to be done with what is asked: answer it from history, refuse it, or spend.
+"""Decide on a question: answer it from history, refuse it, or plan a spend.
 
-The same for the online side and for the worker, each on its own replica.
+The online side and the worker run the same code, each on a replica of the public state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qserver.records.history import Estimator
 
 @dataclass(frozen=True)
 class Free:
-    """An answer for nothing, and weights to be kept, or it might not stay free."""
+    """A free answer, and weights that must be kept so that it stays free."""
 
     answer: AnyAnswer
     estimators: tuple[Estimator, ...] = ()
@@ -31,8 +31,8 @@ def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
     """The answer that history gives, or the plan to be carried out, which can be paid.
 
     Raises:
-        BudgetExhaustedError: the price exceeds what remains. Its `free`, and that of the next, is
-            what is available for nothing: of a workload per question.
+        BudgetExhaustedError: the price exceeds the remaining budget. Its `free`, and that of the
+            next error, is the interval available without a charge; for a workload one per question.
         DisclosureGuardError: a cell would be known better than the owner allows.
         CapacityError: a requirement is finer than the lattice.
         NetworkError: a model's specification is wrong, or history does not suffice for it.

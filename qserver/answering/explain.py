@@ -42,10 +42,10 @@ CURVE_WORK = 1_500_000.0
 
 
 def falling(points: Sequence[P]) -> tuple[P, ...]:
-    """The points that cost no more than every shorter one: prices never rise along them.
+    """The points that cost no more than every shorter one, so that prices never rise along them.
 
-    Where tables are bought that serve later questions too, a longer interval may cost more than a
-    shorter one. Nobody should pay that.
+    A longer interval may cost more than a shorter one if tables are bought that also serve later
+    questions. Nobody should pay that.
 
     Args:
         points: in order of length, the shortest first; a price of None is above all others.
@@ -61,14 +61,14 @@ def falling(points: Sequence[P]) -> tuple[P, ...]:
 
 @dataclass(frozen=True)
 class Explained(Generic[E]):
-    """An explanation, and what the plan would charge; whose allowance that meets is not known."""
+    """An explanation, and the charges of the plan, before any account's allowance is known."""
 
     explanation: E
     charges: list[AnyCharge]
 
 
 def explain_question(replica: Replica, question: Question) -> Explained[Explanation]:
-    """Plan, price, what is available for nothing, and a price curve of one question."""
+    """Plan, price, free interval and price curve of one question."""
     row, plan = question.row, replica.plan(question)
     explanation = Explanation(
         kind=plan.kind,
@@ -87,7 +87,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
 
 
 def explain_workload(replica: Replica, workload: Workload) -> Explained[WorkloadExplanation]:
-    """Plan, price, price apart, what is available for nothing, and a price curve of a workload."""
+    """Plan, price, price of single questions, free intervals and price curve of a workload."""
     effort = Effort()
     plan = replica.plan_workload(workload, effort=effort)
     price, apart = replica.price_nano(plan), _price_apart(replica, workload, effort)
@@ -114,7 +114,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
 
 
 def payable_charges(replica: Replica, workload: Workload) -> list[AnyCharge] | None:
-    """What a workload would be charged; None where budget or guard do not let it."""
+    """The charges of a workload; None if the budget or the guard forbids it."""
     plan = replica.plan_workload(workload)
     return None if refusal(plan, replica=replica) is not None else _charges(plan)
 
@@ -170,16 +170,16 @@ def _charges(plan: Plan) -> list[AnyCharge]:
 
 
 def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | None:
-    """What the questions cost one by one, each on the present state; None if that is much work.
+    """The price of the questions one by one, each on the present state; None if it takes too long.
 
-    Of a simultaneous workload each as sure as the union bound asks for.
+    In a simultaneous workload each has the confidence that the union bound asks for.
     """
     plans = replica.plans_apart(each_alone(workload), effort)
     return None if plans is None else sum(map(replica.price_nano, plans))
 
 
 def _workload_price(replica: Replica, workload: Workload, factor: float) -> int | None:
-    """The price with all lengths times a factor; None where that is out of reach."""
+    """The price with all lengths times a factor; None if the lattice is too coarse for them."""
     scaled = replace(workload, questions=tuple(_scaled(q, factor) for q in workload.questions))
     try:
         plan = replica.plan_workload(scaled)

@@ -17,9 +17,9 @@ _SAME = 1e-9
 
 
 def joint_parts(engine: InferenceEngine, over: Question, under: Question) -> JointParts | None:
-    """Both estimates as their answers have them; None where one is not by measured rows alone.
+    """Both estimates as in their answers; None if one does not come from measured rows alone.
 
-    What tables give has noise in every cell of them: its joint law is not told here.
+    An estimate from tables has noise of every cell. Its joint law is not computed here.
     """
     parts = [_part(engine, question) for question in (over, under)]
     if parts[0] is None or parts[1] is None:

@@ -1,7 +1,7 @@
 """A process's copy of a dataset's public state: inference engine and cell ledger, kept current.
 
-The one place where what the store holds becomes what inference and planning work on; the service
-and the worker share it. Not thread-safe: its owner locks.
+Only here the contents of the store become the state of inference and planning. The service and the
+worker share this code. It is not thread-safe: its owner locks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Replica:
     Args:
         meta: the dataset's public facts.
         shown_only: leave out rows whose publication may not be durable yet. The worker, which
-            knows what is durable, reads everything.
+            knows which are durable, reads all of them.
         planning_work: work after which the best plan found so far for a question is taken: it is
             counted, not timed, so that web and worker find the same.
     """
@@ -84,7 +84,7 @@ class Replica:
         self.worker_alive = False
 
     def refresh(self, store: Store) -> Stamp:
-        """Read what is new in the store; the present stamp.
+        """Read the new events of the store; return the present stamp.
 
         Raises:
             NotFoundError: the dataset was detached or has another snapshot now.
@@ -120,10 +120,10 @@ class Replica:
             raise StoreError("The store's history contradicts itself.") from exc
 
     def tried(self, events: Sequence[str]) -> Replica:
-        """What inference would be once these were released; this replica stays as it is.
+        """The replica after these releases; this replica stays as it is.
 
-        For answers alone: ledger and paid questions are those of now. It is of use until this
-        replica reads more.
+        It serves answers only: ledger and paid questions stay the present ones. It is valid until
+        this replica reads more.
 
         Args:
             events: JSON texts of releases, as they would be published.
@@ -149,7 +149,7 @@ class Replica:
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
     def _single(self, question: Question, effort: Effort) -> Plan:
-        """The plan of one question; where it was found before on this state, that one."""
+        """The plan of one question; the same one if it was found before on this state."""
         key = question.row, question.requirement
         known = self._singles.get(key)
         if known is not None and effort.allows(known.work):
@@ -169,9 +169,9 @@ class Replica:
         return plan
 
     def plans_apart(self, questions: Sequence[Question], effort: Effort) -> list[Plan] | None:
-        """Each question's plan by itself, on the state last read; None if that is much work.
+        """Each question's single plan, on the state last read; None if it takes too much work.
 
-        After half of the work the others are planned by rows alone.
+        After half of the work the other questions are planned by rows alone.
 
         Args:
             effort: counts the work.
@@ -196,7 +196,7 @@ class Replica:
             workload.questions,
             self.holdings,
             rule=self.rule,
-            # Beside no tables rows alone are what a single question buys at its cheapest.
+            # Without tables, a single question is cheapest by rows alone.
             single=self._single if self.engine.tables.blocks.alphas else None,
             effort=Effort(PLANNER.workload_work, effort),
         )
@@ -215,7 +215,7 @@ class Replica:
 
     @property
     def allowed_nano(self) -> int:
-        """What the snapshot may have spent in all, beside other snapshots and under the guard."""
+        """Most that the snapshot may have spent in all, given other snapshots and the guard."""
         return self.present.standing.allowed_nano(self.meta.guard_nano)
 
     def after(self, plan: Plan) -> Standing:
@@ -223,7 +223,7 @@ class Replica:
         return self.present.standing.after(plan.spent_after_nano)
 
     def price_nano(self, plan: Plan) -> int:
-        """What a plan costs the people of the snapshot, in nano-epsilon."""
+        """The price of a plan for the people of the snapshot, in nano-epsilon."""
         return self.after(plan).lost_nano - self.present.standing.lost_nano
 
     @property

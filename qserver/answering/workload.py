@@ -21,8 +21,9 @@ class WorkloadCost:
     """What a workload costs.
 
     Args:
-        charged_nano: in nano-epsilon; remaining_nano: what is left then.
-        sources: what was measured or refined for it, by id of the row or table.
+        charged_nano: the price, in nano-epsilon.
+        remaining_nano: the budget that is left afterwards.
+        sources: whether a row or table was measured or refined for it, by id.
     """
 
     charged_nano: int
@@ -32,7 +33,7 @@ class WorkloadCost:
 
 @dataclass(frozen=True)
 class AnsweredWorkload:
-    """A workload's answer, and weights to be kept, or it might not stay free."""
+    """A workload's answer, and weights that must be kept so that it stays free."""
 
     answer: WorkloadAnswer
     estimators: tuple[Estimator, ...]
@@ -47,11 +48,11 @@ def answer_workload(
     cost: WorkloadCost,
     version: int,
 ) -> AnsweredWorkload:
-    """The answers of all questions, which are met: by given weights, or as inference finds them.
+    """The answers of all questions, by given weights or by those that inference finds.
 
-    Where a joint bound says that all intervals hold at once, they have the asked lengths and the
-    weights that it was made for. Else each holds by itself as sure as asked, or as the union bound
-    asks for.
+    If a joint bound certifies that all intervals hold at once, they have the asked lengths and the
+    weights of that bound. Otherwise each holds by itself, at the asked confidence or at that of the
+    union bound.
 
     Raises:
         MeasurementError: history does not give a question.
@@ -119,9 +120,9 @@ def _one(
 
 
 def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
-    """Per question the best interval that history gives for nothing, if it gives one.
+    """Per question the best interval that history gives without a charge, if it gives one.
 
-    Of a simultaneous workload each at the confidence with which all hold at once.
+    In a simultaneous workload each has the confidence with which all hold at once.
     """
     return tuple(
         offer(q, None if q.row.is_zero else estimate_of(engine, q)) for q in each_alone(workload)
@@ -129,7 +130,7 @@ def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, .
 
 
 def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None) -> RowEstimate:
-    """By the weights of the joint bound, or else by whatever meets the requirement."""
+    """The estimate by the weights of the joint bound, or else one that meets the requirement."""
     if joint is None:
         found = estimate_of(engine, alone)
     else:
@@ -155,13 +156,13 @@ def _of_asked_length(answer: Answer, asked: Question, estimate: RowEstimate) -> 
 
 
 def _source(estimate: RowEstimate, sources: Mapping[int, Source]) -> Source:
-    """Where an answer comes from: what was done for it to the rows and tables that it uses."""
+    """The source of an answer: whether rows or tables that it uses were measured or refined."""
     used = {sources[i] for i in (*estimate.ids, *estimate.tables) if i in sources}
     return "refined" if "refined" in used else "measured" if used else "history"
 
 
 def _borne(answers: Sequence[Answer], charged_nano: int) -> tuple[Answer, ...]:
-    """The answers, the first that was not free bearing the price of all."""
+    """The answers; the first that was not free bears the whole price."""
     first = next((i for i, a in enumerate(answers) if a.source in ("measured", "refined")), 0)
     return tuple(
         replace(a, charged_nano=charged_nano) if i == first else a for i, a in enumerate(answers)

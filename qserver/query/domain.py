@@ -40,10 +40,10 @@ class Attribute:
         kind: `labels`, `integer` bins or `real` bins.
         labels: the labels, for kind `labels`.
         edges: the k + 1 increasing edges of k half-open bins [e_i, e_(i+1)), for numeric kinds.
-        outside: what becomes of a value outside the labels or edges: `drop` its record, `clamp`
+        outside: treatment of a value outside the labels or edges: `drop` its record, `clamp`
             it to the nearest bin (numeric kinds only), or count it under the label `other`.
-        missing: what becomes of a missing value: `drop` its record or count it under `other`.
-        missing_markers: texts that stand for a missing value, beside an empty field.
+        missing: treatment of a missing value: `drop` its record or count it under `other`.
+        missing_markers: texts that mean a missing value, in addition to an empty field.
         other: the name of the extra value, where `outside` or `missing` is `other`.
 
     Raises:
@@ -147,7 +147,7 @@ class Attribute:
         return f"[{decimal_text(low)}, {decimal_text(high)})"
 
     def index_of_label(self, label: str) -> int | None:
-        """Index of a label (or of `other`), or None where there is none."""
+        """Index of a label (or of `other`), or None."""
         return self._label_index.get(label)
 
     @cached_property
@@ -166,7 +166,7 @@ class Attribute:
         return {x: i for i, x in enumerate(self.value_names)}
 
     def bin_of(self, value: Fraction) -> int | None:
-        """Index of the bin that holds `value`, or None where it lies outside the edges."""
+        """Index of the bin that holds `value`, or None if it lies outside the edges."""
         i = bisect_right(self.edges, value) - 1
         return i if 0 <= i < self.n_regular else None
 
@@ -213,7 +213,7 @@ class Domain:
         return tuple(self._axis)
 
     def axis(self, name: str) -> int | None:
-        """Position of an attribute, or None where there is none."""
+        """Position of an attribute, or None if the domain lacks it."""
         return self._axis.get(name)
 
 

@@ -1,4 +1,4 @@
-"""Domain files: JSON or TOML to a Domain and back, with messages that say what to mend."""
+"""Domain files: JSON or TOML to a Domain and back, with messages that name the fault."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _parse(path: Path, text: str) -> object:
         if path.suffix == ".json":
             return json.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as exc:
-        # Beside bad syntax: integers beyond Python's own limit, exponents beyond Decimal's.
+        # Bad syntax, integers beyond Python's limit, or exponents beyond Decimal's.
         reason = f"{path.suffix[1:].upper()} ({str(exc)[:200]})"
         raise DomainError(str(path), f"be well-formed {reason}") from exc
     raise DomainError(str(path), "end in .json or .toml")

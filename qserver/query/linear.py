@@ -58,7 +58,7 @@ class LinearQuery:
     terms: tuple[Term, ...]
 
     def __deepcopy__(self, memo: dict[int, object]) -> LinearQuery:
-        # It never changes, so copies of what holds it share it.
+        # It never changes, so copies share it.
         return self
 
     @property
@@ -141,7 +141,7 @@ def query_from_document(sizes: Sequence[int], document: Sequence[Sequence[object
 
 
 def checked_span(query: LinearQuery) -> LinearQuery:
-    """The query, unless weights of its terms are too large or too far apart: QueryError.
+    """The query; QueryError if weights of its terms are too large or too far apart.
 
     All terms count together, each with the weights that it gives to cells, but for zeros. What
     questions ask for is held to it; rows that are formed of them, or read back, are not: history

@@ -53,7 +53,7 @@ class Primitive:
 
     @property
     def is_zero(self) -> bool:
-        """Whether the query vanishes on every cell: it is answered exactly for nothing."""
+        """Whether the query vanishes on every cell; its answer is then exact and free."""
         return self.multiplier == 0
 
     @property

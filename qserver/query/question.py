@@ -1,4 +1,4 @@
-"""What is asked: one question, a workload of many that are answered as one, or a model."""
+"""Requests: one question, a workload of questions answered as one, or a model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROOM = 1e-9
 
 @dataclass(frozen=True)
 class Question:
-    """A linear query with what is asked of its answer, and with the query's normal form."""
+    """A linear query with the requirement on its answer, and with the query's normal form."""
 
     query: LinearQuery
     requirement: Requirement
@@ -108,7 +108,7 @@ class Workload:
 
 
 def check_terms(questions: Sequence[Question]) -> None:
-    """Return if the questions have no more terms than one workload may have; CapacityError."""
+    """Raise CapacityError if the questions have too many terms for one workload."""
     n_terms = sum(len(q.query.terms) for q in questions)
     if n_terms > MAX_TERMS:
         raise CapacityError(
@@ -128,8 +128,8 @@ class ModelAsked:
     Args:
         kind: of the model, such as `network`.
         sizes: number of values per attribute of the domain.
-        specification: what the kind makes of the analyst's document, as JSON text.
-        epsilon_nano: what may be spent on tables, in nano-epsilon; 0 for history alone.
+        specification: the analyst's document as the kind has read it, as JSON text.
+        epsilon_nano: most that may be spent on tables, in nano-epsilon; 0 for history alone.
 
     Raises:
         InputError: the price is negative or no whole number, or the specification is too long.

@@ -1,4 +1,4 @@
-"""What an analyst asks of an answer: the length of its interval and the confidence."""
+"""The requirement on an answer: the length of its interval and the confidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_LENGTH = 1e15
 
 @dataclass(frozen=True)
 class Requirement:
-    """An interval of at most `length`, in the query's own units, at `confidence`.
+    """An interval of at most `length`, in the units of the query, at `confidence`.
 
     Args:
         length: full length L of the interval, finite and > 0.

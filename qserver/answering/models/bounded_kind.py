@@ -1,4 +1,4 @@
-"""Kinds that foretell, from the noise of tables, how far their models' answers may be off."""
+"""Kinds that bound the errors of their models' answers beforehand, from the noise of tables."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class BoundedKind(Protocol):
     def error_bounds(
         self, specification: str, domain: Domain, released: Sequence[Marginal]
     ) -> ErrorBounds | None:
-        """Bounds by the noise of what will have been released, times the number of records."""
+        """Bounds by the noise of the tables that will be released, times the number of records."""
 
 
 def foretold_error(replica: Replica, asked: ModelAsked, plan: Plan | None) -> ErrorBounds | None:
     """Bounds on the errors of a model's answers once `plan` is carried out; reads no answer.
 
     Args:
-        plan: what is bought; None for history alone.
+        plan: the purchase; None for history alone.
 
     Returns:
-        None where the kind foretells none, or where a secret sample decides on the noise.
+        None if the kind gives no bounds, or if a secret sample decides on the noise.
     """
     kind = kind_of(asked.kind)
     if not isinstance(kind, BoundedKind) or (plan is not None and plan.sampled is not None):

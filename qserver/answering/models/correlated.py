@@ -1,4 +1,4 @@
-"""How a released model correlates attributes: what a structure is proposed from."""
+"""Correlations of attributes in a released model, from which a structure is proposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models cost before anything is spent, and what a check says of a model's answer."""
+"""The price of a model before anything is spent, and the verdict of a check on its answer."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Would = Literal["tell", "confirm", "contradict", "check"]
 
 @dataclass(frozen=True)
 class ModelExplanation:
-    """What learning a model would cost and which tables it would buy; nothing was spent.
+    """The price of learning a model, and the tables that it would buy; nothing was spent.
 
     Args:
         kind: `free` (history suffices) or `blocks` (tables).
         price_nano: rise of the ledger, in nano-epsilon.
-        sample_nano: what of the price is for a sample that is looked at first; None where none is.
-            Each of the tables then has the greatest alpha that it may get.
-        remaining_nano: what is left now.
-        affordable: whether the price fits into what is left.
-        tables: what would be measured or refined.
+        sample_nano: the part of the price for a sample that is looked at first; None without a
+            sample. With one, each table has the greatest alpha that it may get.
+        remaining_nano: the budget that is left now.
+        affordable: whether the price fits into it.
+        tables: the tables that would be measured or refined.
         version: of the history.
-        work: what measuring and making the model takes; None for a kind that does not say.
-        error: bounds on the errors of its answers, times the number of records; None where none
-            are foretold.
-        own: the same for the asker's own ledger; None where only the budget bounds it.
+        work: memory and time for measuring and making the model; None if the kind does not say.
+        error: bounds on the errors of its answers, times the number of records; None if the kind
+            gives none.
+        own: price and remaining allowance of the asker; None if only the budget bounds it.
     """
 
     kind: PlanKind
@@ -53,10 +53,10 @@ def verdict(estimate: float, *, low: float, high: float) -> Verdict:
 
 
 def would(estimate: float, *, known: tuple[float, float] | None) -> Would:
-    """What a check would do: say what history tells already, or buy its interval first.
+    """What a check would do: use an interval from history, or buy one first.
 
     Args:
-        known: the check's interval where history gives it for nothing, else None.
+        known: the check's interval if history gives it without a charge, else None.
     """
     if known is None:
         return "check"

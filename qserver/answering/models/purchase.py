@@ -1,4 +1,4 @@
-"""What a model's tables cost, beside those that history has, and what it is made from."""
+"""Plan the tables that a model needs in addition to history, and make it from all of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
 def learnt(
     replica: Replica, asked: ModelAsked, *, charged_nano: int, remaining_nano: int
 ) -> ModelAnswer:
-    """The model on what the replica has read; its id is the job's, which is not known here.
+    """The model from the history that the replica has read; its id, the job's, is added later.
 
     Raises:
         InputError: history does not suffice for it.
@@ -79,7 +79,7 @@ def sampled_plan(
     Raises:
         InputError: the price is too small for every table to get a nano-epsilon.
     """
-    # k records per person, and under replace-one twice that: as of any table, and of the sample.
+    # A unit costs k records per person, under replace-one twice that, for tables and sample alike.
     unit = round(holdings.cost_of(((0, 1),)))
     sampled = _sampled(stages, unit, price_nano)
     live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
@@ -126,7 +126,7 @@ def _planned(
         partition = marginal_partition(replica.meta.domain.sizes, table.axes)
         old = live.get(partition.key)
         paid = 0 if old is None else old.alpha_nano
-        # Rounded down, so that all together cost no more than was said.
+        # Rounded down, so that all together cost no more than the asked price.
         alpha = floor(table.epsilon * NANO) + (paid if table.is_more else 0)
         if alpha > paid:
             raises.append((partition, old, alpha))

@@ -1,4 +1,4 @@
-"""What a kind of model must offer to be learnt, asked and sampled in the server."""
+"""The methods that a kind of model must have to be learnt, asked and sampled in the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WantedTable:
     Args:
         axes: its attributes' positions in the domain, ascending.
         epsilon: 1 / b of its cells afterwards, in epsilon per record.
-        is_more: whether `epsilon` adds to what history has of this very table.
+        is_more: whether `epsilon` adds to the epsilon that history has of the same table.
     """
 
     axes: tuple[int, ...]
@@ -31,7 +31,7 @@ class WantedTable:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """What a model says to a question of its own kind; `document` is plain JSON."""
+    """A model's reply to a question in the terms of its kind; `document` is plain JSON."""
 
     document: dict[str, Any]
 
@@ -107,10 +107,10 @@ class ModelKind(Protocol):
 
 @runtime_checkable
 class GrowingKind(Protocol):
-    """A kind that is made faster from an earlier model than from nothing."""
+    """A kind whose models are made faster from an earlier model."""
 
     def goes_on(self, specification: str, earlier: str) -> bool:
-        """Whether models of two specifications differ in what was bought for them alone."""
+        """Whether models of two specifications differ only in the tables bought for them."""
 
     def rebuild(
         self,
@@ -120,9 +120,9 @@ class GrowingKind(Protocol):
         *,
         earlier: Model,
     ) -> Model:
-        """The model that `build` makes, but for the precision that the kind states.
+        """The model of `build`, up to the precision that the kind states.
 
         Args:
-            earlier: a model of this kind on another version, whose specification this goes on
-                from.
+            earlier: a model of this kind on another version of the history, whose specification
+                this one continues.
         """

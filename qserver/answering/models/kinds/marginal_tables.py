@@ -39,7 +39,7 @@ def marginal_partition(sizes: Sequence[int], axes: Sequence[int]) -> ProductPart
 
 
 def marginals(measurements: Sequence[AnyMeasurement]) -> tuple[Marginal, ...]:
-    """The marginals among what was measured, by id; coarser tables are left out."""
+    """The marginals among the measurements, by id, without coarser tables."""
     found = []
     for one in measurements:
         if isinstance(one, TableMeasurement):

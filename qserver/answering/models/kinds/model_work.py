@@ -1,4 +1,4 @@
-"""What making a model takes, from sizes alone: stated before anything is bought."""
+"""Memory and time for making a model, estimated from sizes before anything is bought."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _S_PER_TREE_CELL = 1e-7
 
 @dataclass(frozen=True)
 class ModelWork:
-    """What measuring tables and making a model of them takes, by order of magnitude.
+    """Memory and time for measuring tables and making a model, by order of magnitude.
 
     Args:
         n_tables: tables that the model is made from, those of history included.
         n_cells: cells of these.
-        memory_bytes: of the process that makes the model, beyond what it holds without.
-        seconds: of one core, for measuring what is bought and for making the model once.
+        memory_bytes: extra memory of the process that makes the model.
+        seconds: time of one core for measuring the bought tables and making the model once.
     """
 
     n_tables: int
@@ -41,7 +41,7 @@ class ModelWork:
 
 @runtime_checkable
 class WeighedKind(Protocol):
-    """A kind that says what a model takes before it is bought; pure and without state."""
+    """A kind that estimates the work of a model beforehand; pure and without state."""
 
     def work(
         self,
@@ -51,7 +51,7 @@ class WeighedKind(Protocol):
         *,
         bought: Sequence[Scope],
     ) -> ModelWork:
-        """What measuring the bought tables and making the model takes.
+        """Memory and time for measuring the bought tables and making the model.
 
         Args:
             bought: attributes of the tables that would be measured or raised.

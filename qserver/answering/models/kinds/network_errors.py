@@ -1,4 +1,4 @@
-"""What the noise of tables does to a network's parameters, known before any is measured."""
+"""Bounds on a network's errors by the noise of its tables, known before any is measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def foretold_bounds(
 
     Args:
         allocation: `best` reads a family off all tables, any other off one of its own.
-        tables: what will have been released, on the network's variables; values do not matter.
+        tables: the tables that will be released, on the network's variables; values do not
+            matter.
     """
     combined = CombinedTables(structure.sizes, tuple(tables))
     noise = []
@@ -34,7 +35,7 @@ def foretold_bounds(
 
 
 def own_table(scope: Scope, tables: Sequence[NoisyTable], structure: Structure) -> NoisyTable:
-    """A family's own table; where history has none, the sums of one that holds it."""
+    """A family's table; if history has none, the sums of a table that contains the family."""
     holding = [t for t in tables if set(t.scope) >= set(scope)]
     found = [_summed(table, scope, structure) for table in holding]
     own = [t for t, wide in zip(found, holding, strict=True) if wide.scope == scope]

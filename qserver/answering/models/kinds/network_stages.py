@@ -43,7 +43,7 @@ def two_stages(structure: Structure, axes: Sequence[int], version: Version) -> T
 def shares_of(
     structure: Structure, axes: Sequence[int], version: Version, noisy: Sequence[Table]
 ) -> tuple[float, ...]:
-    """What of stage two's price each final table gets, by what was drawn of the sample.
+    """The share of stage two's price for each final table, by the noisy counts of the sample.
 
     Args:
         noisy: per table of the sample its noisy counts, one axis per attribute, ascending.

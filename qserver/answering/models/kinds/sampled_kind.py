@@ -13,7 +13,7 @@ from qserver.query.domain import Domain
 SAMPLING_RATE = Fraction(1, 10)
 """The probability that a record is in the sample."""
 SAMPLE_SHARE = Fraction(1, 10)
-"""What of the price is for the sample."""
+"""The part of the price for the sample."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class TwoStages:
 
 @runtime_checkable
 class SampledKind(Protocol):
-    """A kind some of whose models take two stages; pure and without state."""
+    """A kind with models in two stages; pure and without state."""
 
     def stages(self, specification: str, domain: Domain) -> TwoStages | None:
-        """The tables of both stages; None for a model that takes one."""
+        """The tables of both stages; None for a model of one stage."""
 
     def shares(
         self, specification: str, domain: Domain, noisy: Sequence[Table]
     ) -> tuple[float, ...]:
-        """What of stage two's price each final table gets, by what was drawn of the sample.
+        """The share of stage two's price for each final table, by the noisy counts of the sample.
 
         Args:
             noisy: noisy counts of each first table, one axis per attribute, ascending.
@@ -57,6 +57,6 @@ def divided_nano(total_nano: int, shares: Sequence[float]) -> tuple[int, ...]:
     """
     exact = [Fraction(max(share, 0.0)) for share in shares]
     whole = sum(exact) or Fraction(1)
-    # Each has one for certain; what is left is divided exactly and rounded down.
+    # Each part has one for certain; the rest is divided exactly and rounded down.
     rest = total_nano - len(shares)
     return tuple(1 + int(rest * share / whole) for share in exact)

@@ -78,7 +78,7 @@ def candidates(sizes: Sequence[int], scopes: Sequence[Scope]) -> list[Scope]:
     for start in range(0, len(scopes), _AT_ONCE):
         rows = held[start : start + _AT_ONCE]
         unions = log_cells[start : start + _AT_ONCE, None] + log_cells - (rows * logs) @ held.T
-        # Logarithms are rounded; what they let through is counted exactly.
+        # Logarithms are rounded; unions that pass are counted exactly.
         near = (rows @ held.T > 0) & (unions <= most + 1e-9)
         for i, j in np.argwhere(np.triu(near, k=start + 1)):
             union = tuple(sorted({*scopes[start + i], *scopes[j]}))
