@@ -32,6 +32,11 @@ class Forecast:
     spent_nano: int
     days_left: float | None
 
+    @property
+    def per_day_nano(self) -> float:
+        """The pace, in nano-epsilon a day; the page of the budget shows it."""
+        return self.spent_nano * DAY_S / self.window_s
+
 
 @dataclass(frozen=True)
 class BurnDown:
