@@ -7,24 +7,34 @@ from typing import Protocol
 from flask import Flask
 
 from qserver.api.access import Access
-from qserver.api.answer_cache import AnswerCache
 from qserver.api.errors import register_error_handlers
 from qserver.api.gate import Gate, register_roles
 from qserver.api.headers import finish_response
-from qserver.api.repeated_questions import RepeatedQuestions
+from qserver.api.repeated_questions import AnswerCache, RepeatedQuestions
 from qserver.api.routes.audit import AuditViews
 from qserver.api.routes.datasets import DatasetViews
 from qserver.api.routes.docs import docs_blueprint
 from qserver.api.routes.health import HealthViews
 from qserver.api.routes.jobs import JobViews
-from qserver.api.routes.model_audit import ModelAuditViews
 from qserver.api.routes.model_prices import ModelPriceViews
-from qserver.api.routes.model_proposals import ModelProposalViews
+from qserver.api.routes.model_structures import ModelStructureViews
 from qserver.api.routes.models import ModelId, ModelViews
 from qserver.api.routes.questions import QuestionViews
 from qserver.api.routes.sql import SqlViews
+from qserver.api.routes.views import Views
 from qserver.api.routes.workloads import WorkloadViews
 from qserver.service.service import Service
+
+_VIEWS: tuple[type[Views], ...] = (
+    DatasetViews,
+    WorkloadViews,
+    SqlViews,
+    ModelViews,
+    ModelPriceViews,
+    ModelStructureViews,
+    JobViews,
+    AuditViews,
+)
 
 
 class Pages(Protocol):
@@ -62,17 +72,10 @@ def create_app(
     register_error_handlers(app)
     register_roles(app)
     app.after_request(finish_response)
-    app.register_blueprint(DatasetViews(service).blueprint())
     cache = AnswerCache()
     app.register_blueprint(QuestionViews(service, wait_s=wait_s, cache=cache).blueprint())
-    app.register_blueprint(WorkloadViews(service, wait_s=wait_s).blueprint())
-    app.register_blueprint(SqlViews(service, wait_s=wait_s).blueprint())
-    app.register_blueprint(ModelViews(service, wait_s=wait_s).blueprint())
-    app.register_blueprint(ModelPriceViews(service).blueprint())
-    app.register_blueprint(JobViews(service).blueprint())
-    app.register_blueprint(ModelAuditViews(service).blueprint())
-    app.register_blueprint(ModelProposalViews(service).blueprint())
-    app.register_blueprint(AuditViews(service).blueprint())
+    for views in _VIEWS:
+        app.register_blueprint(views(service, wait_s=wait_s).blueprint())
     app.register_blueprint(HealthViews(service, is_open=access.is_open).blueprint())
     app.register_blueprint(docs_blueprint())
     if pages is not None:

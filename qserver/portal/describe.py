@@ -1,8 +1,9 @@
-"""Rows and tables of the history in words, from the public domain."""
+"""What a page is about: a statement, or rows, tables and models in words, from the domain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -10,6 +11,33 @@ from typing import Any
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.records.answer import HistoryRow, HistoryTable
+
+_MOST_IN_TITLE = 300
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What was asked.
+
+    Args:
+        statement: as it was written, or '' where none was, or none is known.
+        words: the same in words; '' where the statement alone says it.
+    """
+
+    statement: str
+    words: str
+
+    @property
+    def text(self) -> str:
+        """The statement, or else the words."""
+        return self.statement or self.words
+
+    @property
+    def title(self) -> str:
+        """On one line, for the title of a document."""
+        line = " ".join(self.text.split())
+        return line if len(line) <= _MOST_IN_TITLE else f"{line[:_MOST_IN_TITLE]} …"
+
 
 MAX_NAMES = 4
 MAX_TERMS = 3

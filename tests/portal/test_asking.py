@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from qserver.portal import words
-from qserver.portal.heading import Heading
+from qserver.portal.describe import Heading
 from qserver.portal.pages.prices import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.api.bodies.workload_requests import WorkloadRequest
+from qserver.api.bodies.requests import WorkloadRequest
 from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload

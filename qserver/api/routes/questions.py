@@ -6,7 +6,6 @@ from collections.abc import Hashable
 
 from flask import Response, request
 
-from qserver.api.answer_cache import AnswerCache, KeptAnswer
 from qserver.api.asking_replies import (
     ASKING_CODES,
     ASKING_HEADERS,
@@ -22,6 +21,7 @@ from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation
 from qserver.api.parameters import read_parameters
+from qserver.api.repeated_questions import AnswerCache, KeptAnswer
 from qserver.api.replies import bytes_reply, json_reply
 from qserver.api.routes.views import Views, read_request
 from qserver.records.answer import Answer, JobStatus

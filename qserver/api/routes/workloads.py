@@ -12,8 +12,8 @@ from qserver.api.asking_replies import (
     job_reply,
     terms_of_request,
 )
+from qserver.api.bodies.requests import WorkloadRequest
 from qserver.api.bodies.workload import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
-from qserver.api.bodies.workload_requests import WorkloadRequest
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import operation

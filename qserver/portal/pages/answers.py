@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 
 from qserver.api.replies import body_of
 from qserver.portal import words
+from qserver.portal.describe import Heading
 from qserver.portal.faults import Fault
-from qserver.portal.heading import Heading
 from qserver.portal.render import csv_text
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer

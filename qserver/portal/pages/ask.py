@@ -10,11 +10,10 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.api.replies import body_of
 from qserver.errors import InputError, NotFoundError, QServerError
 from qserver.portal import labels
-from qserver.portal.describe import describe_terms
+from qserver.portal.describe import Heading, describe_terms
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
-from qserver.portal.heading import Heading
 from qserver.portal.labels import THRESHOLD_FIELDS, question_fields
 from qserver.portal.pages.answers import AnswerView, Threshold, answer_csv
 from qserver.portal.pages.prices import Quote, stop_of, worthwhile

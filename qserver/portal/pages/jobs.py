@@ -9,11 +9,10 @@ from flask import Blueprint, Response, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
-from qserver.portal.describe import describe_terms, model_words
+from qserver.portal.describe import Heading, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
 from qserver.portal.guard import jobs_of
-from qserver.portal.heading import Heading
 from qserver.portal.labels import learning_fields, question_fields
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import answer_file, with_threshold

@@ -15,14 +15,14 @@ from qserver.answering.models.kinds import registry
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import CapacityError, InputError, QServerError
 from qserver.portal import labels, words
-from qserver.portal.describe import describe_axes, describe_terms, model_words
+from qserver.portal.describe import Heading, describe_axes, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
-from qserver.portal.heading import Heading
 from qserver.portal.labels import RECORD_FIELDS, learning_fields, model_fields
 from qserver.portal.model_forms import LearnForm, question_of
 from qserver.portal.pages.ask import NO_TIME_S
+from qserver.portal.pages.prices import Priced
 from qserver.portal.price_record import is_as_priced
 from qserver.portal.question import Question
 from qserver.portal.render import CSV_TYPE, download, page
@@ -37,7 +37,7 @@ _DEFAULT_RECORDS = 1000
 
 
 @dataclass(frozen=True)
-class LearnQuote:
+class LearnQuote(Priced):
     """What learning costs, before anything is spent.
 
     Args:
@@ -48,12 +48,6 @@ class LearnQuote:
     text: str
     found: ModelExplanation
     tables: tuple[str, ...]
-
-    @property
-    def is_payable(self) -> bool:
-        """Whether budget and allowance let it."""
-        own = self.found.own
-        return self.found.affordable and (own is None or own.affordable)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from qserver.answering.models.price import ModelExplanation
 from qserver.portal import words
-from qserver.portal.heading import Heading
+from qserver.portal.describe import Heading
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, Explanation
+from qserver.service.statements import StatementExplanation
 
 _COVERED = "It is about people who have lost less than others did, so the budget does not fall."
 KINDS = {
@@ -40,8 +42,25 @@ class Stop:
     affordable: bool
 
 
+class Priced:
+    """What something costs, before anything is spent."""
+
+    found: Explanation | StatementExplanation | ModelExplanation
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing would be spent."""
+        return self.found.kind in ("free", "exact")
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether budget and allowance let it."""
+        own = self.found.own
+        return self.found.affordable and (own is None or own.affordable)
+
+
 @dataclass(frozen=True)
-class Quote:
+class Quote(Priced):
     """What a question costs, before anything is spent.
 
     Args:
@@ -57,11 +76,6 @@ class Quote:
     query_part: str
 
     @property
-    def is_free(self) -> bool:
-        """Whether nothing would be spent."""
-        return self.found.kind in ("free", "exact")
-
-    @property
     def better(self) -> Stop | None:
         """The cheapest stop of a shorter interval that costs no more than the asked one."""
         asked = self.stops[self.chosen]
@@ -71,19 +85,13 @@ class Quote:
     @property
     def stops_json(self) -> str:
         """The slider's places, for its script."""
-        return json.dumps([asdict(stop) for stop in self.stops])
+        return stops_json(self.stops)
 
     @property
     def how(self) -> str:
         """How the answer would be found."""
         text = KINDS[self.found.kind]
         return text if self.is_free or self.found.price_nano else f"{text} {_COVERED}"
-
-    @property
-    def is_payable(self) -> bool:
-        """Whether budget and allowance let it."""
-        own = self.found.own
-        return self.found.affordable and (own is None or own.affordable)
 
 
 def worthwhile(curve: Iterable[CurvePoint], asked: CurvePoint) -> list[CurvePoint]:
@@ -102,6 +110,11 @@ def worthwhile(curve: Iterable[CurvePoint], asked: CurvePoint) -> list[CurvePoin
 
 def _costs_no_more(price: float | None, other: float | None) -> bool:
     return price is not None and other is not None and price <= other
+
+
+def stops_json(stops: Iterable[Stop]) -> str:
+    """The slider's places as its script reads them."""
+    return json.dumps([asdict(stop) for stop in stops])
 
 
 def stop_of(length: float, price: int | None, remaining_nano: int) -> Stop:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from qserver.portal import words
-from qserver.portal.heading import Heading
-from qserver.portal.pages.prices import KINDS, Stop, stop_of, worthwhile
+from qserver.portal.describe import Heading
+from qserver.portal.pages.prices import KINDS, Priced, Stop, stop_of, stops_json, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
@@ -120,7 +119,7 @@ class TableView:
 
 
 @dataclass(frozen=True)
-class TableQuote:
+class TableQuote(Priced):
     """What a table costs, before anything is spent.
 
     Args:
@@ -137,17 +136,6 @@ class TableQuote:
     def heading(self) -> Heading:
         """The statement."""
         return heading_of(self.found.asked.statement)
-
-    @property
-    def is_free(self) -> bool:
-        """Whether nothing would be spent."""
-        return self.found.kind in ("free", "exact")
-
-    @property
-    def is_payable(self) -> bool:
-        """Whether budget and allowance let it."""
-        own = self.found.own
-        return self.found.affordable and (own is None or own.affordable)
 
     @property
     def how(self) -> str:
@@ -174,7 +162,7 @@ class TableQuote:
     @property
     def stops_json(self) -> str:
         """The slider's places, for its script."""
-        return json.dumps([asdict(stop) for stop in self.stops])
+        return stops_json(self.stops)
 
 
 def heading_of(statement: Statement) -> Heading:
