@@ -215,7 +215,7 @@ class InferenceEngine(LiveRows):
     ) -> RowEstimate | None:
         if tables_give_rest:
             rows = self._weighted(weights)
-            return self.tables.estimate_beside(primitive, rows, confidence=confidence)
+            return self.tables.estimate_with_rows(primitive, rows, confidence=confidence)
         own = self._direct.get(primitive.key, ())
         method = "direct" if len(weights) == 1 and weights[0][0] in own else "planned"
         return self._evaluate(weights, 0.0, confidence, method) if weights else None
@@ -234,7 +234,7 @@ class InferenceEngine(LiveRows):
             return self._foreseen(planned, confidence)
         if planned.weights:
             rows, at = self._weighted(planned.weights), planned.at
-            return self.tables.estimate_beside(primitive, rows, confidence=confidence, at=at)
+            return self.tables.estimate_with_rows(primitive, rows, confidence=confidence, at=at)
         own = self.own_after(primitive, planned.at)
         return self.tables.estimate_after(primitive, own, at=planned.at, confidence=confidence)
 
@@ -332,7 +332,7 @@ class InferenceEngine(LiveRows):
                 yield found
         for e in self._stored_beside.get(primitive.key, ()):
             rows = self._weighted(e.weights)
-            found = tables.estimate_beside(primitive, rows, confidence=confidence, at=e.at)
+            found = tables.estimate_with_rows(primitive, rows, confidence=confidence, at=e.at)
             if found is not None:
                 yield found
 

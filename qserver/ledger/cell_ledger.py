@@ -62,26 +62,6 @@ class CellLedger:
         self._cells = Maximum(cell_shapes, n_attributes=len(self.sizes))
         self._pairs = Maximum(pair_shapes, n_attributes=len(self.sizes))
 
-    @classmethod
-    def restore(
-        cls,
-        sizes: Sequence[int],
-        *,
-        neighbours: Neighbours,
-        charges: Sequence[AnyCharge],
-        spent_nano: int,
-    ) -> CellLedger:
-        """A ledger with these charges and this recorded spending; see `cap`."""
-        ledger = cls(
-            sizes,
-            relation=neighbours.relation,
-            records_per_person=neighbours.records_per_person,
-            null_cell=neighbours.null_cell,
-        )
-        ledger.extend(charges)
-        ledger.cap(spent_nano)
-        return ledger
-
     @property
     def records_per_person(self) -> int:
         """k, most records that one person owns."""
@@ -182,15 +162,6 @@ class CellLedger:
             if spent_nano < certain - room:
                 raise StoreError("The recorded budget is less than what its charges cost.")
         self._spent_nano = spent_nano
-
-    def tighten(self, *, n_steps: int) -> None:
-        """Lower the bound of a wide domain in `n_steps` steps of about 0.1 ms, at idle times.
-
-        `spent_nano` stays the same. Later charges cost less until the bound has caught up with it.
-        """
-        self._take_in()
-        self._cells.tighten(n_steps=n_steps)
-        self._pairs.tighten(n_steps=n_steps)
 
     def loss_nano(self, where: Mapping[int, Collection[int]]) -> int:
         """At least the greatest loss of the cells chosen by `where`.

@@ -90,11 +90,6 @@ def _runs(classes: Indices) -> list[slice]:
     return [slice(int(p[0]), int(p[-1]) + 1) for p in np.split(classes, ends)]
 
 
-def whole(size: int) -> Partition:
-    """The partition of `size` values into one class."""
-    return Partition(np.array([size], dtype=np.intp), np.zeros(1, dtype=np.intp), 1)
-
-
 @lru_cache(maxsize=1 << 14)
 def from_classes(classes: AxisClasses) -> Partition:
     """A query's classes as a partition; equal classes give the same object."""

@@ -160,12 +160,6 @@ class Maximum:
         twin.add(left)
         return twin.top
 
-    def tighten(self, *, n_steps: int) -> None:
-        """Lower a bound that is not exact by more shifting steps."""
-        if self._dense is None and not self._narrow:
-            self._sum.settle(n_steps=n_steps)
-            self._top = self._sum.top
-
     def top_where(self, where: Mapping[int, Indices]) -> int:
         """At least the greatest sum over the cells with a value from `where` on each axis of it."""
         tables = [t.restricted_to(where) for t in self._tables]

@@ -14,7 +14,7 @@ from math import ceil
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import Beside, RowKnowledge
+from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
@@ -141,7 +141,7 @@ class Holdings:
         *,
         own: Measurement | None,
         row_alpha_nano: int | None = None,
-    ) -> Beside:
+    ) -> BlocksAndRow:
         """The estimate of the query by these blocks and its own row, at any alpha of the row."""
         return self.engine.tables.beside(
             query, own, blocks=blocks, row_alpha_nano=row_alpha_nano, step=self.table_step

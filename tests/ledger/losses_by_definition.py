@@ -12,9 +12,11 @@ import pytest
 
 from qserver.ledger import loss, maximum
 from qserver.ledger import upper_bound as shifting
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.neighbours import Neighbours
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
-from qserver.records.charge import Charge
+from qserver.records.charge import AnyCharge, Charge
 from tests.query.dense_weights import scaled_weights
 from tests.query.small_queries import Cell, cells
 
@@ -37,6 +39,25 @@ def random_setting(rng: random.Random) -> Setting:
     sizes = tuple(rng.randint(1, 4) for _ in range(rng.randint(1, 4)))
     relation = rng.choice(["add-remove", "replace-one"])
     return Setting(sizes, relation, rng.randint(1, 3), rng.random() < 0.5)
+
+
+def restored(
+    sizes: Sequence[int],
+    *,
+    neighbours: Neighbours,
+    charges: Sequence[AnyCharge],
+    spent_nano: int,
+) -> CellLedger:
+    """A ledger with these charges and this recorded spending."""
+    ledger = CellLedger(
+        sizes,
+        relation=neighbours.relation,
+        records_per_person=neighbours.records_per_person,
+        null_cell=neighbours.null_cell,
+    )
+    ledger.extend(charges)
+    ledger.cap(spent_nano)
+    return ledger
 
 
 def random_row(rng: random.Random, sizes: Sequence[int], *, max_terms: int = 4) -> LinearQuery:

@@ -116,16 +116,6 @@ def test_a_chain_of_attributes_is_exact_on_any_number_of_cells() -> None:
     assert ledger.loss_by_value(5) == best.tolist()
 
 
-def test_tightening_lowers_the_bound_and_leaves_spent() -> None:
-    ledger = CellLedger(WIDE)
-    for charge in random_counts(random.Random(4), 80):
-        ledger.append(charge)
-    spent, bound = ledger.spent_nano, ledger.bound_nano
-    ledger.tighten(n_steps=300)
-    assert ledger.spent_nano == spent
-    assert ledger.bound_nano < bound
-
-
 def test_a_filter_on_a_wide_domain_is_sound_and_lower() -> None:
     """Cells that no row counts have lost nothing, and the figure says much less than spent."""
     ledger = CellLedger(WIDE)

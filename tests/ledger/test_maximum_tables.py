@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.ledger.bucket_elimination import eliminate, is_narrow
-from qserver.ledger.classes import Partition, common, from_classes, meeting, parents, whole
+from qserver.ledger.classes import Partition, common, from_classes, meeting, parents
 from qserver.ledger.limits import LedgerLimits
 from qserver.ledger.loss import cell_shapes, pair_shapes
 from qserver.ledger.loss_tables import LossTable, SumTable, total, zero_table
@@ -79,7 +79,7 @@ def test_a_partition_that_refines_the_other_is_kept() -> None:
     fine, coarse = partition([0, 1, 2, 3, 0, 1, 2]), partition([0, 1, 0, 1, 0, 1, 0])
     assert common(fine, coarse) is fine
     assert common(coarse, fine) is fine
-    assert common(fine, whole(7)) is fine
+    assert common(fine, partition([0] * 7)) is fine
 
 
 @given(classes=labels, chosen=st.sets(st.integers(0, 6), min_size=1))

@@ -174,11 +174,6 @@ class RowSpace:
         """Rows in play."""
         return len(self._basis_noise) + len(self._dependent_noise)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the cap on rows in play is reached."""
-        return self.n_rows >= self._max_rows
-
     def extend(self, measurements: Sequence[Measurement]) -> None:
         """Add measurements, in order, up to the cap."""
         taken = [m for m in measurements if not m.row.is_zero][: self._max_rows - self.n_rows]

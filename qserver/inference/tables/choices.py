@@ -13,7 +13,7 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import (
     FLOAT_ROOM,
     RowKnowledge,
-    beside_of,
+    blocks_and_row,
     rest_of,
     whole_of,
 )
@@ -107,7 +107,9 @@ def choice_after(
     """The choice of the shortest interval at a moment: blocks, the query's measurement, or both."""
     blocks = Blocks(generation.lattice, moment.state.alphas)
     row_step = 0.0 if own is None else own.lattice_allowance
-    found = beside_of(blocks, pattern, moment.row_alpha, steps=generation.steps, row_step=row_step)
+    found = blocks_and_row(
+        blocks, pattern, moment.row_alpha, steps=generation.steps, row_step=row_step
+    )
     weight = row_weight(found, confidence)
     if weight is None:
         return None
@@ -119,7 +121,7 @@ def choice_after(
     return WeightChoice(generation, pattern, blocks, found.rest, source, known, weight, place)
 
 
-def choice_beside(
+def choice_with_rows(
     generation: Generation,
     state: AlphaState,
     query: Primitive,
@@ -127,7 +129,7 @@ def choice_beside(
     place: WeightOrigin,
 ) -> WeightChoice | None:
     """Weighted rows, and the remainder of the query by a state's weights with present noise."""
-    left = _left_by(query, rows)
+    left = _remainder_of(query, rows)
     if left.multiplier != 1 or any(_is_cell(generation, state, r.row) for r in rows):
         return None
     pattern, blocks = generation.pattern(left), Blocks(generation.lattice, state.alphas)
@@ -138,7 +140,7 @@ def choice_beside(
     return WeightChoice(generation, pattern, blocks, rest, None, known, 0.0, place, tuple(rows))
 
 
-def may_be_within(choice: WeightChoice, half_width: float, confidence: float) -> bool:
+def can_meet(choice: WeightChoice, half_width: float, confidence: float) -> bool:
     """Whether a choice may have at most this half-width; cheaper than its exact half-width."""
     room = half_width - choice.allowance
     if room < 0.0:
@@ -148,7 +150,7 @@ def may_be_within(choice: WeightChoice, half_width: float, confidence: float) ->
     return LaplaceSum(choice.scales).within(room) > confidence - _MARGIN * (1.0 - confidence)
 
 
-def _left_by(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
+def _remainder_of(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
     """The query less weighted rows, exactly."""
     return remainder(query.row, ((found.row.row, found.weight) for found in rows))
 

@@ -17,7 +17,7 @@ from qserver.inference.joint.joint import JointErrors
 from qserver.inference.rows.classes import FloatArray
 from qserver.inference.tables.blocks.cell_weights import CellWeights
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Beside
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, BlocksAndRow
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.records.history import Estimator, Measurement
 
@@ -60,7 +60,7 @@ class SharedError:
 
 
 def error_beside(
-    pattern: Pattern, beside: Beside, own: Measurement | None, *, confidence: float
+    pattern: Pattern, beside: BlocksAndRow, own: Measurement | None, *, confidence: float
 ) -> SharedError | None:
     """The error of the shortest interval: by blocks, by the query's measurement, or by both.
 
@@ -83,7 +83,7 @@ def error_beside(
     return replace(error, rows=() if own is None else ((own.id, weight),))
 
 
-def row_weight(beside: Beside, confidence: float) -> float | None:
+def row_weight(beside: BlocksAndRow, confidence: float) -> float | None:
     """Weight of the query's measurement in the shortest interval; None if nothing is known."""
     known = beside.known
     if known.row_alpha == 0.0:

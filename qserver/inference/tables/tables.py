@@ -23,16 +23,16 @@ from qserver.inference.tables.alpha_record import AlphaRecord
 from qserver.inference.tables.answer import WeightChoice, WeightedRow, WeightOrigin
 from qserver.inference.tables.blocks.nested_chains import lattice_through
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import Beside, RowKnowledge, beside_of
+from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.blocks.placement import DefaultChains
 from qserver.inference.tables.choices import (
     Moment,
+    can_meet,
     cells_alone,
     choice_after,
-    choice_beside,
+    choice_with_rows,
     choices_at,
-    may_be_within,
     sources_of,
 )
 from qserver.inference.tables.generation import TOTAL, Generation
@@ -239,7 +239,7 @@ class MeasuredTables:
         blocks: Blocks,
         row_alpha_nano: int | None = None,
         step: Fraction | None = None,
-    ) -> Beside:
+    ) -> BlocksAndRow:
         """The query on these blocks and on its measurement, with alphas as for `known`."""
         new_step = 0.0 if step is None else float(step)
         new = dict.fromkeys(blocks.alphas.keys() - self.public_blocks, new_step)
@@ -247,7 +247,7 @@ class MeasuredTables:
         row_step = new_step if own is None else own.lattice_allowance
         pattern = self.pattern(query) if blocks.alphas else None
         steps = {**new, **self._present.steps}
-        return beside_of(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
+        return blocks_and_row(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
 
     def estimate(
         self,
@@ -273,7 +273,7 @@ class MeasuredTables:
         for choice in self._choices(query, own):
             # A search is not worth a slightly shorter interval, unless only that is enough.
             wanted = max(enough, shortest * _WORTH)
-            if not may_be_within(choice, wanted, confidence):
+            if not can_meet(choice, wanted, confidence):
                 continue
             found = choice.answer(confidence)
             if found.half_width < shortest:
@@ -282,7 +282,7 @@ class MeasuredTables:
                 break
         return best
 
-    def estimate_beside(
+    def estimate_with_rows(
         self,
         query: Primitive,
         rows: Sequence[WeightedRow],
@@ -305,7 +305,7 @@ class MeasuredTables:
         if found is None or state is None:
             return None
         place = WeightOrigin(moment, is_kept=at is not None)
-        choice = choice_beside(found, state, query, rows, place)
+        choice = choice_with_rows(found, state, query, rows, place)
         return None if choice is None else choice.answer(confidence)
 
     def estimate_after(

@@ -68,7 +68,7 @@ def test_value_and_variance_are_those_of_dense_algebra(seed: int) -> None:
     tables.extend(measured)
     row = rest_row(2, tables, 3 * NANO, value=17)
     tables.extend([row.row])
-    found = tables.estimate_beside(asked(QUERY), [row], confidence=0.95)
+    found = tables.estimate_with_rows(asked(QUERY), [row], confidence=0.95)
     assert found is not None
     value, variance = dense_answer(coarse_of(tables), measured)
     assert_allclose(found.posterior.estimate, value + row.weight * 17, rtol=1e-9)
@@ -120,12 +120,12 @@ def test_a_row_that_is_a_cell_of_the_tables_is_not_taken_for_independent() -> No
     single = own_row(1, linear_query(SIZES, [(1, {0: interval(13, 0, 1)})]), NANO)
     row = WeightedRow(single, -1.0)
     tables.extend([single])
-    before = tables.estimate_beside(query, [row], confidence=0.9)
+    before = tables.estimate_with_rows(query, [row], confidence=0.9)
     assert before is not None
     assert before.at == 2
     tables.extend([table(tables, 2, ((0, 2),), 2 * NANO)])
-    assert tables.estimate_beside(query, [row], confidence=0.9) is None
-    after = tables.estimate_beside(query, [row], confidence=0.9, at=before.at)
+    assert tables.estimate_with_rows(query, [row], confidence=0.9) is None
+    after = tables.estimate_with_rows(query, [row], confidence=0.9, at=before.at)
     assert after is not None
     assert after.tables == (0,)
     assert_allclose(after.half_width, before.half_width, rtol=1e-12)
@@ -136,8 +136,10 @@ def test_what_rows_leave_must_be_a_row_that_the_tables_give() -> None:
     tables.extend([table(tables, 0, COARSE[0], NANO)])
     row = rest_row(1, tables, NANO)
     half = WeightedRow(row.row, 0.5 * row.weight)
-    assert tables.estimate_beside(asked(QUERY), [half], confidence=0.9) is None
-    assert tables.estimate_beside(asked(QUERY), [], confidence=0.9) is None
+    assert tables.estimate_with_rows(asked(QUERY), [half], confidence=0.9) is None
+    assert tables.estimate_with_rows(asked(QUERY), [], confidence=0.9) is None
     whole = Measurement(2, QUERY, primitive(QUERY).key, NANO, Fraction(STEP), 0)
-    assert tables.estimate_beside(asked(QUERY), [WeightedRow(whole, 1.0)], confidence=0.9) is None
+    assert (
+        tables.estimate_with_rows(asked(QUERY), [WeightedRow(whole, 1.0)], confidence=0.9) is None
+    )
     assert len(CELLS) == 52

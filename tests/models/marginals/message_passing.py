@@ -144,7 +144,7 @@ class BeliefPropagation:
         """Logarithms of the beliefs, the beliefs of total one, and the dual."""
         logs = theta - self._gathered(self.messages)
         self._summation.spread(self.messages, logs)
-        highest = self.layout.maxima(logs)
+        highest = np.maximum.reduceat(logs, self.layout.offsets[:-1])
         self.layout.add_per_table(logs, -highest)
         tables = np.exp(logs)
         totals = self.layout.totals(tables)

@@ -7,5 +7,5 @@ maps the cells of a measured table to its block. `box` and `cell_weights` state 
 compactly.
 
 Which one to call: `noisy_blocks.Blocks` for weights and variances on blocks alone,
-`own_row.known_of` to join them with a measurement of the query.
+`own_row.blocks_and_row` to join them with a measurement of the query.
 """

@@ -198,7 +198,7 @@ def rest_of(blocks: Blocks, pattern: Pattern) -> Rest | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class BlocksAndRow:
     """The query on the blocks without its cell, together with its measurement.
 
     Args:
@@ -212,14 +212,14 @@ class Beside:
     known: RowKnowledge
 
 
-def beside_of(
+def blocks_and_row(
     blocks: Blocks,
     pattern: Pattern | None,
     row_alpha: float,
     *,
     steps: Mapping[BlockKey, float] | None = None,
     row_step: float = 0.0,
-) -> Beside:
+) -> BlocksAndRow:
     """The query on blocks, with its row or its cell, whichever has less noise.
 
     Args:
@@ -235,18 +235,6 @@ def beside_of(
     rest = None if pattern is None else rest_of(blocks, pattern)
     room = FLOAT_ROOM * own_step
     if rest is None:
-        return Beside(None, own_cell, RowKnowledge(None, own, 0.0, room))
+        return BlocksAndRow(None, own_cell, RowKnowledge(None, own, 0.0, room))
     scales = rest.scales(blocks.alphas)
-    return Beside(rest, own_cell, RowKnowledge(scales, own, rest.allowance(steps), room))
-
-
-def known_of(
-    blocks: Blocks,
-    pattern: Pattern | None,
-    row_alpha: float,
-    *,
-    steps: Mapping[BlockKey, float] | None = None,
-    row_step: float = 0.0,
-) -> RowKnowledge:
-    """The knowledge that `beside_of` gives."""
-    return beside_of(blocks, pattern, row_alpha, steps=steps, row_step=row_step).known
+    return BlocksAndRow(rest, own_cell, RowKnowledge(scales, own, rest.allowance(steps), room))

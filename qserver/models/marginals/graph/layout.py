@@ -109,16 +109,9 @@ class Layout:
 
     def totals(self, flat: FloatArray) -> FloatArray:
         """Sum of each table."""
-        return self._reduce(np.add, flat)
-
-    def maxima(self, flat: FloatArray) -> FloatArray:
-        """Largest value of each table."""
-        return self._reduce(np.maximum, flat)
-
-    def _reduce(self, operation: np.ufunc, flat: FloatArray) -> FloatArray:
         if not self.scopes:
             return np.zeros(0)
-        return np.asarray(operation.reduceat(flat, self.offsets[:-1]), dtype=np.float64)
+        return np.asarray(np.add.reduceat(flat, self.offsets[:-1]), dtype=np.float64)
 
     def add_per_table(self, flat: FloatArray, values: FloatArray) -> None:
         """Add to each cell the value of its table, in place."""
