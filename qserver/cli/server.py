@@ -69,7 +69,8 @@ def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
 def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
     """The driver that sends requests to the server of the command line, each once."""
     http = HttpClient(args.url, timeout_s=args.timeout, token=runtime.token)
-    return SyncDriver(http, Patience(0, args.timeout, runtime.clock), runtime.sleep)
+    patience = Patience(0, args.timeout, runtime.clock, always_keyed=False)
+    return SyncDriver(http, patience, runtime.sleep)
 
 
 def reply_to(exchange: Exchange[Any], args: argparse.Namespace, runtime: Runtime) -> Reply:

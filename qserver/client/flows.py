@@ -126,12 +126,15 @@ class Patience:
         wait_s: longest wait for an answer in all, in seconds.
         clock: seconds, monotonic.
         new_key: makes idempotency keys.
+        always_keyed: whether a question carries a key even if its steps send it only once. Without
+            a key the server is quicker with a repeated question.
     """
 
     retries: int
     wait_s: float
     clock: Callable[[], float]
     new_key: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
+    always_keyed: bool = True
 
 
 def sent(patience: Patience, call: AnyCall) -> Flow[Reply]:
@@ -167,7 +170,7 @@ def answered(patience: Patience, call: Call) -> Flow[Reply]:
         ServerProblemError: the server refused, or the job failed.
     """
     deadline = patience.clock() + patience.wait_s
-    reply = yield from sent(patience, _with_key(patience, call))
+    reply = yield from sent(patience, _with_key(patience, call) if patience.always_keyed else call)
     if reply.status != _ACCEPTED:
         return reply
     result = yield from _done(patience, reply.document, deadline)

@@ -21,10 +21,11 @@ class Request:
 
 @dataclass
 class FakeServer:
-    """Answers from a list, in order, and keeps what it was asked."""
+    """Answers from a list, in order, and keeps what it was asked and under which keys."""
 
     replies: list[tuple[int, Any]] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
     url: str = ""
 
     def reply(self, document: Any, *, status: int = 200) -> None:
@@ -51,6 +52,7 @@ def running_server() -> Iterator[FakeServer]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             document = json.loads(body) if body else None
             fake.requests.append(Request(f"{self.command} {self.path}", document))
+            fake.keys.append(self.headers.get("Idempotency-Key"))
             status, reply = fake.replies.pop(0)
             content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
             self.send_response(status)

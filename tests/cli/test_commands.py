@@ -91,6 +91,7 @@ def test_query_sends_the_question_and_shows_the_interval_and_its_cost(
     where = {"age": {"between": ["30", "39"]}, "sex": "Female"}
     expected = {"query": {"where": where}, "length": 100, "confidence": 0.95}
     assert server.requests == [Request("POST /v1/datasets/adult/query", expected)]
+    assert server.keys == [None]
     assert capsys.readouterr().out.splitlines() == [
         "between 2,670.5 and 2,770.5 with 95 percent confidence",
         "estimate: 2,720.5 (measured now)",

@@ -140,6 +140,7 @@ def test_a_check_is_waited_for_and_asked_for_again(
     options = ("--where", "sex=Male", "--length", "100", "--fallback-length", "40")
     assert call(server, "ask", "adult", "m", *options) == ExitCode.OK
     assert [r.line for r in server.requests] == ["POST /v1/datasets/adult/models/m/query"] * 2
+    assert len({*server.keys, None}) == 2
     sent = {"length": 100, "confidence": 0.95, "fallback_length": 40}
     assert all(
         r.document == {"count": {"where": {"sex": "Male"}}, "check": sent} for r in server.requests
