@@ -20,7 +20,7 @@ from tests.api.every_reply import D, successes
 from tests.api.fake_service import FakeService
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "http.md"
-EXAMPLE = re.compile(r"^```json (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^\w+, `(\w+)`:\n\n```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def _examples() -> list[tuple[str, Any]]:

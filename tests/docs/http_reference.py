@@ -92,22 +92,22 @@ class _Page:
             name = _name_of(request["content"])
             if name in self._shown:
                 yield f"The body is a `{name}`, as above."
-            yield from self._body(name, above="")
+            yield from self._body(name, above="Body", is_asked=True)
         for response in list(operation["responses"].values())[:1]:
             name = _name_of(response["content"])
             if has_reply:
-                yield from self._body(name, above="200:")
+                yield from self._body(name, above="200", is_asked=False)
             elif name is not None:
-                yield f"200: `{name}`."
+                yield f"200, `{name}`."
 
-    def _body(self, name: str | None, *, above: str) -> Iterator[str]:
+    def _body(self, name: str | None, *, above: str, is_asked: bool) -> Iterator[str]:
         """A body's example and fields; nothing where it stood before."""
         if name is None or name in self._shown:
             return
         self._shown.add(name)
         example = json_text(self._schemas[name]["examples"][0])
-        yield f"{above}\n\n```json {name}\n{example}\n```".strip()
-        yield from self._described_fields(name, is_asked=not above)
+        yield f"{above}, `{name}`:\n\n```json\n{example}\n```"
+        yield from self._described_fields(name, is_asked=is_asked)
 
     def _described_fields(self, name: str, *, is_asked: bool) -> Iterator[str]:
         lines = [

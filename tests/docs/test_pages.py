@@ -100,4 +100,6 @@ def test_the_pages_build_a_site(tmp_path: Path) -> None:
     run = subprocess.run([*command, "-d", str(tmp_path / "site")], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "<table" in (tmp_path / "site" / "concepts.html").read_text(encoding="utf-8")
+    pages = {page.stem: page.read_text("utf-8") for page in (tmp_path / "site").glob("*.html")}
+    assert [name for name, text in pages.items() if "```" in text] == []
     assert "plan_p99_ms" in (tmp_path / "site" / "results.html").read_text(encoding="utf-8")
