@@ -12,7 +12,7 @@ from qserver.answering.replica import Replica
 from qserver.planning.planner import Plan
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
-from qserver.query.requirement import Requirement
+from qserver.query.question import Question
 from qserver.records.answer import JobStatus
 from qserver.records.charge import AnyCharge, Charge, TableCharge
 from qserver.records.history import AnyMeasurement, Measurement
@@ -109,10 +109,10 @@ class ByHand:
 
 
 def _plan_of(rows: tuple[PlannedRow, ...], tables: tuple[PlannedTable, ...]) -> Callable[..., Plan]:
-    def plan(replica: Replica, query: object, requirement: Requirement, **_: object) -> Plan:
+    def plan(replica: Replica, question: Question) -> Plan:
         after = replica.ledger.spent_after(charges_by_hand(rows, tables))
         price = after - replica.ledger.spent_nano
-        asked = PaidQuestion(BY_SEX.row(1), requirement.half_width, 0.95, "blocks", price)
+        asked = PaidQuestion(BY_SEX.row(1), question.requirement.half_width, 0.95, "blocks", price)
         return Plan("blocks", rows, price, after, None, (), tables, (asked,))
 
     return plan
