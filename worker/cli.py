@@ -13,6 +13,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import qserver
@@ -80,15 +81,14 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         disjoint_from=arguments.disjoint_from,
     )
     meta = attach(request, settings=settings, registry=Registry(settings.state_dir), progress=_say)
-    if arguments.json:
-        sys.stdout.write(meta.to_json() + "\n")
-    else:
-        sys.stdout.write(
-            f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
-            f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
-            f"{meta.relation}, limit {arguments.limit} epsilon.\n"
-            + "".join(line + "\n" for line in _guarantee_lines(meta, request.limit_nano))
-        )
+    words = (
+        f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
+        f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
+        f"{meta.relation}, limit {arguments.limit} epsilon."
+    )
+    _show(
+        arguments, meta.to_json(), "\n".join([words, *_guarantee_lines(meta, request.limit_nano)])
+    )
     return 0
 
 
@@ -137,13 +137,8 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
     findings = examine(Registry(settings.state_dir), settings)
-    if arguments.json:
-        plain = [{"check": f.check, "ok": f.ok, "text": f.text} for f in findings]
-        sys.stdout.write(json.dumps(plain) + "\n")
-    else:
-        for finding in findings:
-            mark = "ok  " if finding.ok else "FAIL"
-            sys.stdout.write(f"{mark} {finding.check}: {finding.text}\n")
+    lines = [f"{'ok  ' if f.ok else 'FAIL'} {f.check}: {f.text}" for f in findings]
+    _show(arguments, json.dumps([asdict(finding) for finding in findings]), "\n".join(lines))
     return 0 if all(f.ok for f in findings) else 1
 
 
@@ -160,14 +155,12 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
     meta = rotate(
         request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)
     )
-    if arguments.json:
-        sys.stdout.write(meta.to_json() + "\n")
-    else:
-        spent = "does not count for them" if request.disjoint_people else "counts for its people"
-        sys.stdout.write(
-            f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
-            f"what was spent on it {spent}.\nWorkers that run read the new file by themselves.\n"
-        )
+    spent = "does not count for them" if request.disjoint_people else "counts for its people"
+    words = (
+        f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
+        f"what was spent on it {spent}.\nWorkers that run read the new file by themselves."
+    )
+    _show(arguments, meta.to_json(), words)
     return 0
 
 
@@ -179,10 +172,8 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
         registry=Registry(settings.state_dir),
     )
     before, after = epsilon_text(done.before_nano), epsilon_text(done.after_nano)
-    if arguments.json:
-        sys.stdout.write(json.dumps({"population": done.population, "limit": after}) + "\n")
-    else:
-        sys.stdout.write(f"The limit of {done.population} was {before} and is {after} epsilon.\n")
+    words = f"The limit of {done.population} was {before} and is {after} epsilon."
+    _show(arguments, json.dumps({"population": done.population, "limit": after}), words)
     return 0
 
 
@@ -205,10 +196,8 @@ def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     audit_model(request, registry=Registry(settings.state_dir), reader=reader)
     written = [str(p) for p in (request.out, request.plot) if p is not None]
-    if arguments.json:
-        sys.stdout.write(json.dumps({"private_files": written}) + "\n")
-    else:
-        sys.stdout.write(f"Wrote {' and '.join(written)}. PRIVATE: it tells of single people.\n")
+    words = f"Wrote {' and '.join(written)}. PRIVATE: it tells of single people."
+    _show(arguments, json.dumps({"private_files": written}), words)
     return 0
 
 
@@ -224,6 +213,11 @@ def _log(registry: Registry, settings: Settings) -> logging.Logger:
         old.close()
     log.handlers = [handler]
     return log
+
+
+def _show(arguments: argparse.Namespace, document: str, words: str) -> None:
+    """Print the outcome of a command: JSON if the caller asked for it, else words."""
+    sys.stdout.write((document if arguments.json else words) + "\n")
 
 
 def _print(text: str) -> None:

@@ -123,21 +123,21 @@ class SpendingStore:
         if code == 3:
             raise ConfigError("neighbours", f"be the relation that {meta.population} has")
 
-    def detach(self, meta: DatasetMeta) -> None:
+    def detach(self, name: str, *, population: str, snapshot: str) -> None:
         """Take a dataset off the list; its spending stays.
 
         Raises:
             NotFoundError: there is none of this name.
         """
-        keys = Keys(meta.population)
-        names = [DATASETS, keys.ledger, keys.dataset(meta.name), AUDIT]
-        facts = {"kind": "dataset detached", "at": int(time.time()), "dataset": meta.name}
+        keys = Keys(population)
+        names = [DATASETS, keys.ledger, keys.dataset(name), AUDIT]
+        facts = {"kind": "dataset detached", "at": int(time.time()), "dataset": name}
         code = self.audit.append(
-            facts | {"population": meta.population, "snapshot": meta.snapshot},
-            lambda n, entry: self._scripts.run("detach", keys=names, args=[meta.name, n, entry]),
+            facts | {"population": population, "snapshot": snapshot},
+            lambda n, entry: self._scripts.run("detach", keys=names, args=[name, n, entry]),
         )
         if code == 0:
-            raise NotFoundError("dataset", meta.name)
+            raise NotFoundError("dataset", name)
 
     def is_attached(self, name: str) -> bool:
         """Whether a dataset of this name is registered."""
@@ -190,10 +190,6 @@ class SpendingStore:
     def limit_nano(self, population: str) -> int:
         """The population's limit."""
         return int(self._client.hget(Keys(population).ledger, "limit") or 0)
-
-    def is_burnt(self, population: str, job: str) -> bool:
-        """Whether a reservation was given up."""
-        return bool(self._client.hexists(Keys(population).burnt, job))
 
     def knows_reservation(self, population: str, job: str) -> bool:
         """Whether the store has the reservation of a job."""
@@ -300,11 +296,7 @@ class SpendingStore:
             raise StoreBehindError("The store does not know a reservation that was made in it.")
         if code == 6:
             raise StaleVersionError("The history has another length than planned on.")
-        outcomes: dict[int, PublishOutcome] = {
-            1: "published",
-            2: "published before",
-            3: "burnt",
-        }
+        outcomes: dict[int, PublishOutcome] = {1: "published", 2: "published before", 3: "burnt"}
         return outcomes[code]
 
     def n_history(self, population: str, snapshot: str) -> int:

@@ -125,7 +125,7 @@ def _ledger_faults(books: Books) -> list[str]:
         found.append(f"spent is {spent}, the greatest loss of a cell {least}")
     if spent > int(ledger["limit"]):
         found.append("the limit was passed")
-    if books.journal.spent_nano > spent:
+    if books.journal.state.spent_nano > spent:
         found.append("the journal has spent more than the store")
     return found
 
@@ -142,7 +142,7 @@ def _release_faults(books: Books) -> list[str]:
         for event in events:
             released.setdefault(event["job"], []).append(event["index"])
     for job, indices in released.items():
-        journalled = books.journal.released(job)
+        journalled = books.journal.state.released.get(job)
         if job not in books.reservations or job in books.burnt:
             found.append(f"{job} was released without a reservation in force")
         elif journalled is None or indices != [
@@ -213,7 +213,7 @@ def _draw_faults(books: Books, path: Path) -> list[str]:
     mine = [(job, drawn) for job, drawn in lines if job in books.reservations]
     found = [f"{j} was drawn {n} times" for j, n in Counter(j for j, _ in mine).items() if n > 1]
     for job, drawn in mine:
-        released = books.journal.released(job)
+        released = books.journal.state.released.get(job)
         if released is not None and drawn != [list(map(str, r.indices)) for r in released.rows]:
             found.append(f"{job} released another answer than was drawn")
     return found

@@ -143,7 +143,7 @@ def test_nothing_is_shown_before_the_replica_holds_the_answer(
     assert pair.town.service().job(job).state in ("queued", "running")
     assert pair.town.service().dataset("people").version == 0
     journal = pair.town.registry.journal("town", create=False)
-    released = journal.released(job)
+    released = journal.state.released.get(job)
     resume(pair)
     pair.town.work_off()
     assert pair.town.service().job(job).state == "done"

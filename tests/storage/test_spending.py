@@ -65,7 +65,7 @@ def test_detach_hides_the_dataset_and_keeps_what_was_spent(
     writer: SpendingStore, reader: Store, lease: Lease
 ) -> None:
     reserve(writer, lease)
-    writer.detach(META)
+    writer.detach(META.name, population=META.population, snapshot=META.snapshot)
     assert reader.datasets() == {}
     with pytest.raises(NotFoundError):
         reader.stamp(META)

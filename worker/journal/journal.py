@@ -20,12 +20,9 @@ from worker.constants import WORKER
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
-    Attached,
     JournalLine,
     Opened,
     Record,
-    Released,
-    Reserved,
     read_line,
     write_line,
 )
@@ -37,7 +34,7 @@ _UNWRITTEN = b"\0"
 class Journal:
     """One population's journal; make it with `Journal.open`.
 
-    Its properties show the state at the end of the last section, or within the current one.
+    `state` is as of the end of the last section, or of the current moment within one.
     Several threads may use one object, also after a fork: no descriptor outlives a section.
     """
 
@@ -150,49 +147,9 @@ class Journal:
         return self._n_records
 
     @property
-    def last_ledger_version(self) -> int:
-        """The newest ledger version, 0 before any charge. A store with less has lost charges."""
-        return self._state.ledger_version
-
-    @property
-    def last_reserved_job(self) -> str | None:
-        """The job of the newest reservation. A store without it was lost or restored."""
-        return next(reversed(self._state.reserved), None)
-
-    @property
-    def spent_nano(self) -> int:
-        """The population's spending at that version, in 1e-9 epsilon."""
-        return self._state.spent_nano
-
-    @property
-    def limit_nano(self) -> int | None:
-        """The population's limit in 1e-9 epsilon; None before anything is attached."""
-        return self._state.limit_nano
-
-    @property
-    def charges_digest(self) -> str:
-        """Digest of the store's charges up to the last reservation, or ''."""
-        return self._state.charges_digest
-
-    def attached(self, dataset: str) -> Attached | None:
-        """The newest snapshot of `dataset`, if any."""
-        return self._state.attached.get(dataset)
-
-    def reserved(self, job: str) -> Reserved | None:
-        """The reservation of `job`, or None; it stays after release or burning."""
-        return self._state.reserved.get(job)
-
-    def released(self, job: str) -> Released | None:
-        """The released answers of `job`, or None."""
-        return self._state.released.get(job)
-
-    def is_burnt(self, job: str) -> bool:
-        """Whether `job` was burnt."""
-        return job in self._state.burnt
-
-    def open_jobs(self) -> tuple[str, ...]:
-        """Jobs reserved and neither released nor burnt, oldest first."""
-        return tuple(self._state.open_jobs)
+    def state(self) -> JournalState:
+        """The sum of its records, to read only."""
+        return self._state
 
     def _touch(self) -> None:
         try:

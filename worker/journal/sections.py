@@ -100,7 +100,7 @@ def write_reserved(
     """
     reservation = replay.reservation
     with journal.exclusive():
-        if journal.is_burnt(reservation.job):
+        if reservation.job in journal.state.burnt:
             raise FencedError("The lease passed to another worker.")
         journal.append(
             Reserved(
@@ -125,7 +125,7 @@ def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
 def write_released(journal: Journal, drawn: Drawn) -> bool:
     """Write the released answers down; False if the reservation was burnt meanwhile."""
     with journal.exclusive():
-        if journal.is_burnt(drawn.reservation.job):
+        if drawn.reservation.job in journal.state.burnt:
             return False
         journal.append(drawn.to_journal())
     return True
@@ -134,7 +134,7 @@ def write_released(journal: Journal, drawn: Drawn) -> bool:
 def released_or_burnt(journal: Journal, job: str) -> Released | None:
     """The answers of a job that was begun before; None if it is burnt, which this call may do."""
     with journal.exclusive():
-        released = journal.released(job)
+        released = journal.state.released.get(job)
         if released is None:
             _burn(journal, job)
     return released
@@ -147,5 +147,5 @@ def write_burnt(journal: Journal, job: str) -> None:
 
 
 def _burn(journal: Journal, job: str) -> None:
-    if not journal.is_burnt(job):
+    if job not in journal.state.burnt:
         journal.append(Burnt(job))

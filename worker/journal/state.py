@@ -21,6 +21,14 @@ from worker.journal.records import (
 class JournalState:
     """The sum of the records so far; it grows by one record at a time.
 
+    Attributes:
+        limit_nano, spent_nano: of the population, in 1e-9 epsilon; no limit before a dataset.
+        ledger_version: the newest one, 0 before any charge. A store with less has lost charges.
+        charges_digest: of the store's charges up to the last reservation, or ''.
+        attached: the newest snapshot by dataset.
+        reserved, released, burnt: by job; a reservation stays after release or burning.
+        open_jobs: reserved and neither released nor burnt, oldest first.
+
     The rules: `Opened` comes first, and once. There is one limit, which only `LimitRaised` moves.
     Ledger versions rise; spending neither falls nor passes the limit. A job is reserved at most
     once, and then released or burnt, never both. `Adopted` comes before any reservation.
@@ -38,6 +46,11 @@ class JournalState:
         self.burnt: set[str] = set()
         self.open_jobs: dict[str, None] = {}  # a set that keeps the order of reservation
         self._snapshots: set[str] = set()
+
+    @property
+    def last_reserved_job(self) -> str | None:
+        """The job of the newest reservation. A store without it was lost or restored."""
+        return next(reversed(self.reserved), None)
 
     def check(self, record: Record) -> None:
         """Pass if `record` may come next.

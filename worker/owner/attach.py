@@ -104,7 +104,7 @@ def check_name(field: str, value: str) -> None:
 def read_entry(registry: Registry, entry: RegistryEntry) -> Snapshot:
     """The present content of an attached snapshot's private file; PrivateDataError."""
     return read_snapshot(
-        registry.data_path(entry),
+        Path(entry.data),
         domain_from_document(entry.domain),
         key=registry.key(),
         person=entry.person_rule,
@@ -158,7 +158,7 @@ def attach(
     journal = registry.journal(request.population, create=True)
     with journal.exclusive():
         check_store_remembers(store, journal, request.population)
-        if journal.limit_nano not in (None, request.limit_nano):
+        if journal.state.limit_nano not in (None, request.limit_nano):
             raise ConfigError("limit", f"be the limit that population {request.population} has")
         journal.append(attached_record(meta, snapshot, limit_nano=request.limit_nano))
     # The registry first: after a crash between the two, the owner can attach again.
@@ -230,10 +230,10 @@ def public_row(meta: DatasetMeta, snapshot: Snapshot) -> str:
 
 def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
     """Raise StoreBehindError if the journal has charges that the store lacks."""
-    if journal.last_ledger_version == 0:
+    if journal.state.ledger_version == 0:
         return
     known = store.has_ledger(population) and store.ledger_version(population)
-    if known is False or known < journal.last_ledger_version:
+    if known is False or known < journal.state.ledger_version:
         raise StoreBehindError(
             f"The journal of population {population} knows of charges that the store lacks. "
             "Restore the store, or use another population name for other people."

@@ -6,8 +6,6 @@ import logging
 from dataclasses import dataclass
 
 from qserver.config import Settings
-from qserver.query.domain_file import domain_from_document
-from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.private.registry import Registry, RegistryEntry
@@ -25,21 +23,9 @@ def detach(name: str, *, settings: Settings, registry: Registry, log: logging.Lo
     """
     entry = registry.entry(name)
     store = SpendingStore.open(settings)
-    store.detach(_meta(entry))
+    store.detach(name, population=entry.population, snapshot=entry.snapshot)
     registry.remove(name)
     _Waiting(entry, settings, registry, store, log).end()
-
-
-def _meta(entry: RegistryEntry) -> DatasetMeta:
-    return DatasetMeta(
-        name=entry.name,
-        population=entry.population,
-        snapshot=entry.snapshot,
-        domain=domain_from_document(entry.domain),
-        relation="add-remove",
-        records_per_person=entry.records_per_person,
-        records_verified=False,
-    )
 
 
 @dataclass(frozen=True)

@@ -86,20 +86,22 @@ def _journal(registry: Registry, population: str, settings: Settings) -> WorkerF
     try:
         journal = registry.journal(population, create=False)
         store = SpendingStore.open(settings)
-        last, known = journal.last_reserved_job, store.ledger_version(population)
+        last, known = journal.state.last_reserved_job, store.ledger_version(population)
         knows_last = last is None or store.knows_reservation(population, last)
-        if known < journal.last_ledger_version or not knows_last:
+        if known < journal.state.ledger_version or not knows_last:
             text = "the store knows less: it was lost or restored. Run `qserver-worker restore`"
             return WorkerFinding(check, ok=False, text=text)
         reader = Store.open(settings, role="worker-doctor")
-        Trail(population).read(reader, anchor=journal.charges_digest)
+        Trail(population).read(reader, anchor=journal.state.charges_digest)
         limit = store.limit_nano(population)
     except QServerError as exc:
         return WorkerFinding(check, ok=False, text=str(exc))
-    if limit != journal.limit_nano:
+    if limit != journal.state.limit_nano:
         text = "the store's limit is not the journal's: a top-up ended half-way; run it again"
         return WorkerFinding(check, ok=False, text=text)
-    text = f"{journal.n_records} records, {len(journal.open_jobs())} open; store and charges agree"
+    text = (
+        f"{journal.n_records} records, {len(journal.state.open_jobs)} open; store and charges agree"
+    )
     return WorkerFinding(check, ok=True, text=text)
 
 

@@ -189,7 +189,7 @@ class Recovery:
     def _attach(self, record: Attached, script: _Script) -> None:
         meta = script.meta(record.snapshot)
         if self._writer.is_attached(meta.name):
-            self._writer.detach(meta)  # an earlier snapshot under the same name
+            self._detach(meta)  # an earlier snapshot under the same name
         limit_nano = self._writer.limit_nano(meta.population) or record.limit_nano
         public_row = str(record.details.get("public_row", ""))
         self._writer.attach(meta, limit_nano=limit_nano, public_row=public_row)
@@ -205,6 +205,9 @@ class Recovery:
             public_row=str(record.details.get("public_row", "")),
         )
 
+    def _detach(self, meta: DatasetMeta) -> None:
+        self._writer.detach(meta.name, population=meta.population, snapshot=meta.snapshot)
+
     def _detach_again(self, script: _Script) -> None:
         """Detach the datasets that their owner had detached; only their charges had to return."""
         kept = {entry.snapshot for entry in self._registry.entries().values()}
@@ -212,7 +215,7 @@ class Recovery:
             if isinstance(step, Attached) and step.snapshot not in kept:
                 meta = script.meta(step.snapshot)
                 if self._writer.owner.has_snapshot(meta):
-                    self._writer.detach(meta)
+                    self._detach(meta)
 
     def _charge(self, lease: Lease, record: Reserved, script: _Script) -> None:
         version = self._writer.ledger_version(lease.population)

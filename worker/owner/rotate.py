@@ -136,7 +136,7 @@ class _Rotation:
         old, new = self.old, self.new
         with self._journal.exclusive():
             check_store_remembers(self.writer, self._journal, old.population)
-            limit = self._journal.limit_nano
+            limit = self._journal.state.limit_nano
             if limit is None:
                 raise JournalError("The journal has no limit yet. Attach a dataset first.")
             record = attached_record(new, self._snapshot, limit_nano=limit, replaces=old.snapshot)

@@ -43,7 +43,7 @@ def top_up(population: str, limit: Fraction, *, settings: Settings, registry: Re
     store = SpendingStore.open(settings)
     with journal.exclusive():
         check_store_remembers(store, journal, population)
-        old = journal.limit_nano
+        old = journal.state.limit_nano
         if old is None:
             raise JournalError("The journal has no limit yet. Attach a dataset first.")
         if new < old:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,7 @@ def _source(path: Path) -> str:
     return reader.format(path=_quoted(str(path.resolve())))
 
 
-def column_names(connection: duckdb.DuckDBPyConnection, source: str) -> list[str]:
+def _column_names(connection: duckdb.DuckDBPyConnection, source: str) -> list[str]:
     """Names of the file's columns."""
     try:
         rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608
@@ -118,7 +117,7 @@ def _check_columns(
     domain: Domain,
     person: PersonRule | None,
 ) -> None:
-    found = set(column_names(connection, source))
+    found = set(_column_names(connection, source))
     needed = [*domain.names, *([] if person is None else [person.column])]
     lacking = [name for name in needed if name not in found]
     if lacking:
@@ -191,9 +190,7 @@ def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def infer_domain_document(
-    path: Path, columns: Sequence[str] | None = None, *, without: str = ""
-) -> dict[str, object]:
+def infer_domain_document(path: Path, *, without: str = "") -> dict[str, object]:
     """A domain document from the private file. This reveals data; see `attach --help`.
 
     Every distinct value of every column becomes a label, so rare values become public.
@@ -203,10 +200,10 @@ def infer_domain_document(
     """
     with _connect(path) as connection:
         source = _source(path)
-        names = list(columns) if columns else column_names(connection, source)
-        names = [name for name in names if name != without]
         attributes = []
-        for name in names:
+        for name in _column_names(connection, source):
+            if name == without:
+                continue
             text = _text_sql(name)
             sql = f"SELECT DISTINCT {text} AS v FROM {source} WHERE {text} <> '' ORDER BY v"  # noqa: S608
             try:

@@ -123,10 +123,6 @@ class Registry:
             raise NotFoundError("attached dataset", name)
         return found
 
-    def data_path(self, entry: RegistryEntry) -> Path:
-        """The path of a dataset's private file."""
-        return Path(entry.data)
-
     def put(self, entry: RegistryEntry) -> None:
         """Remember a dataset; durable when this returns."""
         with self._changing() as entries:

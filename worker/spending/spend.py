@@ -121,7 +121,7 @@ class Spender:
         population = lease.population
         journal = self._trusted.journals[population]
         with journal.exclusive():
-            version, last = journal.last_ledger_version, journal.last_reserved_job
+            version, last = journal.state.ledger_version, journal.state.last_reserved_job
         behind = self._writer.ledger_version(population) < version
         if behind or (last is not None and not self._writer.knows_reservation(population, last)):
             raise StoreBehindError(

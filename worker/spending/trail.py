@@ -186,7 +186,7 @@ class Trails:
             AllowanceExhaustedError: the payer's allowance or pace cannot pay.
         """
         trail = self._trails.setdefault(population, Trail(population))
-        anchor = self._journals[population].charges_digest
+        anchor = self._journals[population].state.charges_digest
         allowance = trail.read(self._reader, account=payment.by, anchor=anchor)
         own_nano = trail.check(payment, allowance)
         return trail.entries(payment, own_nano=own_nano)

@@ -204,11 +204,6 @@ class Scripts:
             name: client.register_script(text) for name, text in read_scripts(folder).items()
         }
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Names that `run` knows."""
-        return frozenset(self._scripts)
-
     def run(self, name: str, *, keys: Sequence[str], args: Sequence[str | int | bytes]) -> Any:
         """The script's reply. If the server has forgotten the script, it is sent again.
 

@@ -25,40 +25,24 @@ Covers = Literal["own_writes", "all_writes"]
 _BARRIER_KEY = "qserver:barrier"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Rule:
     """One setting, the values that keep every acknowledged write, and whether it is persistence."""
 
     setting: str
     allowed: tuple[str, ...]
-    persistence: bool
     reason: str
+    persistence: bool = True
 
 
 _RULES = (
+    _Rule("maxmemory-policy", ("noeviction",), "charges could be evicted", persistence=False),
+    _Rule("appendonly", ("yes",), "charges would be lost when the server ends"),
+    _Rule("appendfsync", ("always", "everysec"), "charges could be lost in a power cut"),
     _Rule(
-        setting="maxmemory-policy",
-        allowed=("noeviction",),
-        persistence=False,
-        reason="charges could be evicted",
-    ),
-    _Rule(
-        setting="appendonly",
-        allowed=("yes",),
-        persistence=True,
-        reason="charges would be lost when the server ends",
-    ),
-    _Rule(
-        setting="appendfsync",
-        allowed=("always", "everysec"),
-        persistence=True,
-        reason="charges could be lost in a power cut",
-    ),
-    _Rule(
-        setting="no-appendfsync-on-rewrite",
-        allowed=("no",),
-        persistence=True,
-        reason="charges made during a rewrite could be lost in a power cut",
+        "no-appendfsync-on-rewrite",
+        ("no",),
+        "charges made during a rewrite could be lost in a power cut",
     ),
 )
 # The same settings in INFO, for servers that forbid CONFIG.

@@ -79,27 +79,27 @@ def path(tmp_path: Path) -> Path:
 def test_what_was_appended_is_read_back_by_another_object(path: Path) -> None:
     for journal in (written(path, *HISTORY), opened(path)):
         assert journal.n_records == len(HISTORY) + 1
-        assert journal.attached("census") == ATTACHED
-        assert journal.attached("other") is None
-        assert journal.reserved("j1") == reserved("j1", 1)
-        assert journal.released("j1") == released("j1")
-        assert journal.reserved("j4") is None
-        assert journal.released("j3") is None
-        assert journal.is_burnt("j2")
-        assert not journal.is_burnt("j1")
-        assert journal.open_jobs() == ("j3",)
-        assert journal.last_ledger_version == 5
-        assert journal.last_reserved_job == "j3"
-        assert journal.spent_nano == 300
-        assert journal.limit_nano == 2 * 10**9
+        assert journal.state.attached.get("census") == ATTACHED
+        assert journal.state.attached.get("other") is None
+        assert journal.state.reserved.get("j1") == reserved("j1", 1)
+        assert journal.state.released.get("j1") == released("j1")
+        assert journal.state.reserved.get("j4") is None
+        assert journal.state.released.get("j3") is None
+        assert "j2" in journal.state.burnt
+        assert "j1" not in journal.state.burnt
+        assert tuple(journal.state.open_jobs) == ("j3",)
+        assert journal.state.ledger_version == 5
+        assert journal.state.last_reserved_job == "j3"
+        assert journal.state.spent_nano == 300
+        assert journal.state.limit_nano == 2 * 10**9
 
 
 def test_a_new_journal_knows_of_no_charge(path: Path) -> None:
     journal = written(path)
-    assert journal.last_reserved_job is None
-    assert journal.last_ledger_version == journal.spent_nano == 0
-    assert journal.limit_nano is None
-    assert journal.open_jobs() == ()
+    assert journal.state.last_reserved_job is None
+    assert journal.state.ledger_version == journal.state.spent_nano == 0
+    assert journal.state.limit_nano is None
+    assert tuple(journal.state.open_jobs) == ()
 
 
 def test_a_new_journal_is_the_owners_only(path: Path) -> None:
@@ -211,8 +211,8 @@ def test_a_line_longer_than_a_read_is_taken_whole(path: Path) -> None:
     written(path, ATTACHED, reserved("j1", 1), table, reserved("j2", 2))
     assert path.stat().st_size > 1 << 20
     journal = opened(path)
-    assert journal.released("j1") == table
-    assert journal.open_jobs() == ("j2",)
+    assert journal.state.released.get("j1") == table
+    assert tuple(journal.state.open_jobs) == ("j2",)
 
 
 def test_a_missing_journal_is_refused_unless_created(path: Path) -> None:
@@ -278,7 +278,7 @@ def test_only_new_bytes_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(os, "pread", noted)
     with reader.exclusive():
-        assert reader.is_burnt("j2")
+        assert "j2" in reader.state.burnt
     with reader.exclusive():
         pass
     assert places == [n_known]

@@ -62,7 +62,7 @@ def test_appending_and_nesting_outside_the_rules_of_sections_is_refused(path: Pa
         with pytest.raises(JournalError, match="must not be nested"), journal.exclusive():
             pass
         journal.append(ATTACHED)
-    assert opened(path).attached("census") == ATTACHED
+    assert opened(path).state.attached.get("census") == ATTACHED
 
 
 def test_a_section_that_is_held_elsewhere_refuses_one_that_does_not_wait(path: Path) -> None:
@@ -147,10 +147,10 @@ def test_after_a_failed_sync_the_object_refuses_everything(path: Path) -> None:
         disk.fails = False
         with pytest.raises(JournalError, match="open the journal anew"):
             journal.append(ATTACHED)
-    assert journal.attached("census") is None
+    assert journal.state.attached.get("census") is None
     with pytest.raises(JournalError, match="open the journal anew"), journal.exclusive():
         pass
-    assert opened(path).attached("census") == ATTACHED
+    assert opened(path).state.attached.get("census") == ATTACHED
 
 
 def python(script: str, *arguments: str) -> subprocess.Popen[str]:
@@ -174,7 +174,7 @@ journal = Journal.open(Path(sys.argv[1]), population="people", create=False)
 for i in range(n_jobs):
     job = f"{name}-{i}"
     with journal.exclusive():
-        version = journal.last_ledger_version + 1
+        version = journal.state.ledger_version + 1
         journal.append(Reserved(job, version, version, (ChargeLine("row", 1),)))
         journal.append(Released(job, (ReleasedRow("row", (i,)),)))
     print(version, flush=True)
@@ -191,10 +191,10 @@ def test_processes_that_append_at_once_never_interleave(path: Path) -> None:
     assert sorted(versions) == list(range(1, n_processes * n_jobs + 1))
     journal = opened(path)
     assert journal.n_records == 2 + 2 * n_processes * n_jobs
-    assert journal.last_ledger_version == n_processes * n_jobs
+    assert journal.state.ledger_version == n_processes * n_jobs
     for i in range(n_processes):
         for j in range(n_jobs):
-            assert journal.released(f"p{i}-{j}") == Released(
+            assert journal.state.released.get(f"p{i}-{j}") == Released(
                 f"p{i}-{j}", (ReleasedRow("row", (j,)),)
             )
 
@@ -210,8 +210,8 @@ def test_a_worker_killed_at_work_loses_nothing_it_acknowledged(path: Path) -> No
         child.wait()
         child.stdout.close()
         journal = opened(path)
-        assert journal.last_ledger_version >= acknowledged[-1]
-        assert all(journal.released(f"k{i}-{j}") for j in range(len(acknowledged)))
+        assert journal.state.ledger_version >= acknowledged[-1]
+        assert all(journal.state.released.get(f"k{i}-{j}") for j in range(len(acknowledged)))
 
 
 FORKER = """

@@ -364,4 +364,4 @@ def test_a_journal_that_is_there_is_never_replaced(town: Deployment) -> None:
     town.ask(YOUNG)
     said = bring_up(town, accept_loss=("town",))
     assert "new journal" not in said[0]
-    assert town.registry.journal("town", create=False).last_ledger_version == 1
+    assert town.registry.journal("town", create=False).state.ledger_version == 1

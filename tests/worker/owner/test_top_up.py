@@ -36,7 +36,7 @@ def raise_to(town: Deployment, limit: str) -> None:
 def limits(town: Deployment) -> tuple[int, int | None]:
     """The store's limit and the journal's."""
     store = town.service().dataset("people").limit_nano
-    return store, town.registry.journal("town", create=False).limit_nano
+    return store, town.registry.journal("town", create=False).state.limit_nano
 
 
 def test_a_raised_limit_pays_what_was_refused_before(town: Deployment) -> None:

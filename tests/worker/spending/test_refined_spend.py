@@ -133,8 +133,13 @@ def test_the_journal_holds_the_differences(town: Deployment) -> None:
     for length in (40, 20, 10):
         town.ask(YOUNG, length=length)
     journal = town.registry.journal("town", create=False)
-    assert journal.spent_nano == spent_nano(town) == sum(charges(town)) == live(town)[0].alpha_nano
-    assert journal.open_jobs() == ()
+    assert (
+        journal.state.spent_nano
+        == spent_nano(town)
+        == sum(charges(town))
+        == live(town)[0].alpha_nano
+    )
+    assert tuple(journal.state.open_jobs) == ()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -168,14 +173,14 @@ def test_a_crash_at_any_step_of_a_refinement_loses_the_difference_at_worst(
     if drawn or not reserved:
         assert status.result is not None
         assert status.result.source == "refined"
-        released = journal.released(found.id)
+        released = journal.state.released.get(found.id)
         assert released is not None
         refined = replace(old, alpha_nano=new, index=released.rows[0].indices[0])
         assert live(town) == (refined,)
         assert status.result.estimate == float(refined.value)
     else:
         assert status.state == "failed"
-        assert journal.is_burnt(found.id)
+        assert found.id in journal.state.burnt
         assert live(town) == (old,)
         free = town.ask(YOUNG)
         assert (free.source, free.estimate) == ("history", first.estimate)

@@ -124,7 +124,7 @@ def test_a_fault_wherever_the_answer_is_formed_is_found_before_anything_is_charg
     assert status.problem["code"] == "unanswerable"
     assert "fault" not in str(status.problem)
     assert spent_nano(town) == 0
-    assert town.registry.journal("town", create=False).last_reserved_job is None
+    assert town.registry.journal("town", create=False).state.last_reserved_job is None
     # The queue goes on, and the very same is answered once the fault is gone.
     again = submit(town)
     town.work_off()

@@ -203,7 +203,7 @@ def test_a_crash_at_any_step_loses_budget_at_worst(
     assert (status.state == "done") == (drawn or not reserved)
     journal = town.registry.journal("town", create=False)
     if status.result is not None:
-        released = journal.released(found.id)
+        released = journal.state.released.get(found.id)
         assert released is not None
         rows = Store.open(town.settings).changes(town.meta, Cursor(), shown_only=True).measurements
         assert [m.index for m in rows] == [i for row in released.rows for i in row.indices]
@@ -212,7 +212,7 @@ def test_a_crash_at_any_step_loses_budget_at_worst(
         assert again.source == "history"
         assert again.estimate == status.result.estimate
     else:
-        assert journal.is_burnt(found.id)
+        assert found.id in journal.state.burnt
     assert town.work_off() == 0
 
 
@@ -236,8 +236,8 @@ def test_a_worker_that_lost_its_lease_while_measuring_throws_its_draw_away(
     status = town.service().job(found.id)
     assert status.state == "failed"
     journal = town.registry.journal("town", create=False)
-    assert journal.is_burnt(found.id)
-    assert journal.released(found.id) is None
+    assert found.id in journal.state.burnt
+    assert journal.state.released.get(found.id) is None
     assert town.writer().n_history("town", town.meta.snapshot) == 0
 
 
@@ -314,8 +314,8 @@ def test_the_journal_holds_every_charge(town: Deployment) -> None:
     town.ask(YOUNG)
     town.ask(YOUNG, length=20)
     journal: Journal = town.registry.journal("town", create=False)
-    assert journal.spent_nano == spent_nano(town)
-    assert journal.open_jobs() == ()
+    assert journal.state.spent_nano == spent_nano(town)
+    assert tuple(journal.state.open_jobs) == ()
 
 
 @pytest.mark.parametrize(("took_ms", "waited_ms"), [(0, 5), (3.1, 1.9), (4.9, 0.1), (12.3, 2.7)])

@@ -64,7 +64,7 @@ def table_of(town: Deployment, number: int = 1) -> TableMeasurement:
 def charge_lines(town: Deployment) -> list[tuple[str, int]]:
     """Key and nano-epsilon of every charge in the journal."""
     journal = town.registry.journal("town", create=False)
-    return [(c.scope, c.nano) for r in journal._state.reserved.values() for c in r.charges]
+    return [(c.scope, c.nano) for r in journal.state.reserved.values() for c in r.charges]
 
 
 def test_a_new_table_is_charged_once_for_all_its_cells(town: Deployment, by_hand: ByHand) -> None:
@@ -80,7 +80,7 @@ def test_a_new_table_is_charged_once_for_all_its_cells(town: Deployment, by_hand
     assert spent_nano(town) == row.alpha_nano + ALPHA
     assert charge_lines(town) == [(row.key, row.alpha_nano), (BY_BOTH.key, ALPHA)]
     journal = town.registry.journal("town", create=False)
-    released = journal.released(status.id)
+    released = journal.state.released.get(status.id)
     assert released is not None
     assert [(r.row, r.indices) for r in released.rows] == [(BY_BOTH.key, table.indices)]
     stored = json.loads(changes(town).charges[-1])
@@ -223,7 +223,7 @@ def test_a_table_that_cannot_be_counted_is_burnt_with_the_rows_of_its_plan(
     assert status.problem is not None
     assert status.problem["code"] == "measurement_failed"
     assert "424242" not in str(status.problem)
-    assert town.registry.journal("town", create=False).is_burnt(job)
+    assert job in town.registry.journal("town", create=False).state.burnt
     assert [m.id for m in live(town)] == [0]
     # Women pay row and table, men their old row and the table.
     assert spent_nano(town) == max(2 * ALPHA, before + ALPHA)
@@ -267,7 +267,7 @@ def test_a_crash_at_any_step_publishes_what_was_journalled_or_burns_it(
     assert len(changes(town).paid) == n_paid + 1
     if drawn or not reserved:
         assert status.state == "done"
-        released = journal.released(job)
+        released = journal.state.released.get(job)
         assert released is not None
         alone, again, other = (r.indices for r in released.rows)
         found = live(town)
@@ -278,7 +278,7 @@ def test_a_crash_at_any_step_publishes_what_was_journalled_or_burns_it(
         ]
     else:
         assert status.state == "failed"
-        assert journal.is_burnt(job)
+        assert job in journal.state.burnt
         assert live(town) == [own, first]
     assert town.work_off() == 0
 

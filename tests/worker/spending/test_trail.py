@@ -140,7 +140,7 @@ def test_the_journal_holds_the_digest_of_the_last_charge(
     town: Deployment, redis_client: StoreClient
 ) -> None:
     journal = town.registry.journal("town", create=False)
-    assert journal.charges_digest == digest_of(redis_client.lindex(CHARGES, -1))
+    assert journal.state.charges_digest == digest_of(redis_client.lindex(CHARGES, -1))
 
 
 def test_a_journal_line_without_a_digest_is_what_it_was_before() -> None:

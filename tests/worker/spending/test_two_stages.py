@@ -175,7 +175,7 @@ def test_a_crash_at_any_step_charges_once_and_releases_what_was_drawn_or_nothing
     assert len(charges_of(at)) == 2
     lines = sum(charge.epsilon_nano for charge in charges_of(at))
     assert at.service().dataset("people").spent_nano == (charged or lines) == lines
-    released = at.registry.journal("town", create=False).released(job.id)
+    released = at.registry.journal("town", create=False).state.released.get(job.id)
     assert (status.state == "done") == (released is not None)
     if released is not None:
         assert [(r.alpha_nano, r.indices) for r in released.rows] == [

@@ -43,7 +43,7 @@ def test_what_passes_the_budget_or_is_too_little_is_refused_before_anything_is_d
     with pytest.raises(InputError, match="every table"):
         learnt(at, "icml", 3e-9)
     assert charges_of(at) == []
-    assert at.registry.journal("town", create=False).last_reserved_job is None
+    assert at.registry.journal("town", create=False).state.last_reserved_job is None
 
 
 class _Unsampled:
@@ -95,11 +95,11 @@ def test_a_decision_that_passes_what_is_reserved_is_burnt(at: Deployment) -> Non
     assert len(charges_of(at)) == 2
     assert tables_of(at) == []
     journal = at.registry.journal("town", create=False)
-    assert journal.open_jobs() == ()
-    job = journal.last_reserved_job
+    assert not journal.state.open_jobs
+    job = journal.state.last_reserved_job
     assert job is not None
-    assert journal.last_ledger_version == 1
-    assert journal.is_burnt(job)
+    assert journal.state.ledger_version == 1
+    assert job in journal.state.burnt
 
 
 def test_a_journal_without_the_alphas_that_were_decided_publishes_nothing(at: Deployment) -> None:

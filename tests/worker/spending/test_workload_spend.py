@@ -258,11 +258,11 @@ def test_a_crash_at_any_step_of_a_workload_charges_all_of_it_or_nothing(
     )
     assert (status.state == "done") == (drawn or not reserved)
     if status.result is None:
-        assert journal.is_burnt(job.id)
+        assert job.id in journal.state.burnt
         assert live(town) == []
         return
     found = status.result
-    assert journal.spent_nano == spent_nano(town)
+    assert journal.state.spent_nano == spent_nano(town)
     assert isinstance(found, WorkloadAnswer)
     assert sum(charged(found.answers)) == found.charged_nano == spent_nano(town)
     assert found.simultaneous is not None
