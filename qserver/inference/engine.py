@@ -14,8 +14,8 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.row_estimate import RowEstimate
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.blue import MAX_ROWS, Combinations, noise_of, only_combination
-from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights

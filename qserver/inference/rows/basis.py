@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.estimability import SpanTest
-from qserver.inference.rows.factor import GrowingFactor, Solution
-from qserver.inference.rows.factors import FactoredRows, Products
+from qserver.inference.rows.factored_rows import FactoredRows, Products
+from qserver.inference.rows.inverse_factor import GrowingFactor, Solution
 from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.rational import simple_rationals
 from qserver.query.linear import LinearQuery

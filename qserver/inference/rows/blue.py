@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.inference.arrays import GrowingArray, grown_matrix
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.basis import BATCH, Basis, Coefficients
-from qserver.inference.rows.classes import FloatArray
-from qserver.inference.rows.factor import GrowingFactor
+from qserver.inference.rows.inverse_factor import GrowingFactor
 from qserver.inference.rows.modular import SecretRandom
 from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from qserver.inference.arrays import grown_matrix
-from qserver.inference.rows.classes import FloatArray
-from qserver.inference.rows.factors import FactoredRows
+from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.rows.factored_rows import FactoredRows
 from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.rational import RationalWeights
 from qserver.inference.rows.sketch import BLOCK, CHECKS, Sketcher

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qserver.inference.rows.echelon import Echelon, UnluckyPrimeError
-from qserver.inference.rows.factors import FactoredRows
+from qserver.inference.rows.factored_rows import FactoredRows
 from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.rows.rational import RationalWeights
 from qserver.query.linear import LinearQuery

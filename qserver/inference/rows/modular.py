@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.axis_vectors import FloatArray
 
 PRIME_BITS = 26
 _HALF = float(1 << 13)

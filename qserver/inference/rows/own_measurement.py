@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.tail import Tail, TailProblem, safe_half_width
 
 _TOLERANCE = 1e-8

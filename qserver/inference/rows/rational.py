@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.axis_vectors import FloatArray
 
 _MAX_DENOMINATOR = 1 << 20
 _MAX_STEP = 1000

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.classes import FloatArray
 from qserver.inference.rows.own_measurement import ScaleSearch
 from qserver.inference.rows.tail import TailProblem, safe_half_width
 

@@ -19,8 +19,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from qserver.inference.rows.classes import FloatArray, jumps_of
-from qserver.inference.rows.factors import FactoredRows
+from qserver.inference.rows.axis_vectors import FloatArray, jumps_of
+from qserver.inference.rows.factored_rows import FactoredRows
 from qserver.inference.rows.modular import PrimeField, SecretRandom, random_prime
 from qserver.query.linear import Factor, LinearQuery
 

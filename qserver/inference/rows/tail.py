@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.classes import FloatArray
 
 _MAX_STEPS = 200
 _GRADIENT = 3e-6

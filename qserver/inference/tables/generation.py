@@ -17,7 +17,7 @@ from math import inf, prod
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.tables.blocks.box import as_box
 from qserver.inference.tables.blocks.noisy_blocks import Blocks

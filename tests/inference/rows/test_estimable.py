@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from qserver.inference.rows.echelon import Echelon
 from qserver.inference.rows.estimability import SpanTest
-from qserver.inference.rows.factors import FactoredRows
+from qserver.inference.rows.factored_rows import FactoredRows
 from qserver.inference.rows.modular import PRIME_BITS
 from qserver.inference.rows.rational import simple_rationals
 from qserver.query.linear import LinearQuery, linear_query, total_query

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import InputError
-from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, PatternTerm
 
 MAX_CELLS = 1 << 22
@@ -51,7 +51,6 @@ class CellWeights:
     groups: tuple[Groups, ...]
     repeats: tuple[Counts, ...]
     left_out: tuple[int, ...] | None = None
-    _taken: dict[str, FloatArray] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def counts(self) -> Counts:

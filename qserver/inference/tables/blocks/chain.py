@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import DomainError
-from qserver.inference.rows.classes import FloatArray, values_at
+from qserver.inference.rows.axis_vectors import FloatArray, values_at
 from qserver.query.grid import AxisClasses
 from qserver.query.weights import Weights
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.inference.arrays import GrowingArray
-from qserver.inference.rows.classes import ALL_ONES, AxisVectors, FloatArray
+from qserver.inference.rows.axis_vectors import ALL_ONES, AxisVectors, FloatArray
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.weights import Weights
 

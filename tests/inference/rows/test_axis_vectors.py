@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.rows.classes import AxisMeasure, AxisVectors
-from qserver.inference.rows.factors import FactoredRows
+from qserver.inference.rows.axis_vectors import AxisMeasure, AxisVectors
+from qserver.inference.rows.factored_rows import FactoredRows
 from qserver.query.linear import linear_query, total_query
 from qserver.query.weights import Weights, indicator, interval
 from tests.inference.histories import dense, random_query

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.inference.rows.classes import FloatArray
+from qserver.inference.rows.axis_vectors import FloatArray
 
 _BLOCK_ENTRIES = 1 << 17
 _MAX_BLOCK = 256
