@@ -52,9 +52,13 @@ from qserver.text import printable, short_text
 
 
 class QServerError(Exception):
-    """Base of every error that qserver raises on purpose."""
+    """Base of every error that qserver raises on purpose; `usual` is its text if none is given."""
 
     code = "internal"
+    usual = ""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.usual)
 
 
 class InputError(QServerError):
@@ -156,22 +160,14 @@ class NotEstimableError(QServerError):
     """History holds no unbiased estimate of the query."""
 
     code = "not_estimable"
-
-    def __init__(
-        self, message: str = "The released history has no unbiased estimate of it."
-    ) -> None:
-        super().__init__(message)
+    usual = "The released history has no unbiased estimate of it."
 
 
 class SnapshotReplacedError(QServerError):
     """The dataset has new data since the question was asked; nothing was charged."""
 
     code = "snapshot_replaced"
-
-    def __init__(
-        self, message: str = "The dataset has new data since the question was asked. Ask again."
-    ) -> None:
-        super().__init__(message)
+    usual = "The dataset has new data since the question was asked. Ask again."
 
 
 class BudgetExhaustedError(QServerError):
@@ -383,9 +379,7 @@ class EvaluationError(QServerError):
     """A probability, density or half-width came out as no number: it is neither shown nor used."""
 
     code = "not_evaluated"
-
-    def __init__(self, message: str = "An error's law could not be evaluated.") -> None:
-        super().__init__(message)
+    usual = "An error's law could not be evaluated."
 
 
 class PortInUseError(QServerError):

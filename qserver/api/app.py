@@ -8,7 +8,7 @@ from flask import Flask
 
 from qserver.api.access import Access
 from qserver.api.errors import register_error_handlers
-from qserver.api.gate import Gate, register_roles
+from qserver.api.gate import AccessGate, register_roles
 from qserver.api.headers import finish_response
 from qserver.api.repeated_questions import AnswerCache, RepeatedQuestions
 from qserver.api.routes.audit import AuditViews
@@ -82,5 +82,5 @@ def create_app(
         pages.register(app)
     # Kept answers lie behind the gate.
     inner = RepeatedQuestions(app.wsgi_app, service, cache)
-    app.wsgi_app = Gate(inner, access, n_proxies=n_proxies)  # type: ignore[assignment, method-assign]
+    app.wsgi_app = AccessGate(inner, access, n_proxies=n_proxies)  # type: ignore[assignment, method-assign]
     return app

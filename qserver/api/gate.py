@@ -35,7 +35,7 @@ _REFUSAL = "qserver.refusal"
 _GATE = "qserver.gate"
 
 
-class Gate:
+class AccessGate:
     """WSGI: lets a request through once it is known whose it is.
 
     Args:
@@ -108,7 +108,7 @@ def caller_of_request() -> Caller:
 def caller_of_token(token: str) -> Caller:
     """Whose token it is that came with the request under way; AccessError, StoreError."""
     gate = request.environ.get(_GATE)
-    if not isinstance(gate, Gate):
+    if not isinstance(gate, AccessGate):
         raise UnauthenticatedError
     return gate.admit(token, request.environ)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import QueryError
-from qserver.portal.question import Question
+from qserver.portal.question import FormQuestion
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.query.sql.clauses import Clauses
@@ -41,7 +41,7 @@ class TableQuestion:
 
 
 def read_question(
-    service: Service, dataset: str, question: Question
+    service: Service, dataset: str, question: FormQuestion
 ) -> OneQuestion | TableQuestion:
     """What the form asks of a dataset.
 
@@ -76,7 +76,7 @@ def read_question(
     return TableQuestion(replace(statement, clauses=filled), has_length)
 
 
-def _requirement(clauses: Clauses, question: Question) -> Requirement:
+def _requirement(clauses: Clauses, question: FormQuestion) -> Requirement:
     """What the text asks of an interval, and the form where the text says nothing."""
     half_width, confidence = clauses.half_width, clauses.confidence
     if half_width is not None and confidence is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.errors import InputError
-from qserver.portal.question import Question
+from qserver.portal.question import FormQuestion
 from qserver.query.domain import Domain
 
 TEXT_LABEL = "What to count, in SQL or as JSON"
@@ -90,7 +90,7 @@ class FormFields:
         return _QUOTED.sub(label, _BETWEEN.sub(r"\1 to \2", text))
 
 
-def question_fields(question: Question, domain: Domain) -> FormFields:
+def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
     """The fields of the query builder."""
     named = {
         "length": Field(LENGTH_LABEL, ("length",)),
@@ -148,5 +148,5 @@ THRESHOLD_FIELDS = FormFields({}, Field(THRESHOLD_LABEL, ("at_least",)))
 RECORD_FIELDS = FormFields({"seed": Field(SEED_LABEL, ("seed",))}, Field(RECORDS_LABEL, ("n",)))
 
 
-def _says(clause: str, question: Question) -> bool:
+def _says(clause: str, question: FormQuestion) -> bool:
     return re.search(rf"\b{clause}\b", question.text, re.IGNORECASE) is not None

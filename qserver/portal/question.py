@@ -44,7 +44,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Question:
+class FormQuestion:
     """What a form asks.
 
     Args:
@@ -61,7 +61,7 @@ class Question:
     confidence: str
 
     @classmethod
-    def of(cls, fields: MultiDict[str, str], domain: Domain) -> Question:
+    def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
         """The question in a form's fields; fields of no attribute are left aside."""
         ranges, choices = {}, {}
         for attribute in domain.attributes:

@@ -19,7 +19,7 @@ from qserver.portal.labels import (
     model_fields,
     question_fields,
 )
-from qserver.portal.question import Question
+from qserver.portal.question import FormQuestion
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
@@ -224,7 +224,7 @@ DOMAIN = domain_from_document(
 
 
 def builder() -> FormFields:
-    return question_fields(Question({}, {}, "", "100", "95"), DOMAIN)
+    return question_fields(FormQuestion({}, {}, "", "100", "95"), DOMAIN)
 
 
 @pytest.mark.parametrize(

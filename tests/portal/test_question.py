@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import QueryError, RequirementError
-from qserver.portal.question import Question, bin_hint
+from qserver.portal.question import FormQuestion, bin_hint
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
 
@@ -28,8 +28,8 @@ DOMAIN = domain_from_document(
 )
 
 
-def question(*pairs: tuple[str, str]) -> Question:
-    return Question.of(MultiDict(pairs), DOMAIN)
+def question(*pairs: tuple[str, str]) -> FormQuestion:
+    return FormQuestion.of(MultiDict(pairs), DOMAIN)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_address_of_a_question_gives_the_question_back(
     pairs += [("not:sex", "1")] if is_not else []
     pairs += [("from:age", low), ("to:age", high), ("text", text), ("length", "7")]
     asked = question(*pairs)
-    again = Question.of(MultiDict(parse_qsl(asked.encoded(), keep_blank_values=True)), DOMAIN)
+    again = FormQuestion.of(MultiDict(parse_qsl(asked.encoded(), keep_blank_values=True)), DOMAIN)
     assert again == asked
     assert dict(parse_qsl(asked.encoded(length="9")))["length"] == "9"
 

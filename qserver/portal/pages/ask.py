@@ -25,7 +25,7 @@ from qserver.portal.pages.tables import (
     table_quote,
 )
 from qserver.portal.price_record import is_as_priced
-from qserver.portal.question import Question, bin_hint
+from qserver.portal.question import FormQuestion, bin_hint
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
@@ -67,11 +67,11 @@ class AskPages:
 
     def show_ask(self, dataset: str) -> str:
         """The query builder, filled with the question in the address."""
-        return self._ask_page(dataset, Question.of(request.args, self._service.domain(dataset)))
+        return self._ask_page(dataset, FormQuestion.of(request.args, self._service.domain(dataset)))
 
     def show_price(self, dataset: str) -> BaseResponse:
         """The price of the question in the form, and what is known of it for nothing."""
-        question = Question.of(request.form, self._service.domain(dataset))
+        question = FormQuestion.of(request.form, self._service.domain(dataset))
         if "HX-Request" not in request.headers:
             return make_response(self._ask_page(dataset, question, with_quote=True))
         status = self._service.dataset(dataset)
@@ -90,7 +90,7 @@ class AskPages:
 
         A question that is another one than its price was shown for is priced, and not asked.
         """
-        question = Question.of(request.form, self._service.domain(dataset))
+        question = FormQuestion.of(request.form, self._service.domain(dataset))
         if not is_as_priced(request.form, question.mark, length=question.length):
             priced = self._ask_page(dataset, question, with_quote=True, was_changed=True)
             return make_response(priced)
@@ -113,17 +113,17 @@ class AskPages:
 
     def show_answer(self, dataset: str) -> str:
         """What history says of the question in the address; nothing is spent."""
-        question = Question.of(request.args, self._service.domain(dataset))
+        question = FormQuestion.of(request.args, self._service.domain(dataset))
         g.asked = Asked(dataset, question.encoded())
         return self._answer_page(dataset, question)
 
     def download_answer(self, dataset: str, ending: str) -> Response:
         """The same as a file."""
-        question = Question.of(request.args, self._service.domain(dataset))
+        question = FormQuestion.of(request.args, self._service.domain(dataset))
         view = self._view(dataset, question)
         return answer_file(view, dataset=dataset, name=dataset, ending=ending)
 
-    def _asked(self, dataset: str, question: Question) -> Answer | StatementAnswer | JobStatus:
+    def _asked(self, dataset: str, question: FormQuestion) -> Answer | StatementAnswer | JobStatus:
         """Ask: what is free is answered at once, anything else by a job."""
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
@@ -134,14 +134,14 @@ class AskPages:
         wait_s = STEPS_WAIT_S if statements.goes_on(dataset, asked.statement) else NO_TIME_S
         return statements.answer(dataset, asked.statement, wait_s=wait_s, by=by)
 
-    def _fault(self, exc: QServerError, dataset: str, question: Question) -> Fault:
+    def _fault(self, exc: QServerError, dataset: str, question: FormQuestion) -> Fault:
         """An error of the question in the form, in the form's words."""
         return fault_of(exc, question_fields(question, self._service.domain(dataset)))
 
     def _ask_page(
         self,
         dataset: str,
-        question: Question,
+        question: FormQuestion,
         *,
         with_quote: bool = False,
         fault: Fault | None = None,
@@ -170,13 +170,13 @@ class AskPages:
             tab="ask",
         )
 
-    def _answer_page(self, dataset: str, question: Question) -> str:
+    def _answer_page(self, dataset: str, question: FormQuestion) -> str:
         status = self._service.dataset(dataset)
         view = self._view(dataset, question)
         template = "answer.html" if isinstance(view, AnswerView) else "table.html"
         return page(template, dataset=status, view=view, tab="ask")
 
-    def _view(self, dataset: str, question: Question) -> AnswerView | TableView:
+    def _view(self, dataset: str, question: FormQuestion) -> AnswerView | TableView:
         asked, fields = read_question(self._service, dataset, question), question.encoded()
         if not isinstance(asked, OneQuestion):
             return known_view(self._service, dataset, asked.statement, query=fields)
@@ -191,12 +191,12 @@ class AskPages:
         )
         return with_threshold(view, self._service, dataset, asked.query)
 
-    def _heading(self, dataset: str, question: Question, asked: OneQuestion) -> Heading:
+    def _heading(self, dataset: str, question: FormQuestion, asked: OneQuestion) -> Heading:
         domain = self._service.domain(dataset)
         words = describe_terms(asked.query.to_document(), domain, whole=True)
         return Heading(question.text.strip(), words)
 
-    def _quote(self, dataset: str, question: Question) -> Quote | TableQuote:
+    def _quote(self, dataset: str, question: FormQuestion) -> Quote | TableQuote:
         asked, fields = read_question(self._service, dataset, question), question.encoded()
         if isinstance(asked, OneQuestion):
             heading = self._heading(dataset, question, asked)

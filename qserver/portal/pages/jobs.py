@@ -17,11 +17,10 @@ from qserver.portal.labels import learning_fields, question_fields
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import answer_file, with_threshold
 from qserver.portal.pages.tables import TableView, asks, heading_of, job_view
-from qserver.portal.question import Question
+from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
 from qserver.portal.words import interval_words
-from qserver.query.question import ModelAsked, Workload
-from qserver.query.question import Question as AskedQuestion
+from qserver.query.question import ModelAsked, Question, Workload
 from qserver.records.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
 from qserver.records.problem import error_from_problem
 from qserver.service.insight import AskedJob, Known
@@ -130,7 +129,7 @@ class JobPages:
         """The question in the address; None where there is none, or the job asks another."""
         if asked.snapshot != status.snapshot or isinstance(asked.asked, ModelAsked):
             return None
-        question = Question.of(request.args, self._service.domain(status.name))
+        question = FormQuestion.of(request.args, self._service.domain(status.name))
         if not question.text:
             return None
         try:
@@ -156,9 +155,7 @@ class JobPages:
             return f"a workload of {len(questions):,} questions: {text}"
         return self._question_words(asked, questions[0], whole=whole)
 
-    def _question_words(
-        self, asked: AskedJob, question: AskedQuestion, *, whole: bool = False
-    ) -> str:
+    def _question_words(self, asked: AskedJob, question: Question, *, whole: bool = False) -> str:
         if asked.snapshot != self._service.dataset(asked.status.dataset).snapshot:
             return "a question about data that were replaced"
         domain = self._service.domain(asked.status.dataset)
@@ -176,10 +173,10 @@ class JobPages:
 
     def _view(self, asked: AskedJob, status: DatasetStatus) -> AnswerView | None:
         answer, question = asked.status.result, asked.asked
-        if not (isinstance(answer, Answer) and isinstance(question, AskedQuestion)):
+        if not (isinstance(answer, Answer) and isinstance(question, Question)):
             return None
         known = self._known(asked, question, status)
-        fields = Question.of(request.args, self._service.domain(status.name)).encoded()
+        fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
         view = AnswerView(
             heading=self._heading(asked, status),
             requirement=question.requirement,
@@ -197,7 +194,7 @@ class JobPages:
         written = self._written(asked, status)
         if asked.status.result is None or not isinstance(written, TableQuestion):
             return None
-        fields = Question.of(request.args, self._service.domain(status.name)).encoded()
+        fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
         return job_view(self._service, written.statement, asked, query=fields)
 
     def _fault(self, asked: AskedJob) -> Fault | None:
@@ -208,11 +205,9 @@ class JobPages:
         if isinstance(asked.asked, ModelAsked):
             return fault_of(error, learning_fields(asked.asked.kind))
         domain = self._service.domain(asked.status.dataset)
-        return fault_of(error, question_fields(Question.of(request.args, domain), domain))
+        return fault_of(error, question_fields(FormQuestion.of(request.args, domain), domain))
 
-    def _known(
-        self, asked: AskedJob, question: AskedQuestion, status: DatasetStatus
-    ) -> Known | None:
+    def _known(self, asked: AskedJob, question: Question, status: DatasetStatus) -> Known | None:
         """What history says of the question now, unless the data are others by now."""
         if asked.snapshot != status.snapshot:
             return None

@@ -22,9 +22,9 @@ from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
 from qserver.portal.labels import RECORD_FIELDS, learning_fields, model_fields
 from qserver.portal.model_forms import LearnForm, question_of
 from qserver.portal.pages.ask import NO_TIME_S
-from qserver.portal.pages.prices import Priced
+from qserver.portal.pages.prices import AnyQuote
 from qserver.portal.price_record import is_as_priced
-from qserver.portal.question import Question
+from qserver.portal.question import FormQuestion
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
@@ -37,7 +37,7 @@ _DEFAULT_RECORDS = 1000
 
 
 @dataclass(frozen=True)
-class LearnQuote(Priced):
+class LearnQuote(AnyQuote):
     """What learning costs, before anything is spent.
 
     Args:
@@ -68,7 +68,7 @@ class ProbabilityLine:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class DistributionView:
     """A model's distribution of some variables; `n_hidden` lines are not shown.
 
     Args:
@@ -175,7 +175,7 @@ class ModelPages:
             count=request.args.get("count", ""),
             told=told,
             expected=told if isinstance(told, Expected) else None,
-            distribution=told if isinstance(told, Distribution) else None,
+            distribution=told if isinstance(told, DistributionView) else None,
             fault=fault or wrong,
             labels=labels,
             n=request.args.get("n", f"{_DEFAULT_RECORDS}"),
@@ -250,7 +250,7 @@ class ModelPages:
 
     def _told(
         self, dataset: str, model: str, variables: tuple[str, ...]
-    ) -> tuple[Distribution | Expected | None, Fault | None]:
+    ) -> tuple[DistributionView | Expected | None, Fault | None]:
         """What the model says of the question in the address, or what is wrong with that."""
         count = request.args.get("count", "").strip()
         try:
@@ -268,7 +268,7 @@ class ModelPages:
         return _distribution(found, question["given"]), None
 
     def _expected(self, dataset: str, model: str, text: str) -> Expected:
-        question = Question({}, {}, text, "1", "95")
+        question = FormQuestion({}, {}, text, "1", "95")
         asked = read_question(self._service, dataset, question)
         if not isinstance(asked, OneQuestion):
             raise InputError("count", "ask for one count or sum, without GROUP BY")
@@ -283,7 +283,7 @@ def _table_words(table: PlanTable, domain: Domain) -> str:
     return text if table.refines is None else f"{text}, since history has it with more noise"
 
 
-def _distribution(found: dict[str, Any], given: dict[str, str]) -> Distribution:
+def _distribution(found: dict[str, Any], given: dict[str, str]) -> DistributionView:
     labels = [tuple(names) for names in found["labels"]]
     flat = np.asarray(found["probabilities"], dtype=float).ravel()
     top = max(float(flat.max()), 1e-300)
@@ -295,7 +295,7 @@ def _distribution(found: dict[str, Any], given: dict[str, str]) -> Distribution:
     n = prod(map(len, labels))
     text = ", ".join(f"{name} {label}" for name, label in given.items())
     held = found.get("is_held")
-    return Distribution(
+    return DistributionView(
         tuple(found["variables"]), text, tuple(lines), max(0, n - _MOST_LINES), held
     )
 

@@ -42,7 +42,7 @@ class Stop:
     affordable: bool
 
 
-class Priced:
+class AnyQuote:
     """What something costs, before anything is spent."""
 
     found: Explanation | StatementExplanation | ModelExplanation
@@ -60,7 +60,7 @@ class Priced:
 
 
 @dataclass(frozen=True)
-class Quote(Priced):
+class Quote(AnyQuote):
     """What a question costs, before anything is spent.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from qserver.portal import words
 from qserver.portal.describe import Heading
-from qserver.portal.pages.prices import KINDS, Priced, Stop, stop_of, stops_json, worthwhile
+from qserver.portal.pages.prices import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
@@ -119,7 +119,7 @@ class TableView:
 
 
 @dataclass(frozen=True)
-class TableQuote(Priced):
+class TableQuote(AnyQuote):
     """What a table costs, before anything is spent.
 
     Args:
