@@ -225,7 +225,7 @@ class Explanation:
 
     @property
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
-        """What would be measured or refined: rows, then tables."""
+        """The rows, then the tables, to measure or refine."""
         return (*self.rows, *self.tables)
 
 
@@ -266,7 +266,7 @@ class WorkloadExplanation:
 
     @property
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
-        """What would be measured or refined: rows, then tables."""
+        """The rows, then the tables, to measure or refine."""
         return (*self.rows, *self.tables)
 
 
@@ -316,7 +316,7 @@ class DatasetStatus:
         relation: `add-remove` or `replace-one`.
         records_per_person: k; `records_verified` tells whether attach enforced it.
         limit_nano, spent_nano: of the population, in nano-epsilon.
-        remaining_nano: what this dataset may still spend under the limit.
+        remaining_nano: the amount that this dataset may still spend under the limit.
         guard: the bound on knowledge of a cell; None without a guard.
         earlier_snapshots: ids of the replaced snapshots, oldest first.
         phi: budget for single rows before tables are bought, as a part of their price.
@@ -388,7 +388,7 @@ class LedgerReport:
     """The use of the budget.
 
     Args:
-        remaining_nano: what this dataset may still spend under the limit.
+        remaining_nano: the amount that this dataset may still spend under the limit.
         loss_nano: the largest loss of a cell in the asked set (a sound upper bound).
         by_value: for the asked attribute, the largest loss over the cells of each value.
         n_charges: number of charges so far.

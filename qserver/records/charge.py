@@ -41,7 +41,7 @@ class OpaqueCharge:
 
     Args:
         epsilon_nano: in units of 1e-9 epsilon, rounded up; > 0. It bounds the log-ratio under the
-            population's own neighbour relation.
+            population's neighbour relation.
         job: the job that pays, or the cause of the charge.
     """
 

@@ -148,7 +148,7 @@ class Estimator:
         weights: pairs of a measured row's id and its weight.
         float_error: bound on the float error of an estimate by the weights, in records.
         at: the tables give the rest, by their weights of least variance after this many releases
-            and refinements. Without weights on rows, the row's own measurement may take part too.
+            and refinements. Without weights on rows, a measurement of the row may take part.
             None if the rows give everything.
     """
 

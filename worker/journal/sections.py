@@ -91,7 +91,7 @@ def write_reserved(
     """Write down the charge of a job.
 
     Args:
-        replay: what the store was given.
+        replay: everything that the store was given.
         ledger_version: the store's version after the charge.
         charges_digest: of the job's last entry in the trail of charges.
 

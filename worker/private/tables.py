@@ -2,7 +2,7 @@
 
 Once a `RecordTable` is built, no data value can make anything fail: codes lie inside the public
 domain by construction, absent groups count zero, and weights are applied in Python integers. A scan
-touches every record, whatever the weights of the question are, and prunes nothing.
+touches every record for every question, and prunes nothing.
 """
 
 from __future__ import annotations

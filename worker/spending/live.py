@@ -82,7 +82,7 @@ class Live:
         place_measurement(self._found, new)
 
     def origin_of_row(self, row: PlannedRow) -> Origin | None:
-        """The answer that a checked row continues from: the newer of its own and its cell's.
+        """The answer that a checked row continues from: the newer one of row and cell.
 
         None for a new row, which gets independent noise.
 
@@ -107,7 +107,7 @@ class Live:
     def origins_of_cells(self, table: PlannedTable) -> Mapping[int, Origin]:
         """The answers that the cells of a checked table continue from, by cell.
 
-        Each is the newer of the cell's own and its row's. A cell without one gets independent
+        Each is the newer one of cell and row. A cell without one gets independent
         noise. Rows that the plan does not name as sources count as well: then the charge is more
         than the draw costs, never less.
 

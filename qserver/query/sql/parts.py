@@ -120,7 +120,7 @@ class ErrorLaw:
         size = room / self.half_width(Halves(1.0, ratio), 1.0)
         return Halves(size, size * ratio / (share * radius))
 
-    def beside(self, wanted: Halves, known: Halves, *, room: float, t: float) -> Halves:
+    def with_room(self, wanted: Halves, known: Halves, *, room: float, t: float) -> Halves:
         """`wanted`, with more room for one part if the other is known better already."""
         if known.under < wanted.under:
             over = _last(lambda x: self.fits(Halves(x, known.under), t, room), self._reach(room))
@@ -242,7 +242,7 @@ class QuotientTarget:
     def _halves(self, known: KnownQuotient, room: float, t: float) -> Halves:
         law = self._law(known)
         wanted = law.halves(room, t=t, radius=self.radius)
-        return law.beside(wanted, known.halves, room=room, t=t)
+        return law.with_room(wanted, known.halves, room=room, t=t)
 
     def _denominator(self, known: KnownQuotient) -> KnownRange:
         """The range of D if it is at least `base`."""

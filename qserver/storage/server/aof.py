@@ -2,7 +2,7 @@
 
 A crash in the middle of an append leaves the beginning of one command, or of one transaction, at
 the end of the last file. It was never acknowledged, so it may go. Any other damage may hide
-acknowledged writes behind it. The server's check tool cuts at the first fault, whatever follows. So
+acknowledged writes behind it. The server's check tool cuts at the first fault in any case. So
 it runs only after the scan below has found that nothing whole would be lost.
 
 The format has no checksum: a changed byte inside a value, or a file cut at the end of a command,

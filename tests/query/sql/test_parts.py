@@ -68,7 +68,7 @@ def test_what_is_known_of_one_part_gives_the_other_more_room(
         math.inf if of_denominator else better * wanted.over,
         better * wanted.under if of_denominator else math.inf,
     )
-    found = law.beside(wanted, known, room=room, t=share)
+    found = law.with_room(wanted, known, room=room, t=share)
     assert (found.under == known.under) if of_denominator else (found.over == known.over)
     assert (found.over > wanted.over) if of_denominator else (found.under > wanted.under)
     assert law.half_width(found, share) == pytest.approx(room, rel=1e-6)
