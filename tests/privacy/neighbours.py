@@ -203,10 +203,11 @@ class Town:
     ) -> None:
         """Ask about a row, and have the worker measure these instead."""
 
-        def plan(replica: Replica, _row: object, requirement: Requirement, **_: object) -> Plan:
+        def plan(replica: Replica, question: Question) -> Plan:
             after = replica.ledger.spent_after(charges_by_hand(rows, tables))
             price = after - replica.ledger.spent_nano
-            asked = PaidQuestion(about, requirement.half_width, CONFIDENCE, "blocks", price)
+            half_width = question.requirement.half_width
+            asked = PaidQuestion(about, half_width, CONFIDENCE, "blocks", price)
             return Plan("blocks", tuple(rows), price, after, None, (), tuple(tables), (asked,))
 
         with mock.patch.object(Replica, "plan", plan):

@@ -18,8 +18,8 @@ from typing import Any, TextIO
 from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.planning.planner import Plan
-from qserver.query.primitive import Primitive, primitive
-from qserver.query.requirement import Requirement
+from qserver.query.primitive import primitive
+from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
 from qserver.records.noise_step import lattice_step
@@ -93,9 +93,9 @@ def buy_tables() -> None:
     """Have questions at confidence `TABLES_AT` measure or raise a table."""
     plan_by_itself = Replica.plan
 
-    def plan(replica: Replica, query: Primitive, requirement: Requirement) -> Plan:
-        if requirement.confidence != TABLES_AT:
-            return plan_by_itself(replica, query, requirement)
+    def plan(replica: Replica, question: Question) -> Plan:
+        if question.confidence != TABLES_AT:
+            return plan_by_itself(replica, question)
         found = [m for m in replica.measurements if isinstance(m, TableMeasurement)]
         step = lattice_step(
             primitive(BY_SEX.row(0)).unit, limit_nano=LIMIT * NANO, records_per_person=1
@@ -106,7 +106,8 @@ def buy_tables() -> None:
             table = PlannedTable(BY_SEX, 2 * alpha, found[0].step, found[0].id, alpha)
         after = replica.ledger.spent_after(charges_by_hand((), (table,)))
         price = after - replica.ledger.spent_nano
-        asked = PaidQuestion(query.row, requirement.half_width, TABLES_AT, "blocks", price)
+        row, half_width = question.row.row, question.requirement.half_width
+        asked = PaidQuestion(row, half_width, TABLES_AT, "blocks", price)
         return Plan("blocks", (), price, after, None, (), (table,), (asked,))
 
     Replica.plan = plan  # type: ignore[method-assign]
