@@ -24,46 +24,15 @@ _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _CLAUSES = frozenset({"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING"})
 _ALLOWED = frozenset(
-    {
-        TokenType.ALIAS,
-        TokenType.AND,
-        TokenType.BETWEEN,
-        TokenType.CASE,
-        TokenType.COMMA,
-        TokenType.DASH,
-        TokenType.DOT,
-        TokenType.ELSE,
-        TokenType.END,
-        TokenType.EQ,
-        TokenType.FALSE,
-        TokenType.FILTER,
-        TokenType.FROM,
-        TokenType.GROUP_BY,
-        TokenType.GT,
-        TokenType.GTE,
-        TokenType.IDENTIFIER,
-        TokenType.IN,
-        TokenType.IS,
-        TokenType.LT,
-        TokenType.LTE,
-        TokenType.L_PAREN,
-        TokenType.NEQ,
-        TokenType.NOT,
-        TokenType.NULL,
-        TokenType.NUMBER,
-        TokenType.OR,
-        TokenType.PLUS,
-        TokenType.R_PAREN,
-        TokenType.SELECT,
-        TokenType.SLASH,
-        TokenType.STAR,
-        TokenType.STRING,
-        TokenType.THEN,
-        TokenType.TRUE,
-        TokenType.VAR,
-        TokenType.WHEN,
-        TokenType.WHERE,
-    }
+    {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
+    | {TokenType.FILTER, TokenType.CASE, TokenType.WHEN}
+    | {TokenType.THEN, TokenType.ELSE, TokenType.END}
+    | {TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IN, TokenType.IS, TokenType.BETWEEN}
+    | {TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE}
+    | {TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH}
+    | {TokenType.COMMA, TokenType.DOT, TokenType.L_PAREN, TokenType.R_PAREN}
+    | {TokenType.IDENTIFIER, TokenType.VAR, TokenType.NUMBER, TokenType.STRING}
+    | {TokenType.TRUE, TokenType.FALSE, TokenType.NULL}
 )
 _AFTER_COUNTING = "Groups come in the order of the domain, all of them: sort and cut the answer."
 _REASONS = {
