@@ -27,7 +27,7 @@ _SCHEME = "bearer "
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a request says of its sender.
+    """The credentials of a request.
 
     Args:
         authorization: the header of this name, or ''.
@@ -50,7 +50,7 @@ class Access(Protocol):
         """Whether no account is asked for."""
 
     def admit(self, credentials: Credentials) -> Caller:
-        """Who sends it; AccessError where nobody may, StoreError where that is not known."""
+        """The caller; AccessError if it may not ask, StoreError if that is unknown."""
 
 
 class OpenAccess:
@@ -73,7 +73,7 @@ class TokenSource(Protocol):
     """Where token records are kept."""
 
     def token_record(self, token_id: str) -> TokenRecord | None:
-        """What is kept of a token in force, or None."""
+        """The record of a valid token, or None."""
 
 
 class RequestRates(Protocol):

@@ -38,7 +38,7 @@ _VIEWS: tuple[type[Views], ...] = (
 
 
 class Pages(Protocol):
-    """Web pages that are served beside the JSON."""
+    """Web pages that the same app serves."""
 
     def register(self, app: Flask) -> None:
         """Add their routes."""

@@ -56,7 +56,7 @@ class Terms:
     by: str
 
     def of_second_question(self) -> Terms:
-        """The same for another question of the same request, under a key of its own."""
+        """The terms of a second question of the same request; it has another idempotency key."""
         if self.idempotency is None:
             return self
         # No key of a client holds a line end, so nobody's other request has this one.

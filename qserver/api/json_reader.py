@@ -49,7 +49,7 @@ def parse_json(text: str) -> Any:
 
 
 def read_body(request: Request) -> bytes:
-    """The raw body of a request that says it is JSON.
+    """The raw body of a request whose content type is JSON.
 
     Raises:
         RequestError: another content type, charset or content encoding (415).

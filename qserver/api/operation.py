@@ -1,4 +1,4 @@
-"""What a route says of itself, beside its docstring: bodies, parameters, problems."""
+"""The documented contract of a route: path, bodies, parameters, problems."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ _MAX_DIGITS = 12
 
 
 class RepeatedQuestions:
-    """WSGI: answers the plainest form of a question that was answered for nothing before.
+    """WSGI: answers a repeated question in its plainest form, if its first answer was free.
 
     Whatever is unusual about a request (parameters, an idempotency key, another spelling of the
     content type, a body without a stated length, an error) goes the long way, through the app,

@@ -33,12 +33,12 @@ def wire_value(value: Any) -> Any:
 
 
 def free_document(free: Offer | Sequence[Offer | None] | None) -> Any:
-    """What is available for nothing: an interval or null, or one of these per question."""
+    """The free interval or null; for a workload one of these per question."""
     if free is None or isinstance(free, Offer):
         return free and offer_document(free)
     return [offer and offer_document(offer) for offer in free]
 
 
 def offer_document(offer: Offer) -> dict[str, Any]:
-    """The best interval available for nothing."""
+    """The best free interval."""
     return {"interval": [offer.low, offer.high], "confidence": offer.confidence}

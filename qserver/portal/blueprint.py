@@ -1,4 +1,4 @@
-"""The pages as one blueprint: who may see them, their headers, and errors as pages."""
+"""The pages as one blueprint: access, headers, and errors as pages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _nowhere(rest: str) -> Response:
 
 
 def _admit() -> None:
-    """Everything but the sign-in is for callers, and every change comes from a form of ours."""
+    """All pages except the sign-in need a caller, and each change must come from our own form."""
     g.form_cookie = form_cookie_of(request) or new_form_cookie()
     if request.endpoint in _PUBLIC:
         return

@@ -1,4 +1,4 @@
-"""What a page is about: a statement, or rows, tables and models in words, from the domain."""
+"""The subject of a page: a statement, or rows, tables and models described in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_IN_TITLE = 300
 
 @dataclass(frozen=True)
 class Heading:
-    """What was asked.
+    """The question that a page answers.
 
     Args:
         statement: as it was written, or '' where none was, or none is known.
@@ -50,7 +50,7 @@ TermsDocument = Sequence[Sequence[Any]]
 
 
 def describe_released(found: HistoryRow | HistoryTable, domain: Domain) -> str:
-    """What a released row or table counts."""
+    """A released row or table in words."""
     if isinstance(found, HistoryTable):
         return describe_axes(found.axes, domain)
     return describe_terms(found.terms, domain, whole=True)
@@ -81,7 +81,7 @@ def describe_axes(axes: TermsDocument, domain: Domain) -> str:
 def model_words(
     kind: str, document: dict[str, Any], names: Sequence[str], *, whole: bool = False
 ) -> str:
-    """What a model is, from its specification or from the analyst's document.
+    """A model in words, from its specification or from the analyst's document.
 
     Args:
         names: of the dataset's attributes.

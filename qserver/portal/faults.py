@@ -43,7 +43,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Fault:
-    """What a page shows of an error.
+    """The part of an error that a page shows.
 
     Args:
         title: the same for all of its kind.
@@ -76,12 +76,12 @@ class Fault:
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is the server's own failure, of which no more is told."""
+        """Whether the server itself failed; no details are shown then."""
         return self.code == INTERNAL.code
 
 
 def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
-    """What a page shows of an error; of one that is not known, its request's id alone.
+    """The part of an error that a page shows; of an unknown error only the request's id.
 
     Args:
         fields: of the form that was sent, in whose words the error is told.
@@ -114,7 +114,7 @@ def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
 
 
 def fault_of_http(exc: HTTPException) -> Fault:
-    """What a page shows of a request that is not well-formed."""
+    """The fault of a malformed request."""
     status = exc.code or 500
     title = "The request cannot be read" if status < 500 else INTERNAL.title
     detail = exc.description or "" if status < 500 else INTERNAL.detail or ""

@@ -1,4 +1,4 @@
-"""What a form asks: one linear query with its requirement, or a statement with a table."""
+"""Read a form: one linear query with its requirement, or a statement that gives a table."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ class TableQuestion:
 def read_question(
     service: Service, dataset: str, question: FormQuestion
 ) -> OneQuestion | TableQuestion:
-    """What the form asks of a dataset.
+    """The question or the statement in a form.
 
-    A text of SQL that asks for one number, and for no consistent value beside it, is one question;
-    any other a statement. Length and
-    confidence of the form stand in for WITHIN and CONFIDENCE, where the text has none.
+    A text of SQL that asks for one number, without CONSISTENT, is one question. Any other text is
+    a statement. If it has no WITHIN or CONFIDENCE, the form's length and confidence are used.
 
     Raises:
         InputError, CapacityError: it cannot be answered; names the field, or the place.
@@ -77,7 +76,7 @@ def read_question(
 
 
 def _requirement(clauses: Clauses, question: FormQuestion) -> Requirement:
-    """What the text asks of an interval, and the form where the text says nothing."""
+    """The requirement in the text; the form's where the text has none."""
     half_width, confidence = clauses.half_width, clauses.confidence
     if half_width is not None and confidence is not None:
         return Requirement(float(2 * half_width), float(confidence))

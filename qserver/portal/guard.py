@@ -47,7 +47,7 @@ def form_cookie_of(request: Request) -> str:
 
 
 def form_token(form_cookie: str, api_token: str) -> str:
-    """What a form must hold that is sent with these two cookies."""
+    """The token that a form must contain when it comes with these two cookies."""
     return hmac.digest(form_cookie.encode(), api_token.encode(), "sha256").hex()
 
 
@@ -94,5 +94,5 @@ def jobs_of(request: Request) -> list[str]:
 
 
 def with_job(jobs: list[str], job: str) -> str:
-    """The jobs cookie once another job was asked for."""
+    """The jobs cookie with one more job."""
     return "/".join([job, *(j for j in jobs if j != job)][:MAX_JOBS])

@@ -1,6 +1,6 @@
-"""What a form's fields are called on its page, for whoever filled it in wrongly.
+"""The labels of a form's fields, for errors in a form.
 
-Errors name the fields of documents. Here each is put in the words of the form that was sent, with
+Errors name the fields of documents. Here each name is translated to the label in the form, with
 the names of the inputs that hold it.
 """
 
@@ -65,14 +65,14 @@ class FormFields:
     mentions: Mapping[str, str] = field(default_factory=dict)
 
     def field_of(self, name: str) -> Field:
-        """The field that a name is about."""
+        """The field that a name belongs to."""
         while name and name not in self.named:
             cut = _PART.search(name)
             name = name[: cut.start()] if cut else ""
         return self.named.get(name, self.other)
 
     def told(self, error: InputError) -> str:
-        """The error's message in the words of the form."""
+        """The error's message with the form's labels."""
         found = self.field_of(error.name)
         place = self.wrapping.sub("", error.name) if found is self.other else ""
         at = f", at `{place}`," if place else ""

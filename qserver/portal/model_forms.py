@@ -21,7 +21,7 @@ _DEFAULT_EPSILON = "0.1"
 
 @dataclass(frozen=True)
 class LearnForm:
-    """What a form asks to be learnt, as it was typed.
+    """The model that a form asks for, as it was typed.
 
     Args:
         kind: one of the registry's.
@@ -35,7 +35,7 @@ class LearnForm:
 
     @classmethod
     def of(cls, fields: MultiDict[str, str]) -> LearnForm:
-        """The form's fields; a kind that there is not is the first of all."""
+        """The form's fields. An unknown kind counts as the first one."""
         kinds = registry.KINDS
         kind = fields.get("kind", "")
         return cls(
@@ -52,7 +52,7 @@ class LearnForm:
 
     @property
     def mark(self) -> str:
-        """The same for forms that say the same."""
+        """Equal for forms with equal contents."""
         return mark_of(self.encoded())
 
     def epsilon_nano(self) -> int:

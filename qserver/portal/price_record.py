@@ -1,7 +1,7 @@
-"""Which question a price was shown for, so that no other one is paid with it.
+"""The question that a price was shown for, so that no other question is paid at that price.
 
-The price's part of a form names the question; whoever changes the form and sends it is shown the
-price of what it says now. Pages with scripts do not let it come to that.
+A form contains the mark of the priced question. If the form was changed before it is sent, the
+new price is shown first. Pages with scripts prevent this case.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _DIGITS = 32
 
 
 def mark_of(fields: str) -> str:
-    """A short name of a form's fields."""
+    """A short digest of a form's fields."""
     return sha256(fields.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def is_as_priced(form: MultiDict[str, str], mark: str, *, length: str = "") -> bool:
-    """Whether a form says what its price was shown for; one that names no price may be sent.
+    """Whether a form still asks the question that was priced; a form without a price may be sent.
 
     Args:
         mark: of what the form says; `length` where a price is for one length.

@@ -45,7 +45,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class FormQuestion:
-    """What a form asks.
+    """The question in a form.
 
     Args:
         ranges, choices: conditions by attribute; only those that say something.
@@ -92,7 +92,7 @@ class FormQuestion:
 
     @property
     def mark(self) -> str:
-        """The same for questions that differ in their length alone."""
+        """Equal for questions that differ only in their length."""
         return mark_of(replace(self, length="").encoded())
 
     def requirement(self) -> Requirement:
@@ -120,7 +120,7 @@ class FormQuestion:
         return document
 
     def pairs(self, *, length: str | None = None) -> list[tuple[str, str]]:
-        """The fields again, those that say something; `length` in place of its own."""
+        """The non-empty fields; a given `length` replaces the form's."""
         found = [("text", self.text)] if self.text else []
         for name, typed in self.ranges.items():
             found += [(f"from:{name}", typed.low)] if typed.low else []
@@ -155,7 +155,7 @@ def _number(text: str, name: str) -> Fraction:
 
 
 def bin_hint(attribute: Attribute) -> str:
-    """What a numeric attribute takes: `17 to 90, in steps of 1`."""
+    """The range and the steps of a numeric attribute: `17 to 90`, `0 to 100 in steps of 10`."""
     edges = attribute.edges
     low, high = edges[0], edges[-1] - (1 if attribute.kind == "integer" else 0)
     widths = {b - a for a, b in pairwise(edges)}

@@ -11,7 +11,7 @@ CSV_TYPE = "text/csv; charset=utf-8"
 
 
 def page(template: str, **context: Any) -> str:
-    """A page, or a part of one, from `templates/portal/`."""
+    """Render a page, or a part of one, from `templates/portal/`."""
     return render_template(f"portal/{template}", **context)
 
 

@@ -27,7 +27,7 @@ class Whisker:
 
     @property
     def length(self) -> float:
-        """Of the interval, so much at least that it is seen."""
+        """Length of the interval, at least 2 so that it stays visible."""
         return max(2.0, self.high - self.low)
 
 
@@ -60,7 +60,7 @@ class Scale:
     def whisker(
         self, estimate: float | None, low: float | None, high: float | None, *, with_bar: bool
     ) -> Whisker:
-        """A value on this scale; an end of None has none."""
+        """Place a value with its interval; an open end (None) is drawn to the edge."""
         at = None if estimate is None else self.place(estimate)
         bar = None
         if at is not None and with_bar and self.zero is not None:

@@ -1,6 +1,6 @@
-"""What a question would cost the asker's own ledger, as the online side sees it.
+"""The price of a question on the asker's own ledger, told before asking.
 
-The worker decides, from a log whose links it has checked; this only tells beforehand.
+The worker decides later, from a log that it has verified.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Asker:
 
 
 class Allowances:
-    """The own ledgers of the accounts that asked this process lately. Thread-safe.
+    """The own ledgers of the accounts that asked recently. Thread-safe.
 
     Args:
         wall_clock: Unix time in seconds.
@@ -45,9 +45,9 @@ class Allowances:
         self._readers = LastUsed[Asker, LogReader](_MAX_KEPT)
 
     def price(self, asker: Asker, snapshot: str, charges: Sequence[AnyCharge]) -> OwnPrice | None:
-        """What the charges would cost the asker; None where nothing but the budget bounds it.
+        """The price of the charges for the asker, or None if only the budget bounds the asker.
 
-        An account's first price reads the whole log of charges, a later one what came since.
+        An account's first price reads the whole log of charges, later ones only what is new.
         """
         if not asker.account:
             return None

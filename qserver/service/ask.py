@@ -1,4 +1,4 @@
-"""Ask a question or a workload: from history at once, or through a job that a worker works off."""
+"""Ask a question or a workload: answered from history at once, or queued for the worker."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Asking:
 
 
 def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
-    """An outcome that is a job, or an answer of the type that belongs to what was asked.
+    """The outcome, which is a job or an answer of this type.
 
     Raises:
         StoreError: the store holds an answer to something else.
@@ -159,7 +159,7 @@ def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
 
 
 def job_status(record: JobRecord) -> JobStatus:
-    """A job as it may be shown."""
+    """The public state of a job."""
     return JobStatus(
         id=record.id,
         state=record.state,
@@ -176,10 +176,10 @@ def _outcome_json(found: AnyAnswer | JobStatus) -> str:
 
 
 def _digest(request: Request) -> str:
-    """Digest that identical questions share: equal vectors, however they were written.
+    """The digest of a request. Questions with equal vectors share it, however they are written.
 
-    Each account has jobs of its own: a job that its payer's allowance refuses must not fail for
-    others. The worker plans each anew, so only the first is charged.
+    Accounts do not share jobs: a job may fail because of its payer's allowance, and must not fail
+    for others. The worker plans each job again, so only the first one is charged.
     """
     parts: list[object] = [request.by, request.dataset, request.snapshot]
     for question in request.asked.questions:

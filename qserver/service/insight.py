@@ -1,4 +1,4 @@
-"""What history says without a new measurement, and what a job asks. Nothing here spends."""
+"""Answers from history alone, and the question behind a job. Nothing here spends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROBABILITY_CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Known:
-    """What history says of a question, for nothing.
+    """The answer that history gives to a question at no cost.
 
     Args:
         answer: at the asked confidence; its interval may be longer than was asked.
@@ -65,10 +65,10 @@ class Insight:
         self._workloads = workloads
 
     def known(self, name: str, query: LinearQuery, requirement: Requirement) -> Known:
-        """What history says of the query now.
+        """The answer that history gives to the query now.
 
         Raises:
-            NotEstimableError: nothing.
+            NotEstimableError: history has no estimate of it.
         """
         question = Question(query, requirement)
         row = question.row
@@ -101,7 +101,7 @@ class Insight:
         return AskedJob(job_status(record), request.snapshot, request.asked)
 
     def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
-        """The best interval that history gives for nothing at `confidence`, or None."""
+        """The best free interval at `confidence`, or None."""
         row = primitive(query)
         if row.is_zero:
             return Offer(0.0, 0.0, confidence)
@@ -111,13 +111,13 @@ class Insight:
         return None if estimate is None else offer_from(row, estimate, confidence=confidence)
 
     def offers(self, name: str, workload: Workload) -> tuple[Offer | None, ...]:
-        """Per question of a workload the interval that history gives for nothing, or None."""
+        """The free interval of each question of a workload, or None."""
         opened = self._workloads.refresh(name)
         with opened.lock:
             return offers(opened.replica.engine, workload)
 
     def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
-        """Both estimates of a quotient with their noises; None where they are not by rows alone."""
+        """Both estimates of a quotient with their noises; None unless rows alone give them."""
         opened = self._workloads.refresh(name)
         with opened.lock:
             return joint_parts(opened.replica.engine, over, under)

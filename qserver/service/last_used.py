@@ -1,4 +1,4 @@
-"""Things that are made on first use; those last used are kept."""
+"""Values that are made at the first use; those used last are kept."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ class LastUsed(Generic[_K, _V]):
         return found
 
     def items(self) -> list[tuple[_K, _V]]:
-        """What is kept now, the least recently used first."""
+        """The keys and values that are kept now, the least recently used first."""
         with self._lock:
             return list(self._kept.items())

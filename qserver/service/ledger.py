@@ -43,7 +43,7 @@ class AuditPage:
 
 @dataclass(frozen=True)
 class AccountSpending:
-    """What one account's own charges cost a population, in nano-epsilon.
+    """The cost of one account's charges to a population, in nano-epsilon.
 
     Args:
         account: '' where there were no accounts.
@@ -182,7 +182,7 @@ class LedgerViews:
 
 
 def _page(texts: Sequence[str], *, after: int, limit: int) -> AuditPage:
-    """A page of at most `limit` of the entries, of which one more was read to see whether it is."""
+    """A page of at most `limit` entries; `texts` has one more if another page follows."""
     entries = tuple(
         AuditEntry(after + 1 + i, text, digest_of(text)) for i, text in enumerate(texts[:limit])
     )

@@ -53,7 +53,7 @@ class ModelStatus:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A model that was made from history; hold the lock while using it."""
+    """A model made from history; hold the lock while using it."""
 
     record: ModelRecord
     model: Model
@@ -119,7 +119,7 @@ class ModelService:
         *,
         by: str = "",
     ) -> ModelExplanation:
-        """What learning would cost, and which tables it would buy; spends nothing.
+        """The price of learning, and the tables that it would buy; spends nothing.
 
         Args:
             by: account that asks, whose own allowance is shown.
@@ -148,7 +148,7 @@ class ModelService:
             return _status(made.record, made.model.describe())
 
     def learnt(self, name: str, number: str) -> ModelAnswer:
-        """What was told when the model was learnt; NotFoundError."""
+        """The answer that was given when the model was learnt; NotFoundError."""
         return self._store.models.one(self._meta(name), number).answer
 
     def ask(self, name: str, number: str, question: Mapping[str, Any]) -> Answered:
@@ -162,13 +162,13 @@ class ModelService:
             return made.model.ask(question)
 
     def count(self, name: str, number: str, query: LinearQuery) -> float:
-        """What a model expects of a linear query. Raises as `ask` does."""
+        """The expected value of a linear query under a model. Raises as `ask` does."""
         made = self._made(name, number)
         with made.lock:
             return made.model.count(query)
 
     def correlations(self, name: str, number: str, variables: Sequence[str] | None) -> Correlated:
-        """How a model correlates its attributes, pair by pair; what follows tells nothing new.
+        """The correlations of a model's attributes, pair by pair; nothing new is learnt by them.
 
         Args:
             variables: of which; all of the model's for None.
@@ -227,7 +227,7 @@ class ModelService:
         return kind.rebuild(specification, meta.domain, history, earlier=earlier)
 
     def _earlier(self, meta: DatasetMeta, record: ModelRecord, kind: GrowingKind) -> Model | None:
-        """The kept model that this one goes on from and that stands on the longest history."""
+        """The kept model with the longest history that this one can continue from."""
         asked = record.asked
         same = [
             made

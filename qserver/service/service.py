@@ -117,7 +117,7 @@ class Service:
         return query_of(document, self.domain(name), dataset=name)
 
     def version(self, name: str) -> Stamp:
-        """What every answer on a dataset depends on; one small round trip."""
+        """The version that every answer on a dataset depends on; one small round trip."""
         return self._datasets.stamp(name)
 
     def ready(self) -> None:
@@ -176,7 +176,7 @@ class Service:
     def explain(
         self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
     ) -> Explanation:
-        """Plan, price, what is available for nothing, and a price curve; spends nothing.
+        """The plan, the price, the free interval and a price curve; spends nothing.
 
         Args:
             by: account that asks, whose own allowance is shown.
@@ -190,7 +190,7 @@ class Service:
     def explain_workload(
         self, name: str, workload: Workload, *, by: str = ""
     ) -> WorkloadExplanation:
-        """The same of a workload, beside the price of its questions asked one by one."""
+        """The same for a workload, and the price of its questions asked one by one."""
         opened = self._workloads.refresh(name)
         with opened.lock:
             explained = explain_workload(opened.replica, workload)

@@ -10,7 +10,7 @@ THREAD_LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 def limit_threads(environ: MutableMapping[str, str]) -> None:
     """Give each process one BLAS thread, unless the operator chose otherwise.
 
-    The matrices here are small: threads of their own cost them far more than they gain.
+    The matrices here are small, so threads cost far more than they gain.
     """
     for name in THREAD_LIMITS:
         environ.setdefault(name, "1")

@@ -1,4 +1,4 @@
-"""Requests as the operator sees them: counted, and logged where that was asked for.
+"""Count the requests for the operator, and log them if that is set.
 
 Nothing finer than the publication slot: times are rounded up to whole slots before they are
 counted, and no line has a time of its own beyond the second.

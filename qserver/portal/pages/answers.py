@@ -32,7 +32,7 @@ _TABLE_STEP = 20
 
 @dataclass(frozen=True)
 class Threshold:
-    """P(count >= t), as the server works it out."""
+    """P(count >= t), computed by the server."""
 
     value: float
     probability: float
@@ -40,7 +40,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class AnswerView:
-    """An answer with all that its page says.
+    """An answer with everything that its page shows.
 
     Args:
         heading: what was asked.
@@ -92,7 +92,7 @@ class AnswerView:
 
     @property
     def has_moved(self) -> bool:
-        """Whether history says something else by now."""
+        """Whether history now gives another answer."""
         return self.known is not None and not math.isclose(
             self.known.answer.estimate, self.answer.estimate, rel_tol=1e-12, abs_tol=1e-9
         )

@@ -70,7 +70,7 @@ class AskPages:
         return self._ask_page(dataset, FormQuestion.of(request.args, self._service.domain(dataset)))
 
     def show_price(self, dataset: str) -> BaseResponse:
-        """The price of the question in the form, and what is known of it for nothing."""
+        """The price of the question in the form, and its free interval."""
         question = FormQuestion.of(request.form, self._service.domain(dataset))
         if "HX-Request" not in request.headers:
             return make_response(self._ask_page(dataset, question, with_quote=True))
@@ -88,7 +88,7 @@ class AskPages:
     def ask(self, dataset: str) -> BaseResponse:
         """Ask the question in the form; the next page shows its answer, or its job.
 
-        A question that is another one than its price was shown for is priced, and not asked.
+        If the question changed after its price was shown, it is priced again and not asked.
         """
         question = FormQuestion.of(request.form, self._service.domain(dataset))
         if not is_as_priced(request.form, question.mark, length=question.length):
@@ -112,7 +112,7 @@ class AskPages:
         return response
 
     def show_answer(self, dataset: str) -> str:
-        """What history says of the question in the address; nothing is spent."""
+        """The answer that history gives to the question in the address; nothing is spent."""
         question = FormQuestion.of(request.args, self._service.domain(dataset))
         g.asked = Asked(dataset, question.encoded())
         return self._answer_page(dataset, question)
@@ -124,7 +124,7 @@ class AskPages:
         return answer_file(view, dataset=dataset, name=dataset, ending=ending)
 
     def _asked(self, dataset: str, question: FormQuestion) -> Answer | StatementAnswer | JobStatus:
-        """Ask: what is free is answered at once, anything else by a job."""
+        """Ask: a free answer comes at once, any other through a job."""
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
             return self._service.ask(

@@ -56,7 +56,7 @@ def heat_cells(
 
 
 def shade(loss_nano: int, top_nano: int) -> int:
-    """The shade of a loss: 0 for nothing, else 1 to 9 in equal parts of the top."""
+    """The shade of a loss: 0 for no loss, else 1 to 9 in equal parts of the top."""
     if loss_nano <= 0:
         return 0
     return min(N_SHADES, 1 + loss_nano * N_SHADES // max(top_nano, 1))
@@ -128,7 +128,7 @@ class DatasetPages:
         )
 
     def show_history(self, dataset: str) -> str:
-        """What was released, and can be used for nothing."""
+        """The released rows and tables, which are free to use."""
         status = self._service.dataset(dataset)
         domain = self._service.domain(dataset)
         found = self._service.history.page(dataset, after=_after(), limit=_PAGE_SIZE)
@@ -175,7 +175,7 @@ def _line(found: HistoryRow | HistoryTable, domain: Domain) -> ReleasedLine:
 
 
 def _burn_down_chart(status: DatasetStatus, burn_down: BurnDown) -> str:
-    """What remained in the course of time, and where the pace leads, for the chart."""
+    """The remaining budget over time, and its course at the present pace, for the chart."""
     limit = burn_down.limit_nano
     points = [(p.at, (limit - p.spent_nano) / words.NANO) for p in burn_down.points]
     if points:

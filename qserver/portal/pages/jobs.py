@@ -116,7 +116,7 @@ class JobPages:
         return answer_file(view, dataset=asked.status.dataset, name=job_id, ending=ending)
 
     def _heading(self, asked: AskedJob, status: DatasetStatus) -> Heading:
-        """What a job asks; as the address has it, where that is what the job asks."""
+        """The subject of a job, as written in the address if that has the same question."""
         written = self._written(asked, status)
         if isinstance(written, TableQuestion):
             return heading_of(written.statement)
@@ -141,7 +141,7 @@ class JobPages:
         return read if [read.query] == [q.query for q in asked.asked.questions] else None
 
     def _words(self, asked: AskedJob, *, whole: bool = False) -> str:
-        """What a job asks; of a workload its first questions, of a model its kind."""
+        """A job in words: a question, the first questions of a workload, or a model."""
         if isinstance(asked.asked, ModelAsked):
             names = self._service.domain(asked.status.dataset).names
             document = json.loads(asked.asked.specification)
@@ -208,7 +208,7 @@ class JobPages:
         return fault_of(error, question_fields(FormQuestion.of(request.args, domain), domain))
 
     def _known(self, asked: AskedJob, question: Question, status: DatasetStatus) -> Known | None:
-        """What history says of the question now, unless the data are others by now."""
+        """The answer that history gives now; None if the data were replaced or history has none."""
         if asked.snapshot != status.snapshot:
             return None
         try:

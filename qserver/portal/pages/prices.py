@@ -1,4 +1,4 @@
-"""What a question costs, before anything is spent, and what other lengths would cost."""
+"""The price of a question before anything is spent, and the prices of other lengths."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Stop:
 
 
 class AnyQuote:
-    """What something costs, before anything is spent."""
+    """A price, before anything is spent."""
 
     found: Explanation | StatementExplanation | ModelExplanation
 
@@ -54,14 +54,14 @@ class AnyQuote:
 
     @property
     def is_payable(self) -> bool:
-        """Whether budget and allowance let it."""
+        """Whether budget and allowance suffice."""
         own = self.found.own
         return self.found.affordable and (own is None or own.affordable)
 
 
 @dataclass(frozen=True)
 class Quote(AnyQuote):
-    """What a question costs, before anything is spent.
+    """The price of a question, before anything is spent.
 
     Args:
         heading: what is asked.
@@ -95,7 +95,7 @@ class Quote(AnyQuote):
 
 
 def worthwhile(curve: Iterable[CurvePoint], asked: CurvePoint) -> list[CurvePoint]:
-    """The points that no shorter interval beats by price, and the asked one, by length.
+    """The asked point, and each point that costs less than all shorter ones, by length.
 
     A curve lacks the asked length where a shorter one costs less.
     """

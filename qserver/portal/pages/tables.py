@@ -59,14 +59,14 @@ class TableColumn:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """What the two ends of the scale stand for."""
+        """The values at both ends of the scale."""
         decimals = words.decimals_for(10 * (self.scale.high - self.scale.low))
         return words.number(self.scale.low, decimals), words.number(self.scale.high, decimals)
 
 
 @dataclass(frozen=True)
 class TableView:
-    """A table with all that its page says.
+    """A table with everything that its page shows.
 
     Args:
         heading: the statement.
@@ -83,17 +83,17 @@ class TableView:
 
     @property
     def statement(self) -> Statement:
-        """What was asked."""
+        """The statement."""
         return self.answer.asked.statement
 
     @property
     def n_unknown(self) -> int:
-        """Numbers of which nothing is known."""
+        """How many numbers are unknown."""
         return sum(_is_unknown(cell) for row in self.answer.cells for cell in row)
 
     @property
     def wants_consistent(self) -> bool:
-        """Whether the statement asks for the values of one table beside its numbers."""
+        """Whether the statement also asks for the values of one consistent table."""
         return self.statement.clauses.consistent
 
     @property
@@ -120,7 +120,7 @@ class TableView:
 
 @dataclass(frozen=True)
 class TableQuote(AnyQuote):
-    """What a table costs, before anything is spent.
+    """The price of a table, before anything is spent.
 
     Args:
         stops: lengths in rising order with their prices; `chosen` is the place of the asked one.
@@ -144,7 +144,7 @@ class TableQuote(AnyQuote):
 
     @property
     def exactness(self) -> str:
-        """What is asked of each interval: `17 numbers, each ± 50 with 95 percent confidence`."""
+        """The requirement: `17 numbers, each ± 50 with 95 percent confidence`."""
         asked = self.found.asked
         n = sum(map(len, asked.cells))
         each = "all at once" if asked.simultaneous else "each"
@@ -156,7 +156,7 @@ class TableQuote(AnyQuote):
 
     @property
     def n_known(self) -> int:
-        """Of how many numbers something is known for nothing."""
+        """How many numbers have a free interval."""
         return sum(i is not None for row in self.found.known for i in row)
 
     @property
@@ -196,7 +196,7 @@ def table_quote(
 
 
 def known_view(service: Service, dataset: str, statement: Statement, *, query: str) -> TableView:
-    """What history says of a statement; nothing is spent."""
+    """The table that history gives for a statement; nothing is spent."""
     statements = Statements(service)
     questions = statements.asked(dataset, statement)
     status = service.dataset(dataset)
@@ -214,7 +214,7 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
 def job_view(
     service: Service, statement: Statement, asked_job: AskedJob, *, query: str
 ) -> TableView | None:
-    """The table of a job that asked this statement; None where it asked something else."""
+    """The table of a job for this statement; None if the job asks something else."""
     job, result = asked_job.asked, asked_job.status.result
     if isinstance(job, ModelAsked) or not isinstance(result, Answer | WorkloadAnswer):
         return None
