@@ -1,8 +1,8 @@
 """Two stages: `pytest -m fast`, which stays in its own process, and everything.
 
-Fast is what reads, parses and computes. What starts a store, a server of its own or a program is
-not, nor what repeats a thing until chance would show: `slow` marks the long calculations among
-the rest. A test is told by its kind, never by how long it took.
+Fast is what reads, parses and computes a little. What starts a store or a program is not, nor
+what plays streams of questions, fits models or draws until chance would show. A test is told by
+its kind, here, and never by how long it took.
 """
 
 from __future__ import annotations
@@ -15,8 +15,49 @@ import pytest
 from qserver.storage.server.embedded_store import EmbeddedServer
 
 TESTS = Path(__file__).parent
-WHOLE = ("benchmarks", "browser", "faults", "hostile", "privacy", "statistical")
-"""Folders of many processes, or of many draws."""
+NOT_FAST = (
+    # Many processes, or many draws.
+    "benchmarks/",
+    "browser/",
+    "cli/processes/",
+    "faults/",
+    "hostile/",
+    "privacy/",
+    "statistical/",
+    "worker/noise/test_mechanism.py",
+    "worker/noise/test_refinement_chains.py",
+    # Histories that grow row by row, held to exact fractions or to searches over a grid.
+    "inference/joint/test_quotient.py",
+    "inference/posterior/test_positive_prior.py",
+    "inference/rows/test_blue.py",
+    "inference/rows/test_estimable.py",
+    "inference/rows/test_refinement.py",
+    "inference/rows/test_tail.py",
+    "ledger/test_ledger.py",
+    "ledger/test_own_ledger.py",
+    # Models that are fitted.
+    "models/marginals/test_marginal_estimates.py",
+    "models/marginals/test_marginal_limits.py",
+    "models/marginals/test_warm_starts.py",
+    "models/network/test_learning.py",
+    "models/tracing/test_structure_proposal.py",
+    "models/tracing/test_tracing_attack.py",
+    # Streams of questions and whole workloads.
+    "planning/test_competitive_ratio.py",
+    "planning/test_direct_plans.py",
+    "planning/test_effort.py",
+    "planning/test_learnt_plans.py",
+    "planning/test_planned_chains.py",
+    "planning/test_refined_plans.py",
+    "planning/test_rent_or_buy.py",
+    "planning/test_search.py",
+    "planning/test_star.py",
+    "planning/test_together.py",
+    "planning/test_uneven.py",
+    "planning/test_workload.py",
+    "planning/test_workload_levels.py",
+)
+"""Folders and files below this one."""
 STARTERS = (subprocess, EmbeddedServer)
 """Who imports one of these into a module of tests starts programs there."""
 STORE = "store_server"
@@ -24,14 +65,9 @@ STORE = "store_server"
 
 def is_fast(item: pytest.Function) -> bool:
     """Whether a test belongs to the first stage."""
-    folder = item.path.relative_to(TESTS).parts[0]
+    path = item.path.relative_to(TESTS).as_posix()
     starts = any(value is s for value in vars(item.module).values() for s in STARTERS)
-    return (
-        folder not in WHOLE
-        and not starts
-        and STORE not in item.fixturenames
-        and item.get_closest_marker("slow") is None
-    )
+    return not path.startswith(NOT_FAST) and not starts and STORE not in item.fixturenames
 
 
 def is_shared_out(config: pytest.Config) -> bool:

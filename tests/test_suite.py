@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.stages import NOT_FAST
+
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 FILES = sorted(p for p in TESTS.rglob("*.py") if "__pycache__" not in p.parts)
@@ -54,6 +56,10 @@ def test_every_folder_of_tests_is_that_of_a_room_or_of_what_crosses_them() -> No
     mirrored = {f for f in inside if f.parts and f.parts[0] in rooms | {"worker"}}
     product = {f: ROOT / f if f.parts[0] == "worker" else ROOT / "qserver" / f for f in mirrored}
     assert [str(f) for f, room in product.items() if not room.is_dir()] == []
+
+
+def test_what_is_told_not_to_be_fast_is_there() -> None:
+    assert [path for path in NOT_FAST if not (TESTS / path).exists()] == []
 
 
 def test_no_folder_has_more_tests_than_can_be_looked_through() -> None:
