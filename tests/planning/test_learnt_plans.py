@@ -127,7 +127,8 @@ def test_levels_bought_before_the_questions_were_known_do_not_bind() -> None:
     requirement, cuts = Requirement(60.0, 0.95), range(4, 40, 8)
     bands = [interval(40, low, low + 8) for low in cuts[:-1]]
     queries = [primitive(linear_query((40,), [(1, {0: band})])) for band in bands]
-    paid = [paid_question(q, requirement, kind="fresh", price_nano=0) for q in 3 * queries]
+    asked = [question_of(q, requirement) for q in queries]
+    paid = [paid_question(q, kind="fresh", price_nano=0) for q in 3 * asked]
     chain = Learner().lattice(snapshot.holdings, paid).chains[0]
     levels = [labels_of(chain.part_of(i)[chain.classes.dense]) for i in range(chain.n_levels)]
     ends = [labels_of((np.arange(40) >= cut).astype(np.intp)) for cut in cuts]
