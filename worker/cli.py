@@ -27,6 +27,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.paid_question import DEFAULT_PHI
 from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
+from worker.owner.declare import declare_disjoint
 from worker.owner.detach import detach
 from worker.owner.doctor import examine
 from worker.owner.restore import restore
@@ -43,6 +44,7 @@ _REDIS_HELP = """address of the store (default: QSERVER_REDIS_URL, or else whate
 _STATE_HELP = """folder of the worker's private files, and of the embedded store where that is used
 (QSERVER_STATE_DIR)"""
 _RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
+_DECLARE_HELP = "declare that two attached datasets have no person in common"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
 _PHI_HELP = """\
 what may be spent on rows as asked before tables are bought that answer later questions too, as a
@@ -78,7 +80,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         phi=arguments.phi,
         person_column=arguments.person_id,
         disclosure_cap=arguments.disclosure_cap,
-        disjoint_from=arguments.disjoint_from,
+        disjoint_from=tuple(arguments.disjoint_from),
     )
     meta = attach(request, settings=settings, registry=Registry(settings.state_dir), progress=_say)
     words = (
@@ -103,9 +105,28 @@ def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
         )
         if meta.guard_nano >= limit_nano:
             lines.append("It cannot bind: the limit is reached first.")
-    if meta.lineage:
-        lines.append("Its people are in no other dataset that it was declared disjoint from.")
+    lines += _declared(meta)
     return lines
+
+
+def _declared(meta: DatasetMeta) -> list[str]:
+    """What the owner declared, repeated where it is used."""
+    n = len(meta.disjoint_from)
+    if not n:
+        return []
+    files = "the earlier file" if n == 1 else f"any of the {n} earlier files"
+    return [f"You declared that nobody in this file is in {files}; else a person can lose twice."]
+
+
+def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
+    one, other, registry = arguments.dataset, arguments.other, Registry(settings.state_dir)
+    done = declare_disjoint(arguments.population, one, other, settings=settings, registry=registry)
+    words = (
+        f"You declared that nobody in a file that {one} has or had is in another file that {other} "
+        f"has or had: {done.n_pairs} pairs of files, {done.n_new} of them new."
+    )
+    _show(arguments, json.dumps(asdict(done)), words)
+    return 0
 
 
 def _domain(arguments: argparse.Namespace) -> Domain:
@@ -160,7 +181,7 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
         f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
         f"what was spent on it {spent}.\nWorkers that run read the new file by themselves."
     )
-    _show(arguments, meta.to_json(), words)
+    _show(arguments, meta.to_json(), "\n".join([words, *_declared(meta)]))
     return 0
 
 
@@ -258,6 +279,7 @@ def build_parser() -> argparse.ArgumentParser:
     more.add_argument("population", help="the people who own the limit")
     more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
     more.set_defaults(run=_top_up)
+    _add_declare(commands.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
     return parser
 
 
@@ -285,10 +307,23 @@ def _add_rotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--disjoint-people",
         action="store_true",
-        help="declare that nobody in the new file is in the data before it; otherwise what was "
-        "spent on those counts for every cell of the new data too",
+        help="declare that nobody in the new file is in any file that the dataset has or had; "
+        "otherwise what was spent on those counts for everybody in the new file too",
     )
     parser.set_defaults(run=_rotate)
+
+
+def _add_declare(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Declare that nobody in a file that DATASET has or had is in another file that "
+        "OTHER has or had. If both names are the same, nobody is in two of its files. What was "
+        "spent on such files then no longer adds up. A wrong word lets a person lose more than "
+        "the limit, and it cannot be taken back."
+    )
+    parser.add_argument("population")
+    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument("other", metavar="OTHER")
+    parser.set_defaults(run=_declare)
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:
@@ -342,9 +377,12 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--disjoint-from",
-        default="",
+        action="append",
+        default=[],
         metavar="DATASET",
-        help="declare that nobody in this data is in that dataset of the same population",
+        help="declare that nobody in this file is in any file that DATASET has or had; may be "
+        "given several times. It says nothing of other datasets: if those hold the same people, "
+        "what is spent on both adds up",
     )
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
     parser.set_defaults(run=_attach)

@@ -80,10 +80,10 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
     guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
     if price > standing.remaining_nano:
         return BudgetExhaustedError(price_nano=price, remaining_nano=standing.remaining_nano)
-    if price and guard is not None and standing.cohort_nano + price > guard:
+    if price and guard is not None and standing.lost_nano + price > guard:
         return DisclosureGuardError(
             price_nano=price,
-            loss_nano=standing.cohort_nano,
+            loss_nano=standing.lost_nano,
             allowed_nano=guard,
             cap=cap or 0.0,
         )

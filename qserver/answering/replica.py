@@ -32,7 +32,8 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.standing import Standing
 from qserver.storage.encoding.records import measurements_from_json
-from qserver.storage.store import Cursor, Stamp, Store
+from qserver.storage.standings import Stamp
+from qserver.storage.store import Cursor, Store
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.forecast import DAY_S
+from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.account import Allowance
 from qserver.records.charge import AnyCharge, charge_from_json
 from qserver.records.dataset import DatasetMeta
-from qserver.records.standing import population_spent
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,8 @@ class OwnLedger:
         return before[-1] if before else 0
 
     def _spent(self, shares: Mapping[str, int]) -> int:
-        return population_spent(shares, {k: self._meta(k).people for k in shares})
+        apart = {k: self._meta(k).disjoint_from for k in shares}
+        return PopulationLoss(shares, pairs_of(apart)).spent_nano
 
     def _ledger(self, snapshot: str) -> CellLedger:
         found = self.by_snapshot.get(snapshot)
@@ -210,11 +210,19 @@ def _affordable_at(ledger: OwnLedger, *, least_nano: int) -> int | None:
 
 
 def attached_metas(changes: Iterable[str]) -> dict[str, DatasetMeta]:
-    """The facts of every attached snapshot by its id, from the list of changes."""
-    entries: Iterable[Mapping[str, Any]] = map(json.loads, changes)
-    metas = (
-        DatasetMeta.from_json(json.dumps(entry["meta"]))
-        for entry in entries
-        if entry["kind"] == "dataset attached"
-    )
-    return {meta.snapshot: meta for meta in metas}
+    """The facts of every snapshot that the list of changes says was attached, by its id."""
+    metas: dict[str, DatasetMeta] = {}
+    follow_metas(metas, changes)
+    return metas
+
+
+def follow_metas(metas: dict[str, DatasetMeta], changes: Iterable[str]) -> None:
+    """Add the snapshots and declared pairs of further changes to the facts of those before."""
+    for entry in map(json.loads, changes):
+        if entry["kind"] == "dataset attached":
+            meta = DatasetMeta.from_json(json.dumps(entry["meta"]))
+            metas[meta.snapshot] = meta
+        elif entry["kind"] == "people declared disjoint":
+            for one, other in entry["pairs"]:
+                meta = metas[one]
+                metas[one] = replace(meta, disjoint_from=(*meta.disjoint_from, other))

@@ -11,7 +11,6 @@ from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.records.charge import Relation
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
-from qserver.records.standing import People
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class DatasetMeta:
         phi: budget for single rows before tables are bought instead, as a part of the price of the
             best tables. Small for datasets that will be asked for years.
         disclosure_cap: most probability at which a cell's count may be known; None for no guard.
-        cohort, lineage: see People; '' for new ones of the snapshot.
+        disjoint_from: snapshots with which it has no person in common, by the owner's word.
     """
 
     name: str
@@ -36,13 +35,7 @@ class DatasetMeta:
     records_verified: bool
     phi: float = DEFAULT_PHI
     disclosure_cap: float | None = None
-    cohort: str = ""
-    lineage: str = ""
-
-    @cached_property
-    def people(self) -> People:
-        """The people behind it; a snapshot that was attached alone has a new cohort and lineage."""
-        return People(self.cohort or self.snapshot, self.lineage or self.snapshot)
+    disjoint_from: tuple[str, ...] = ()
 
     @cached_property
     def guard_nano(self) -> int | None:
@@ -73,4 +66,7 @@ class DatasetMeta:
         """The facts that `to_json` wrote."""
         plain = json.loads(text)
         domain = domain_from_document(plain.pop("domain"))
-        return cls(domain=domain, **plain)
+        disjoint_from = tuple(plain.pop("disjoint_from", ()))
+        # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
+        known = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
+        return cls(domain=domain, disjoint_from=disjoint_from, **known)

@@ -9,7 +9,8 @@ from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.store import Stamp, Store
+from qserver.storage.standings import Stamp
+from qserver.storage.store import Store
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ from qserver.service.history import ReleasedHistory
 from qserver.service.insight import Insight
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
-from qserver.storage.store import Stamp, Store
+from qserver.storage.standings import Stamp
+from qserver.storage.store import Store
 
 __all__ = ["Idempotency", "Service"]
 
@@ -212,7 +213,7 @@ class Service:
 
 
 def _guard(meta: DatasetMeta, stamp: Stamp) -> Guard | None:
-    allowed, loss = meta.guard_nano, stamp.standing.cohort_nano
+    allowed, loss = meta.guard_nano, stamp.standing.lost_nano
     if meta.disclosure_cap is None or allowed is None:
         return None
     binds = allowed < stamp.budget.limit_nano

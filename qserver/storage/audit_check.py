@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 
 from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.audit_chain import check_links, digest_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
-from qserver.records.standing import population_spent
 from qserver.storage.audit import AuditLog, LedgerFacts
 
 
@@ -100,7 +100,8 @@ def check_export(export: AuditExport) -> list[AuditCheck]:
         chain = _check_chain(name, texts)
         checks += [chain, _check_sum(facts, texts, metas)]
         if checks[0].ok and chain.ok:
-            checks += [_check_limit(facts, export.changes), _check_ties(name, texts, export)]
+            checks += [_check_limit(facts, export.changes), _check_spent(facts, export.changes)]
+            checks += [_check_ties(name, texts, export)]
     return checks
 
 
@@ -151,8 +152,6 @@ def _sum_text(
     shares = facts.spent_by_snapshot
     if not set(shares) <= set(metas):
         raise StoreError("The ledger has a snapshot that was never attached.")
-    if population_spent(shares, {k: metas[k].people for k in shares}) != facts.spent_nano:
-        raise StoreError("The shares of the snapshots do not add up to what was spent.")
     if facts.spent_nano > facts.limit_nano:
         raise StoreError("More was spent than the limit.")
     ledger = OwnLedger(metas)
@@ -167,6 +166,30 @@ def _sum_text(
     how = "is just" if found == facts.spent_nano else "covers"
     spent = epsilon_text(facts.spent_nano)
     return f"{spent} epsilon {how} what {len(entries)} charges of {n_jobs} jobs cost"
+
+
+def _check_spent(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
+    """`spent` is what the shares of snapshots without a declared pair add up to.
+
+    It never falls. So where pairs were declared after budget was spent it may be more than the
+    shares say by all pairs, but not more than they say without the later ones.
+    """
+    at_first = (text for text in changes if json.loads(text)["kind"] == "dataset attached")
+    least = _loss_nano(facts, attached_metas(changes))
+    most = _loss_nano(facts, attached_metas(at_first))
+    ok = least <= facts.spent_nano <= most
+    text = (
+        "the shares of snapshots that may hold the same people add up to what was spent"
+        if ok
+        else f"the shares add up to {epsilon_text(most)} epsilon, not to what was spent"
+    )
+    return AuditCheck(f"people of {facts.population}", ok=ok, text=text)
+
+
+def _loss_nano(facts: LedgerFacts, metas: Mapping[str, DatasetMeta]) -> int:
+    shares = facts.spent_by_snapshot
+    apart = {k: metas[k].disjoint_from for k in shares if k in metas}
+    return PopulationLoss(shares, pairs_of(apart)).spent_nano
 
 
 def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> AuditCheck:

@@ -33,6 +33,11 @@ class Keys:
         return self._key("ledger")
 
     @property
+    def disjoint(self) -> str:
+        """Hash of the pairs of snapshots that have no person in common, by the owner's word."""
+        return self._key("disjoint")
+
+    @property
     def charges(self) -> str:
         """List of charges, append-only."""
         return self._key("charges")

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
+from qserver.ledger.population import Pair, pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
-from qserver.storage.store import Budget
+from qserver.storage.standings import Budget
 
 
 class OwnerOperations:
@@ -53,12 +55,36 @@ class OwnerOperations:
         code = self._log.append(
             {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}
             | {"meta": json.loads(new.to_json()), "replaces": old.snapshot},
-            lambda n, entry: self._scripts.run("rotate", keys=names, args=[*args, n, entry]),
+            lambda n, entry: self._scripts.run(
+                "rotate", keys=names, args=[*args, n, entry, *new.disjoint_from]
+            ),
         )
         if code == 4:
             raise FencedError("The lease passed to another worker.")
         if code in (0, 3):
             raise StaleVersionError("The dataset moved on meanwhile. Rotate it again.")
+
+    def declare_disjoint(self, population: str, pairs: Sequence[Pair]) -> int:
+        """Keep pairs of snapshots that have no person in common; how many of them are new.
+
+        Raises:
+            StoreBehindError: the store has no such ledger.
+        """
+        keys = Keys(population)
+        known: Any = self._client.hgetall(keys.disjoint)
+        declared = {pair(*text.split(" ")) for text in known}
+        new = [found for found in pairs if found not in declared]
+        if not new:
+            return 0
+        names, texts = [keys.ledger, keys.disjoint, AUDIT], [" ".join(found) for found in new]
+        code = self._log.append(
+            {"kind": "people declared disjoint", "at": int(time.time())}
+            | {"population": population, "pairs": [list(found) for found in new]},
+            lambda n, entry: self._scripts.run("declare", keys=names, args=[n, entry, *texts]),
+        )
+        if code == 3:
+            raise StoreBehindError("The store has no ledger of this population. Restore it first.")
+        return len(new)
 
     def raise_limit(self, population: str, *, limit_nano: int) -> bool:
         """Raise a population's limit; returns whether it was lower before.
@@ -118,8 +144,6 @@ def snapshot_arguments(meta: DatasetMeta, public_row: str) -> list[str | int]:
         meta.snapshot,
         meta.to_json(),
         public_row,
-        meta.people.cohort,
-        meta.people.lineage,
         "" if meta.guard_nano is None else meta.guard_nano,
     ]
 
@@ -136,4 +160,5 @@ def _rotated(new: DatasetMeta) -> list[str]:
         keys.snapshots,
         keys.history(new.snapshot),
         AUDIT,
+        keys.disjoint,
     ]

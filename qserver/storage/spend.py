@@ -24,7 +24,6 @@ from qserver.errors import (
     StoreError,
 )
 from qserver.records.dataset import DatasetMeta
-from qserver.records.standing import People
 from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.records import measurement_json, reply_code
 from qserver.storage.encoding.requests import Reservation
@@ -103,7 +102,8 @@ class SpendingStore:
             ConfigError: the name is taken, or the population has another limit or relation.
         """
         keys = Keys(meta.population)
-        names = [DATASETS, keys.ledger, keys.dataset(meta.name), keys.history(meta.snapshot), AUDIT]
+        names = [DATASETS, keys.ledger, keys.dataset(meta.name), keys.history(meta.snapshot)]
+        names += [AUDIT, keys.disjoint]
         args: list[str | int] = [
             meta.name,
             meta.population,
@@ -114,7 +114,9 @@ class SpendingStore:
         code = self.audit.append(
             {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}
             | {"meta": json.loads(meta.to_json())},
-            lambda n, entry: self._scripts.run("attach", keys=names, args=[*args, n, entry]),
+            lambda n, entry: self._scripts.run(
+                "attach", keys=names, args=[*args, n, entry, *meta.disjoint_from]
+            ),
         )
         if code == 0:
             raise ConfigError("name", "not be attached already", meta.name)
@@ -212,12 +214,8 @@ class SpendingStore:
         *,
         ledger_version: int,
         charges: Sequence[str],
-        people: People,
     ) -> int:
         """Charge a reservation; returns the ledger's version after it.
-
-        Args:
-            people: the people of the measured snapshot.
 
         Raises:
             BudgetExhaustedError: the limit would be passed, or the snapshot's guard.
@@ -240,7 +238,7 @@ class SpendingStore:
                 lease.nonce,
                 lease.fence,
                 ledger_version,
-                *_reserved(reservation, people),
+                *_reserved(reservation),
                 *charges,
             ],
         )
@@ -328,17 +326,14 @@ class SpendingStore:
         self.endings.show(taken, ending.outcome)
 
 
-def _reserved(reservation: Reservation, people: People) -> list[str | int]:
+def _reserved(reservation: Reservation) -> list[str | int]:
     """The new values of the ledger and the reservation's record, in the order of the script."""
     after = reservation.after
     return [
         reservation.request.snapshot,
         after.spent_nano,
         after.share_nano,
-        people.cohort,
-        after.cohort_nano,
-        people.lineage,
-        after.lineage_nano,
+        after.lost_nano,
         reservation.to_json(),
         len(reservation.paid),
         *reservation.paid,

@@ -13,13 +13,11 @@ from qserver.errors import (
     IdempotencyError,
     NotFoundError,
     NoWorkerError,
-    StoreError,
     StoreUnsupportedError,
 )
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
-from qserver.records.standing import Standing
 from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.jobs import JobRecord
@@ -35,47 +33,9 @@ from qserver.storage.model_records import ModelStore
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import check_durable
 from qserver.storage.snapshots import FrozenSnapshots
+from qserver.storage.standings import N_REPLIES, Stamp, Standings
 
 SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The population's budget at one moment, in nano-epsilon, with the ledger's version."""
-
-    limit_nano: int
-    spent_nano: int
-    version: int
-
-    @property
-    def remaining_nano(self) -> int:
-        """The rest of the limit."""
-        return self.limit_nano - self.spent_nano
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """A mark that differs after any change that an answer depends on.
-
-    Args:
-        n_shown: events of the history that may be shown.
-        standing: the snapshot's place in its population's budget.
-    """
-
-    budget: Budget
-    snapshot: str
-    n_shown: int
-    standing: Standing
-
-    @property
-    def spent_snapshot_nano(self) -> int:
-        """The spending of the snapshot alone."""
-        return self.standing.share_nano
-
-    @property
-    def remaining_nano(self) -> int:
-        """How much more this snapshot may spend under the limit."""
-        return self.standing.remaining_nano
 
 
 @dataclass(frozen=True)
@@ -134,6 +94,7 @@ class Store:
         self.audit = AuditLog(client)
         self.frozen = FrozenSnapshots(client)
         self.models = ModelStore(client)
+        self._standings = Standings(client)
 
     @classmethod
     def open(cls, settings: Settings, *, role: str = "web") -> Store:
@@ -176,8 +137,9 @@ class Store:
         Raises:
             NotFoundError: the dataset was detached or has another snapshot now.
         """
-        reply = self._client.hmget(Keys(meta.population).ledger, _stamp_fields(meta))
-        return _stamp(reply, meta)
+        pipe = self._client.pipeline(transaction=True)
+        self._standings.ask(pipe, meta)
+        return self._standings.stamp(meta, pipe.execute())
 
     def changes(self, meta: DatasetMeta, cursor: Cursor, *, shown_only: bool) -> Changes:
         """The entries after `cursor`; one round trip, read at one moment.
@@ -187,14 +149,15 @@ class Store:
         """
         keys = Keys(meta.population)
         pipe = self._client.pipeline(transaction=True)
-        pipe.hmget(keys.ledger, _stamp_fields(meta))
+        self._standings.ask(pipe, meta)
         pipe.lrange(keys.history(meta.snapshot), cursor.n_events, -1)
         pipe.lrange(keys.estimators(meta.snapshot), cursor.n_estimators, -1)
         pipe.lrange(keys.charges, cursor.n_charges, -1)
         pipe.lrange(keys.paid(meta.snapshot), cursor.n_paid, -1)
         pipe.exists(keys.alive)
-        fields, rows, estimators, charges, paid, alive = pipe.execute()
-        stamp = _stamp(fields, meta)
+        replies = pipe.execute()
+        stamp = self._standings.stamp(meta, replies[:N_REPLIES])
+        rows, estimators, charges, paid, alive = replies[N_REPLIES:]
         if shown_only:
             rows = rows[: max(0, stamp.n_shown - cursor.n_events)]
         sizes = meta.domain.sizes
@@ -324,29 +287,3 @@ def check_schema(client: StoreClient) -> None:
             f"The store has schema version {found}, this qserver reads {SCHEMA_VERSION}. "
             "Run the version that wrote it, or use an empty store."
         )
-
-
-def _stamp_fields(meta: DatasetMeta) -> list[str]:
-    snapshot = meta.snapshot
-    return [
-        "limit",
-        "spent",
-        "version",
-        f"snapshot:{meta.name}",
-        f"shown:{snapshot}",
-        f"spent:{snapshot}",
-        f"cohort:{meta.people.cohort}",
-        f"lineage:{meta.people.lineage}",
-    ]
-
-
-def _stamp(reply: Any, meta: DatasetMeta) -> Stamp:
-    limit, spent, version, snapshot, shown, *parts = reply
-    if snapshot != meta.snapshot:
-        raise NotFoundError("dataset", meta.name)
-    if None in (limit, spent, version, *parts):
-        raise StoreError("The store has no ledger for the dataset. Run `qserver-worker doctor`.")
-    share, cohort, lineage = map(int, parts)
-    budget = Budget(int(limit), int(spent), int(version))
-    standing = Standing(budget.limit_nano, budget.spent_nano, lineage, cohort, share)
-    return Stamp(budget, meta.snapshot, int(shown or 0), standing)

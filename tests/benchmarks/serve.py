@@ -188,7 +188,6 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
             lease,
             Reservation(job, request, rows, _alone(before), _alone(after), start),
             ledger_version=version,
-            people=_META.people,
             charges=[charge_json(c, snapshot=_META.snapshot, at=0) for c in charges],
         )
         reservation = store.reservation(_META.population, job)

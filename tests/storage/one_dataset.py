@@ -53,7 +53,6 @@ def reserve(
         a_reservation(job, before=before, after=after),
         ledger_version=version,
         charges=[charge_json(charge, snapshot="s1", at=0)],
-        people=META.people,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -54,6 +54,7 @@ from worker.journal.records import (
     Attached,
     Burnt,
     ChargeLine,
+    DeclaredDisjoint,
     LimitRaised,
     Opened,
     Record,
@@ -78,8 +79,7 @@ META = DatasetMeta(
     True,
     0.25,
     0.5,
-    "c1",
-    "l1",
+    ("s0", "r0"),
 )
 PLAIN_META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)
 TOTAL = total_query(SIZES)
@@ -92,7 +92,7 @@ REFINED = PlannedRow(TOTAL, KEY, 500, STEP, refines=1, old_alpha_nano=300)
 FROM_CELL = PlannedRow(TOTAL, KEY, 500, STEP, 1, 400, TableCell(2, 1))
 NEW_TABLE = PlannedTable(TABLE, 300, STEP)
 RAISED_TABLE = PlannedTable(TABLE, 500, STEP, 1, 300, (CellSource(1, 0, 400),))
-BEFORE, AFTER = Standing(10**9, 90, 80, 70, 5), Standing(10**9, 580, 570, 570, 505)
+BEFORE, AFTER = Standing(10**9, 90, 80, 5), Standing(10**9, 580, 580, 505)
 QUESTION = Request("people", "s1", Question(TOTAL, REQUIREMENT), by="ann")
 WORKLOAD = Request("people", "s1", Workload((Question(TOTAL, REQUIREMENT),) * 2, simultaneous=True))
 MODEL = Request("people", "s1", ModelAsked("network", SIZES, '{"edges": []}', 7))
@@ -132,10 +132,10 @@ OUTCOME = Outcome("done", "text", "s1", 4, 0, (ESTIMATOR,))
 
 @dataclass(frozen=True)
 class Stored:
-    """A fact, its text, and how the text is read back; None where only other code reads it."""
+    """A fact, its text, and how the text is read back; None where only other code does either."""
 
     fact: Any
-    write: Callable[[Any], str]
+    write: Callable[[Any], str] | None
     read: Callable[[str], Any] | None = None
 
 
@@ -149,6 +149,11 @@ def _charge(charge: AnyCharge) -> Stored:
 
 def _json(fact: Any, *args: Any) -> Stored:
     return Stored(fact, lambda f: f.to_json(), lambda text: type(fact).from_json(text, *args))
+
+
+def _earlier(fact: Any) -> Stored:
+    """A fact as earlier versions wrote it, with cohorts and lineages of people."""
+    return Stored(fact, None, lambda text: type(fact).from_json(text))
 
 
 def _problem(error: Any) -> Stored:
@@ -233,4 +238,10 @@ STORED: Mapping[str, Stored] = {
     "burnt": _line(Burnt("town~1")),
     "limit raised": _line(LimitRaised(8, 9)),
     "adopted": _line(Adopted(3, 8)),
+    "declared disjoint": _line(DeclaredDisjoint((("s0", "s1"), ("s0", "s2")))),
+    "meta with cohorts": _earlier(replace(META, disjoint_from=())),
+    "plain meta with cohorts": _earlier(PLAIN_META),
+    "reservation with cohorts": _earlier(RESERVATION),
+    "reserved workload with cohorts": _earlier(WORKLOAD_RESERVATION),
+    "reserved model with cohorts": _earlier(MODEL_RESERVATION),
 }

@@ -209,7 +209,6 @@ def test_paid_questions_are_kept_with_the_charge_and_only_then(
             writer.reserve,
             lease,
             reserved,
-            people=META.people,
             charges=[charge],
         )
         with pytest.raises(StaleVersionError):

@@ -1,6 +1,7 @@
 """What the store and the journal hold stays what it is, byte for byte: installed servers have it.
 
-The samples in `stored.json` were written once and are never made anew.
+The samples in `stored.json` were written once. Where a form changes, the sample of the form before
+stays, and is still read.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ def test_there_is_a_sample_of_every_fact() -> None:
     assert set(SAMPLES) == set(STORED)
 
 
-@pytest.mark.parametrize("name", sorted(STORED))
+@pytest.mark.parametrize("name", sorted(n for n, stored in STORED.items() if stored.write))
 def test_a_fact_is_written_as_it_always_was(name: str) -> None:
-    assert STORED[name].write(STORED[name].fact) == SAMPLES[name]
+    write = STORED[name].write
+    assert write is not None
+    assert write(STORED[name].fact) == SAMPLES[name]
 
 
 @pytest.mark.parametrize("name", sorted(n for n, stored in STORED.items() if stored.read))

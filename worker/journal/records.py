@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from qserver.errors import JournalError
+from qserver.ledger.population import pair
 
 SCHEMA_VERSION = 1
 GENESIS = bytes(32)
@@ -73,6 +74,12 @@ class Attached:
             if type(value) not in (str, int):
                 _reject("details", "hold text and integers only")
         object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
+
+    @property
+    def disjoint_pairs(self) -> set[tuple[str, str]]:
+        """Pairs of this snapshot with those that the owner declared to hold other people."""
+        others = str(self.details.get("disjoint_from", "")).split()
+        return {pair(self.snapshot, other) for other in others}
 
 
 @dataclass(frozen=True)
@@ -189,7 +196,24 @@ class Adopted:
         _integer("spent_nano", self.spent_nano, least=0)
 
 
-Record = Opened | Attached | Reserved | Released | Burnt | LimitRaised | Adopted
+@dataclass(frozen=True)
+class DeclaredDisjoint:
+    """The owner's word, after they were attached, that snapshots have no person in common.
+
+    Args:
+        pairs: of snapshots, each in rising order.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        _members("pairs", self.pairs, tuple)
+        for found in self.pairs:
+            if len(found) != 2 or not found[0] < found[1]:
+                _reject("pairs", "hold two snapshots each, in rising order")
+
+
+Record = Opened | Attached | Reserved | Released | Burnt | LimitRaised | Adopted | DeclaredDisjoint
 _KINDS: Mapping[str, type[Record]] = MappingProxyType(
     {
         "opened": Opened,
@@ -199,6 +223,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "burnt": Burnt,
         "limit-raised": LimitRaised,
         "adopted": Adopted,
+        "declared-disjoint": DeclaredDisjoint,
     }
 )
 _NAMES = MappingProxyType({kind: name for name, kind in _KINDS.items()})
@@ -257,6 +282,8 @@ def _record(kind: str, fields: dict[str, object]) -> Record:
     values = dict(fields)
     if "charges" in values:
         values["charges"] = tuple(_charge(entry) for entry in _objects(values["charges"]))
+    if "pairs" in values:
+        values["pairs"] = tuple(map(tuple, values["pairs"]))  # type: ignore[call-overload]
     if "rows" in values:
         values["rows"] = tuple(_released_row(entry) for entry in _objects(values["rows"]))
     return _KINDS[kind](**values)  # type: ignore[arg-type]  # each class checks its fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -10,6 +11,7 @@ from worker.journal.records import (
     Adopted,
     Attached,
     Burnt,
+    DeclaredDisjoint,
     LimitRaised,
     Opened,
     Record,
@@ -45,6 +47,8 @@ class JournalState:
         self.released: dict[str, Released] = {}
         self.burnt: set[str] = set()
         self.open_jobs: dict[str, None] = {}  # a set that keeps the order of reservation
+        self.snapshots: dict[str, list[str]] = {}
+        self.declared: set[tuple[str, str]] = set()
         self._snapshots: set[str] = set()
 
     @property
@@ -60,20 +64,21 @@ class JournalState:
         """
         if (self.population is None) != isinstance(record, Opened):
             _refuse("`Opened` must be the first record, and only the first")
-        if isinstance(record, Attached):
-            self._check_attached(record)
-        elif isinstance(record, Reserved):
-            self._check_reserved(record)
-        elif isinstance(record, Released):
-            if record.job not in self.open_jobs:
+        match record:
+            case Attached():
+                self._check_attached(record)
+            case Reserved():
+                self._check_reserved(record)
+            case Released() if record.job not in self.open_jobs:
                 _refuse("a released job must be reserved, and neither released nor burnt")
-        elif isinstance(record, Burnt):
-            if record.job in self.released or record.job in self.burnt:
+            case Burnt() if record.job in self.released or record.job in self.burnt:
                 _refuse("a burnt job must be neither released nor burnt before")
-        elif isinstance(record, Adopted) and (self.reserved or self.ledger_version):
-            _refuse("what is adopted must come before any reservation")
-        elif isinstance(record, LimitRaised) and record.old_limit_nano != self.limit_nano:
-            _refuse("`old_limit_nano` must equal the limit before")
+            case Adopted() if self.reserved or self.ledger_version:
+                _refuse("what is adopted must come before any reservation")
+            case LimitRaised() if record.old_limit_nano != self.limit_nano:
+                _refuse("`old_limit_nano` must equal the limit before")
+            case DeclaredDisjoint() if not self._has_all(record.pairs):
+                _refuse("declared snapshots must be attached")
 
     def apply(self, record: Record) -> None:
         """Add `record`.
@@ -89,6 +94,8 @@ class JournalState:
                 self.limit_nano = record.limit_nano
                 self.attached[record.dataset] = record
                 self._snapshots.add(record.snapshot)
+                self.snapshots.setdefault(record.dataset, []).append(record.snapshot)
+                self.declared |= record.disjoint_pairs
             case Reserved():
                 self.spent_nano = record.spent_nano_after
                 self.ledger_version = record.ledger_version
@@ -104,9 +111,14 @@ class JournalState:
                 self.open_jobs.pop(record.job, None)
             case LimitRaised():
                 self.limit_nano = record.new_limit_nano
+            case DeclaredDisjoint():
+                self.declared.update(record.pairs)
             case Adopted():
                 self.spent_nano = record.spent_nano
                 self.ledger_version = record.ledger_version
+
+    def _has_all(self, pairs: Iterable[tuple[str, str]]) -> bool:
+        return self._snapshots.issuperset(snapshot for found in pairs for snapshot in found)
 
     def _check_attached(self, record: Attached) -> None:
         if record.snapshot in self._snapshots:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -47,8 +47,8 @@ class AttachRequest:
         person_column: column of the file that names the person of a record; '' leaves
             `records_per_person` a declaration.
         disclosure_cap: most probability at which a cell's count may be known; None for no guard.
-        disjoint_from: a dataset of the population. The owner declares that none of its people, now
-            or in an earlier snapshot, is in this one. '' for none.
+        disjoint_from: datasets of the population. The owner declares that nobody in this file is in
+            any file that they have or had.
 
     Raises:
         ConfigError: a value is out of range.
@@ -64,7 +64,7 @@ class AttachRequest:
     phi: float = DEFAULT_PHI
     person_column: str = ""
     disclosure_cap: float | None = None
-    disjoint_from: str = ""
+    disjoint_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -138,7 +138,7 @@ def attach(
     if store.is_attached(request.name):
         raise ConfigError("name", "not be attached already", request.name)
     progress("reading and converting the file")
-    lineage = _lineage(request, settings)
+    reader = Store.open(settings, role="worker-reader")
     snapshot = read_snapshot(
         request.data, request.domain, key=registry.key(), person=request.person_rule
     )
@@ -152,7 +152,6 @@ def attach(
         records_verified=bool(request.person_column),
         phi=request.phi,
         disclosure_cap=request.disclosure_cap,
-        lineage=lineage,
     )
     progress("registering the dataset")
     journal = registry.journal(request.population, create=True)
@@ -160,6 +159,7 @@ def attach(
         check_store_remembers(store, journal, request.population)
         if journal.state.limit_nano not in (None, request.limit_nano):
             raise ConfigError("limit", f"be the limit that population {request.population} has")
+        meta = replace(meta, disjoint_from=_disjoint_from(request, journal, reader))
         journal.append(attached_record(meta, snapshot, limit_nano=request.limit_nano))
     # The registry first: after a crash between the two, the owner can attach again.
     registry.put(_entry(request, meta, snapshot))
@@ -169,14 +169,23 @@ def attach(
     return meta
 
 
-def _lineage(request: AttachRequest, settings: Settings) -> str:
-    """The lineage of the dataset that is declared disjoint; '' for a new lineage."""
-    if not request.disjoint_from:
-        return ""
-    other = Store.open(settings, role="worker-reader").meta(request.disjoint_from)
-    if other.population != request.population:
-        raise ConfigError("disjoint_from", f"be a dataset of population {request.population}")
-    return other.people.lineage
+def _disjoint_from(request: AttachRequest, journal: Journal, reader: Store) -> tuple[str, ...]:
+    """Every snapshot so far of the datasets that the owner declares to hold other people."""
+    found: dict[str, None] = {}
+    for name in request.disjoint_from:
+        if reader.meta(name).population != request.population:
+            raise ConfigError("disjoint_from", f"be a dataset of population {request.population}")
+        found |= dict.fromkeys(snapshots_so_far(reader.meta(name), journal, reader))
+    return tuple(found)
+
+
+def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list[str]:
+    """Every snapshot that a dataset has or had, by the journal and by the store.
+
+    A journal that was begun anew lacks earlier ones; a store forgets those before a detachment.
+    """
+    known = (*journal.state.snapshots.get(meta.name, ()), *reader.frozen.ids(meta), meta.snapshot)
+    return list(dict.fromkeys(known))
 
 
 def attached_record(
@@ -186,8 +195,7 @@ def attached_record(
     details: dict[str, str | int] = {
         "records_per_person": meta.records_per_person,
         "records_verified": int(meta.records_verified),
-        "cohort": meta.people.cohort,
-        "lineage": meta.people.lineage,
+        "disjoint_from": " ".join(meta.disjoint_from),
         # For a store that is restored from a backup and must be given them again.
         "meta": meta.to_json(),
         "public_row": public_row(meta, snapshot),

@@ -17,7 +17,14 @@ from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.journal.records import Adopted, Attached, LimitRaised, Record, Reserved
+from worker.journal.records import (
+    Adopted,
+    Attached,
+    DeclaredDisjoint,
+    LimitRaised,
+    Record,
+    Reserved,
+)
 from worker.journal.sections import Replay
 from worker.private.registry import Registry
 from worker.spending.spend import Spender
@@ -156,7 +163,7 @@ class Recovery:
             elif isinstance(record, Reserved):
                 is_known = self._writer.knows_reservation(population, record.job)
                 steps.append(record.job if is_known else record)
-            elif isinstance(record, LimitRaised):
+            elif isinstance(record, LimitRaised | DeclaredDisjoint):
                 steps.append(record)
         settled = {e.snapshot for name, e in self._registry.entries().items() if name == e.name}
         return _Script(_without_the_undone(steps, settled), metas)
@@ -173,7 +180,9 @@ class Recovery:
         if isinstance(step, str):
             self._end(lease, step)
         elif isinstance(step, Reserved):
-            self._charge(lease, step, script)
+            self._charge(lease, step)
+        elif isinstance(step, DeclaredDisjoint):
+            self._writer.owner.declare_disjoint(population, step.pairs)
         elif isinstance(step, LimitRaised):
             if self._writer.limit_nano(population) < step.new_limit_nano:
                 self._writer.owner.raise_limit(population, limit_nano=step.new_limit_nano)
@@ -217,7 +226,7 @@ class Recovery:
                 if self._writer.owner.has_snapshot(meta):
                     self._detach(meta)
 
-    def _charge(self, lease: Lease, record: Reserved, script: _Script) -> None:
+    def _charge(self, lease: Lease, record: Reserved) -> None:
         version = self._writer.ledger_version(lease.population)
         if version != record.ledger_version - 1 or not record.replay:
             raise StoreBehindError(
@@ -232,7 +241,6 @@ class Recovery:
             replay.reservation,
             ledger_version=version,
             charges=replay.charges,
-            people=script.meta(replay.reservation.request.snapshot).people,
         )
         self._writer.await_durable()
         self._spender.settle_open(lease)

@@ -20,7 +20,13 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
-from worker.owner.attach import attached_record, check_store_remembers, public_row, read_entry
+from worker.owner.attach import (
+    attached_record,
+    check_store_remembers,
+    public_row,
+    read_entry,
+    snapshots_so_far,
+)
 from worker.private.registry import Registry
 from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender
@@ -33,8 +39,8 @@ class RotateRequest:
     Args:
         name: the dataset; domain, neighbours, records per person and guard stay as they are.
         data: the new file.
-        disjoint_people: the owner's word that nobody in the new data is in an earlier snapshot of
-            the dataset, or of another that was declared disjoint from it.
+        disjoint_people: the owner's word that nobody in the new file is in any file that the
+            dataset has or had. Without it nothing is declared, whatever the old snapshot had.
     """
 
     name: str
@@ -93,8 +99,12 @@ class _Rotation:
     def read(self) -> None:
         """Read the new file; nothing is written yet."""
         old, new_id = self.old, secrets.token_hex(8)
-        cohort = new_id if self._request.disjoint_people else old.people.cohort
-        self.new = replace(old, snapshot=new_id, cohort=cohort, lineage=old.people.lineage)
+        earlier = (
+            snapshots_so_far(old, self._journal, self._reader)
+            if self._request.disjoint_people
+            else []
+        )
+        self.new = replace(old, snapshot=new_id, disjoint_from=tuple(earlier))
         entry = self._registry.entry(old.name)
         found = replace(entry, data=str(self._request.data.resolve()), snapshot=new_id)
         self._snapshot = read_entry(self._registry, found)

@@ -244,7 +244,6 @@ class Spender:
             reservation,
             ledger_version=replica.present.budget.version,
             charges=entries.texts,
-            people=replica.meta.people,
         )
         self._writer.await_durable()
         journal = self._trusted.journals[lease.population]

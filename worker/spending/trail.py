@@ -14,8 +14,8 @@ from qserver.errors import StoreBehindError, StoreError
 from qserver.ledger.account_ledger import (
     ChargeEntry,
     OwnLedger,
-    attached_metas,
     check_allowance,
+    follow_metas,
     own_spend,
 )
 from qserver.records.account import Allowance
@@ -97,7 +97,7 @@ class Trail:
             ) from exc
         self._n_changes += len(news.changes)
         self._changes += news.changes
-        self._metas.update(attached_metas(news.changes))
+        follow_metas(self._metas, news.changes)
         self._entries += map(ChargeEntry.of, news.charges)
         self._digests.update(map(digest_of, [*news.charges, *news.changes]))
         if not self._has(anchor) or not self._has(self._last_changes):

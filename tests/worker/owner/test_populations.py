@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,10 +16,15 @@ from qserver.query.linear import total_query
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.audit_check import AuditExport, check_export
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.declare import Declared, declare_disjoint
 from worker.owner.detach import detach
+from worker.owner.rotate import RotateRequest, rotate
 
 YOUNG = {"age": {"below": 25}}
 
@@ -36,6 +42,10 @@ def join(town: Deployment, name: str, **changes: object) -> DatasetMeta:
         registry=town.registry,
         progress=lambda _text: None,
     )
+
+
+def declare(town: Deployment, one: str, other: str) -> Declared:
+    return declare_disjoint("town", one, other, settings=town.settings, registry=town.registry)
 
 
 def ask(town: Deployment, name: str, length: float) -> Answer:
@@ -72,8 +82,8 @@ def test_the_same_people_pay_for_every_dataset_that_they_are_in(town: Deployment
 
 def test_other_people_pay_for_their_own_dataset_alone(town: Deployment) -> None:
     """Partitions over time: each month its own people, one budget for everybody."""
-    join(town, "may", disjoint_from="people")
-    join(town, "june", disjoint_from="may")
+    join(town, "may", disjoint_from=("people",))
+    join(town, "june", disjoint_from=("may", "people"))
     costs = [
         ask(town, name, length).charged_nano
         for name, length in (("people", 20), ("may", 10), ("june", 40))
@@ -88,17 +98,95 @@ def test_other_people_pay_for_their_own_dataset_alone(town: Deployment) -> None:
     assert remaining(town, "june") == 10**9 - costs[2] - fourth.charged_nano
 
 
+def test_disjointness_is_not_handed_on(town: Deployment) -> None:
+    """People and lab may be the same file, though both are disjoint from west."""
+    join(town, "west", disjoint_from=("people",))
+    join(town, "lab", disjoint_from=("west",))
+    first = ask(town, "people", 8).charged_nano
+    assert first > 10**9 // 2
+    assert remaining(town, "lab") == 10**9 - first
+    assert remaining(town, "west") == 10**9
+    with pytest.raises(BudgetExhaustedError):
+        ask(town, "lab", 8)
+
+
+def test_a_rotation_takes_no_word_over_from_the_file_before(town: Deployment) -> None:
+    """The file of west comes in people's place: those of west have lost what both have spent."""
+    join(town, "west", disjoint_from=("people",))
+    first = ask(town, "west", 8).charged_nano
+    rotate(
+        RotateRequest("people", town.data),
+        settings=town.settings,
+        registry=town.registry,
+        progress=lambda _text: None,
+        log=LOG,
+    )
+    assert remaining(town, "people") == 10**9 - first
+    with pytest.raises(BudgetExhaustedError):
+        ask(town, "people", 8)
+
+
+def test_what_was_not_declared_at_first_can_be_declared_later(town: Deployment) -> None:
+    join(town, "west")
+    costs = [ask(town, name, 20).charged_nano for name in ("people", "west")]
+    assert spent(town) == sum(costs)
+    done = declare(town, "west", "people")
+    assert (done.n_pairs, done.n_new) == (1, 1)
+    # What was recorded as spent never falls; what each may still spend follows the pairs.
+    assert spent(town) == sum(costs)
+    assert remaining(town, "people") == 10**9 - costs[0]
+    assert declare(town, "people", "west").n_new == 0
+    kinds = [json.loads(text)["kind"] for text in Store.open(town.settings).audit.changes()]
+    assert kinds.count("people declared disjoint") == 1
+    assert all(check.ok for check in check_export(AuditExport.read(town.writer().audit)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        ("people", "nobody", "`other`"),
+        ("nobody", "people", "`dataset`"),
+        ("people", "people", "`other`"),
+    ],
+)
+def test_a_word_about_nothing_is_refused(
+    town: Deployment, one: str, other: str, names: str
+) -> None:
+    with pytest.raises(ConfigError, match=names):
+        declare(town, one, other)
+
+
+def test_a_store_of_an_earlier_version_has_no_pairs_until_they_are_declared(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    """It kept lineages, and had recorded less than a person may have lost."""
+    join(town, "lab", disjoint_from=("people",))
+    costs = [ask(town, name, 8).charged_nano for name in ("people", "lab")]
+    redis_client.delete(Keys("town").disjoint)
+    for name in ("people", "lab"):
+        meta = Store.open(town.settings).meta(name)
+        plain = json.loads(meta.to_json()) | {"cohort": meta.snapshot, "lineage": "l"}
+        del plain["disjoint_from"]
+        redis_client.hset(Keys("town").dataset(name), "meta", json.dumps(plain))
+    assert spent(town) == sum(costs) > 10**9
+    assert remaining(town, "people") == remaining(town, "lab") == 0
+    with pytest.raises(BudgetExhaustedError):
+        ask(town, "people", 4)
+    declare(town, "people", "lab")
+    assert [remaining(town, name) for name in ("people", "lab")] == [10**9 - c for c in costs]
+
+
 def test_people_are_other_people_within_one_population_only(town: Deployment) -> None:
     join(town, "abroad", population="city")
     with pytest.raises(ConfigError, match="`disjoint_from`"):
-        join(town, "may", disjoint_from="abroad")
+        join(town, "may", disjoint_from=("abroad",))
     with pytest.raises(QServerError):
-        join(town, "may", disjoint_from="nothing")
+        join(town, "may", disjoint_from=("nothing",))
     assert set(Store.open(town.settings).datasets()) == {"people", "abroad"}
 
 
 def test_a_detached_partition_leaves_what_its_people_lost(town: Deployment) -> None:
-    join(town, "may", disjoint_from="people")
+    join(town, "may", disjoint_from=("people",))
     cost = ask(town, "may", 20).charged_nano
     detach("may", settings=town.settings, registry=town.registry, log=LOG)
     assert (spent(town), remaining(town, "people")) == (cost, 10**9)

@@ -32,7 +32,8 @@ from qserver.storage.encoding.records import (
     public_row_json,
 )
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.store import Budget, Changes, Cursor, Stamp
+from qserver.storage.standings import Budget, Stamp
+from qserver.storage.store import Changes, Cursor
 from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import RecordTable, table_from_columns
 from worker.spending.live import Live

@@ -1,0 +1,131 @@
+"""Standings of snapshots as the store has them: a ledger's fields, and the declared pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from qserver.errors import NotFoundError, StoreError
+from qserver.ledger.population import PopulationLoss, pair
+from qserver.records.dataset import DatasetMeta
+from qserver.records.standing import Standing
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
+
+N_REPLIES = 2
+"""Replies that `Standings.ask` adds to a pipeline."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The population's budget at one moment, in nano-epsilon, with the ledger's version."""
+
+    limit_nano: int
+    spent_nano: int
+    version: int
+
+    @property
+    def remaining_nano(self) -> int:
+        """What is left of the limit."""
+        return max(0, self.limit_nano - self.spent_nano)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What tells whether anything that an answer depends on has changed.
+
+    Args:
+        n_shown: events of the history that may be shown.
+        standing: of the snapshot in its population's budget.
+    """
+
+    budget: Budget
+    snapshot: str
+    n_shown: int
+    standing: Standing
+
+    @property
+    def spent_snapshot_nano(self) -> int:
+        """What the snapshot alone has spent."""
+        return self.standing.share_nano
+
+    @property
+    def remaining_nano(self) -> int:
+        """How much more this snapshot may spend under the limit."""
+        return self.standing.remaining_nano
+
+
+def read_loss(client: StoreClient, population: str) -> PopulationLoss:
+    """What the people of a population have lost, by shares and pairs of one moment."""
+    return _LossAt.read(client, population).loss
+
+
+@dataclass(frozen=True, eq=False)
+class _LossAt:
+    """Shares and pairs of a population, and the state of the ledger that they were read in."""
+
+    state: tuple[int, int]
+    loss: PopulationLoss
+
+    @classmethod
+    def read(cls, client: StoreClient, population: str) -> _LossAt:
+        keys = Keys(population)
+        pipe = client.pipeline(transaction=True)
+        pipe.hgetall(keys.ledger)
+        pipe.hgetall(keys.disjoint)
+        fields, members = pipe.execute()
+        shares = {k[6:]: int(v) for k, v in fields.items() if k.startswith("spent:")}
+        pairs = frozenset(pair(*text.split(" ")) for text in members)
+        state = int(fields.get("version", 0)), len(members)
+        return cls(state, PopulationLoss(shares, pairs))
+
+    @cached_property
+    def spent_nano(self) -> int:
+        """The most that any person may have lost."""
+        return self.loss.spent_nano
+
+
+class Standings:
+    """Reads standings; thread-safe. Shares and pairs are read once per state of a ledger."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+        self._known: dict[str, _LossAt] = {}
+
+    def ask(self, pipe: Any, meta: DatasetMeta) -> None:
+        """Add to a pipeline what `stamp` needs: `N_REPLIES` replies."""
+        keys, snapshot = Keys(meta.population), meta.snapshot
+        names = ("limit", "spent", "version", f"snapshot:{meta.name}")
+        pipe.hmget(keys.ledger, [*names, f"shown:{snapshot}", f"spent:{snapshot}"])
+        pipe.hlen(keys.disjoint)
+
+    def stamp(self, meta: DatasetMeta, replies: Any) -> Stamp:
+        """The stamp that the replies tell.
+
+        Raises:
+            NotFoundError: the dataset was detached or has another snapshot now.
+            StoreError: the store has no ledger for it, or one that contradicts itself.
+        """
+        (limit, recorded, version, snapshot, shown, share), n_pairs = replies
+        if snapshot != meta.snapshot:
+            raise NotFoundError("dataset", meta.name)
+        if None in (limit, recorded, version, share):
+            raise StoreError(
+                "The store has no ledger for the dataset. Run `qserver-worker doctor`."
+            )
+        loss = self._loss(meta, (int(version), int(n_pairs)))
+        # Where the ledger moved on meanwhile the loss is that of a later state, which is no less;
+        # the version stays that of the replies, so nothing can be reserved on it.
+        lost = max(loss.loss.lost_nano(meta.snapshot), int(share))
+        # What was recorded never falls, and earlier versions recorded too little.
+        spent = max(int(recorded), loss.spent_nano, lost)
+        budget = Budget(int(limit), spent, int(version))
+        standing = Standing(budget.limit_nano, spent, lost, int(share))
+        return Stamp(budget, meta.snapshot, int(shown or 0), standing)
+
+    def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> _LossAt:
+        known = self._known.get(meta.population)
+        if known is None or known.state != state or meta.snapshot not in known.loss.shares:
+            known = self._known[meta.population] = _LossAt.read(self._client, meta.population)
+        return known
