@@ -94,7 +94,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
         )
         return
     fits = "" if price.affordable else ", more than remains"
-    most = "at most " if price.at_most else ""
+    most = "up to about " if price.at_most else ""
     console.line(f"price: {most}{epsilon_text(price.price)} epsilon{fits}")
     console.line(f"remaining: {epsilon_text(price.remaining)} epsilon")
     known = [str(interval) for interval in price.free if interval is not None]

@@ -112,7 +112,8 @@ class Price(FromJson):
 
     Args:
         price, remaining: in epsilon.
-        at_most: whether the price is only an upper bound, as for averages.
+        at_most: whether the price is that of asking all at once in the worst case, as for averages;
+            measured in steps they nearly always cost far less.
         free: the interval known without charge, or None, for each question in order.
         curve: prices at other lengths; for a workload, at multiples of the asked lengths. A price
             of None is out of reach. Lengths that cost more than shorter ones are left out.
@@ -138,7 +139,7 @@ class Price(FromJson):
     def _sentence(self) -> str:
         fits = "" if self.affordable else ", which is too much"
         known = sum(interval is not None for interval in self.free)
-        price = f"{'at most ' if self.at_most else ''}{epsilon_text(self.price)}"
+        price = f"{'up to about ' if self.at_most else ''}{epsilon_text(self.price)}"
         return (
             f"{price} of {epsilon_text(self.remaining)} epsilon left{fits}; "
             f"{known} of {len(self.free)} known for nothing"

@@ -32,7 +32,8 @@ _ROOM = 1.0 + 1e-6
 class QuotientSteps:
     """The steps of one statement on one dataset.
 
-    What is asked at the most is fixed at the beginning: so no step raises what was quoted. Which
+    What is asked at the most is fixed at the beginning: no step asks for more. The steps together
+    may still cost more than the price of that, where the planner buys tables on the way. Which
     lengths a step has depends on the text and on released answers alone.
 
     Raises:

@@ -151,7 +151,7 @@ class Statements:
     ) -> StatementAnswer | JobStatus:
         """The table of a statement, whether or not it explains; raises as `run` does.
 
-        Quotients are asked in steps, which cost no more together than `explain` says. A job may
+        Quotients are asked in steps, which nearly always cost less than `explain` says. A job may
         be that of any of them: when it is done, the statement sent again goes on.
         """
         steps, deadline = self._steps(name, statement), self._clock() + wait_s

@@ -123,8 +123,9 @@ class SqlPriceBody(RecordBody):
     kind: PlanKind
     price: Epsilon
     at_most: bool = Field(
-        description="whether `price` is only the most that it costs: averages and quotients are "
-        "measured in steps, no more exactly than they need be",
+        description="whether `price` is that of asking all at once, as exactly as the worst case "
+        "needs: averages and quotients are measured in steps, which nearly always cost far less, "
+        "and may cost somewhat more only where tables are bought on the way",
         validation_alias="is_most",
     )
     price_apart: Epsilon | None = Field(
