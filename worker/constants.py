@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class WorkerConstants:
-    """Slots, leases, intervals and sizes. No value depends on private data."""
+    """Slots, waits, intervals and sizes. No value depends on private data.
+
+    How long a lease lasts is a setting: `lease_ms` in `qserver.config`.
+    """
 
     new_per_slot: int = 64
     """Answers with new noise that one slot holds. One core draws 64 in 2 ms, so the default slot of
