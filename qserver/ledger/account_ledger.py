@@ -124,7 +124,8 @@ class OwnLedger:
     def spent_at(self, moment: int) -> int:
         """The spending at a Unix time, in nano-epsilon."""
         before = [mark.spent_nano for mark in self.marks if mark.at <= moment]
-        return before[-1] if before else 0
+        # Pairs that were declared since lower what was spent by then as well.
+        return min(before[-1], self.spent_nano) if before else 0
 
     def _spent(self, shares: Mapping[str, int]) -> int:
         apart = {k: self._meta(k).disjoint_from for k in shares}
@@ -217,12 +218,21 @@ def attached_metas(changes: Iterable[str]) -> dict[str, DatasetMeta]:
 
 
 def follow_metas(metas: dict[str, DatasetMeta], changes: Iterable[str]) -> None:
-    """Add the snapshots and declared pairs of further changes to the facts of those before."""
+    """Add the snapshots and declared pairs of further changes to the facts of those before.
+
+    A restored store may log a snapshot twice: the first entry counts. A pair may name a snapshot
+    that was journalled and never attached, which nothing was spent on.
+    """
     for entry in map(json.loads, changes):
         if entry["kind"] == "dataset attached":
             meta = DatasetMeta.from_json(json.dumps(entry["meta"]))
-            metas[meta.snapshot] = meta
+            metas.setdefault(meta.snapshot, meta)
         elif entry["kind"] == "people declared disjoint":
             for one, other in entry["pairs"]:
-                meta = metas[one]
-                metas[one] = replace(meta, disjoint_from=(*meta.disjoint_from, other))
+                _declare(metas, one, other)
+
+
+def _declare(metas: dict[str, DatasetMeta], one: str, other: str) -> None:
+    if one in metas and other in metas:
+        meta = metas[one]
+        metas[one] = replace(meta, disjoint_from=(*meta.disjoint_from, other))

@@ -88,6 +88,17 @@ class LedgerLimits:
     """Most entries in all, apart from those that the ledger holds already: 64 MiB. Not
     measured."""
 
+    # People of several datasets.
+    population_nodes: int = 5_000
+    """Nodes of a search for the heaviest set of snapshots, per component of their pairs. Random
+    graphs of 60 snapshots took at most 1,341, in tens of milliseconds (`tests/ledger`)."""
+
+    population_depth: int = 400
+    """Depth of that search; Python allows 1,000 calls within calls. Not tuned."""
+
+    exact_people: int = 60
+    """Snapshots with a share up to which the audit takes the figure to be exact. Tested."""
+
     # The forecast.
     least_window_s: int = 86_400
     """Least time by which the pace of a budget is judged: its first minutes say little. Not

@@ -9,18 +9,18 @@ no person has lost more than
 A pair says nothing of a third snapshot: east and west may be disjoint, west and lab too, and yet
 east and lab hold the same people. The proof is in docs/guarantee.md, "Several datasets".
 
-The maximum is a heaviest independent set of the graph of pairs. Branch and bound finds it exactly;
-past `MAX_NODES` nodes an upper bound stands, which is at most the plain sum of the shares.
+The maximum is a heaviest independent set of the graph of pairs, found by branch and bound in each
+of its components. Past `LIMITS.population_nodes` nodes of a component an upper bound stands, which
+is at most the plain sum of its shares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-MAX_NODES = 5_000
-"""Nodes of one search. Every graph of 60 snapshots tried needed fewer (tests/ledger)."""
+from qserver.ledger.limits import LIMITS
 
 Pair = tuple[str, str]
 """Two snapshots with no person in common, in rising order."""
@@ -43,16 +43,37 @@ class PopulationLoss:
     shares: Mapping[str, int]
     pairs: frozenset[Pair] = frozenset()
 
-    @property
+    @cached_property
     def spent_nano(self) -> int:
         """The most that any person may have lost, in nano-epsilon; an upper bound."""
-        return _heaviest(sorted(k for k, v in self.shares.items() if v), self)
+        return self._heaviest({k for k, v in self.shares.items() if v})
 
     def lost_nano(self, snapshot: str) -> int:
         """The most that a person of `snapshot` may have lost, in whatever snapshots."""
-        apart = self.apart.get(snapshot, frozenset())
-        others = sorted(k for k, v in self.shares.items() if v and k != snapshot and k not in apart)
-        return self.shares.get(snapshot, 0) + _heaviest(others, self)
+        if snapshot not in self._lost:
+            others = {k for k, v in self.shares.items() if v and k != snapshot}
+            others -= self.apart.get(snapshot, frozenset())
+            self._lost[snapshot] = self.shares.get(snapshot, 0) + self._heaviest(others)
+        return self._lost[snapshot]
+
+    @cached_property
+    def _lost(self) -> dict[str, int]:
+        return {}
+
+    def _heaviest(self, snapshots: set[str]) -> int:
+        """The weight of the heaviest set of `snapshots` without a pair, or an upper bound of it."""
+        return sum(_Search(self).weight(part) for part in self._components(snapshots))
+
+    def _components(self, snapshots: set[str]) -> Iterator[list[str]]:
+        """The snapshots by parts that no pair joins, each sorted by falling share, then by name."""
+        left = set(snapshots)
+        while left:
+            part, found = set[str](), {left.pop()}
+            while found:
+                part |= found
+                found = {k for one in found for k in self.apart.get(one, ()) if k in left}
+                left -= found
+            yield sorted(part, key=lambda k: (-self.shares[k], k))
 
     @cached_property
     def apart(self) -> Mapping[str, frozenset[str]]:
@@ -69,17 +90,6 @@ def pairs_of(apart: Mapping[str, Iterable[str]]) -> frozenset[Pair]:
     return frozenset(pair(k, other) for k, others in apart.items() for other in others)
 
 
-def _heaviest(snapshots: list[str], loss: PopulationLoss) -> int:
-    """The weight of the heaviest set of `snapshots` without a pair, or an upper bound of it."""
-    search = _Search(loss)
-    candidates = sorted(snapshots, key=lambda k: (-loss.shares[k], k))
-    try:
-        search.visit(candidates, 0)
-    except _TooLargeError:
-        return search.bound(candidates)
-    return search.best
-
-
 class _TooLargeError(Exception):
     """The search has more nodes than it may have."""
 
@@ -93,11 +103,19 @@ class _Search:
         self._n_nodes = 0
         self.best = 0
 
-    def visit(self, candidates: list[str], weight: int) -> None:
-        """Try every set of `candidates` beside one of this weight that has no pair with them."""
+    def weight(self, candidates: list[str]) -> int:
+        """The weight of the heaviest set without a pair, or an upper bound of it."""
+        try:
+            self._visit(candidates, 0, depth=0)
+        except _TooLargeError:
+            return self.bound(candidates)
+        return self.best
+
+    def _visit(self, candidates: list[str], weight: int, *, depth: int) -> None:
+        """Try every set of `candidates` with a set of this weight that has no pair with them."""
         while True:
             self._n_nodes += 1
-            if self._n_nodes > MAX_NODES:
+            if self._n_nodes > LIMITS.population_nodes or depth > LIMITS.population_depth:
                 raise _TooLargeError
             free, candidates = self._split(candidates)
             weight += sum(self._shares[k] for k in free)
@@ -108,7 +126,8 @@ class _Search:
             chosen = self._most_tied(candidates)
             candidates = [k for k in candidates if k != chosen]
             apart = self._apart[chosen]
-            self.visit([k for k in candidates if k not in apart], weight + self._shares[chosen])
+            rest = [k for k in candidates if k not in apart]
+            self._visit(rest, weight + self._shares[chosen], depth=depth + 1)
 
     def _most_tied(self, candidates: list[str]) -> str:
         members = set(candidates)

@@ -39,7 +39,8 @@ class Standing:
     @property
     def remaining_nano(self) -> int:
         """How much more this snapshot may spend under the limit."""
-        return max(0, self.limit_nano - self.lost_nano)
+        # An earlier version may have let somebody lose more than the limit: then nothing is spent.
+        return 0 if self.spent_nano > self.limit_nano else self.limit_nano - self.lost_nano
 
     def after(self, share_nano: int) -> Standing:
         """The standing once the snapshot alone has spent `share_nano`."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, follow_metas
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 
@@ -42,7 +42,7 @@ class LogReader:
             n_changes=self._n_changes,
             account=self._account or "",
         )
-        self._metas.update(attached_metas(news.changes))
+        follow_metas(self._metas, news.changes)
         entries = map(ChargeEntry.of, news.charges)
         self._ledger.extend(e for e in entries if self._account in (None, e.by))
         self._n_charges += len(news.charges)

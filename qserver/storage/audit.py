@@ -155,6 +155,11 @@ class AuditLog:
 
 
 def _change_of(facts: Mapping[str, Any]) -> str:
-    """The change of an entry, without its time and its link."""
+    """The change of an entry, without its time and its link.
+
+    A snapshot is attached once. Its facts may be written in another form by a later version.
+    """
+    if facts["kind"] == "dataset attached":
+        return f"{facts['kind']} {facts['meta']['snapshot']}"
     rest = {k: v for k, v in facts.items() if k not in ("at", "prev", "before")}
     return json.dumps(rest, sort_keys=True)

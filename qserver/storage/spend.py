@@ -214,8 +214,12 @@ class SpendingStore:
         *,
         ledger_version: int,
         charges: Sequence[str],
+        again: bool = False,
     ) -> int:
         """Charge a reservation; returns the ledger's version after it.
+
+        Args:
+            again: a restored store is given a charge that it had; its guard was checked then.
 
         Raises:
             BudgetExhaustedError: the limit would be passed, or the snapshot's guard.
@@ -238,7 +242,7 @@ class SpendingStore:
                 lease.nonce,
                 lease.fence,
                 ledger_version,
-                *_reserved(reservation),
+                *_reserved(reservation, again=again),
                 *charges,
             ],
         )
@@ -326,14 +330,15 @@ class SpendingStore:
         self.endings.show(taken, ending.outcome)
 
 
-def _reserved(reservation: Reservation) -> list[str | int]:
+def _reserved(reservation: Reservation, *, again: bool) -> list[str | int]:
     """The new values of the ledger and the reservation's record, in the order of the script."""
     after = reservation.after
     return [
         reservation.request.snapshot,
         after.spent_nano,
         after.share_nano,
-        after.lost_nano,
+        # The script holds it against the guard.
+        after.share_nano if again else after.lost_nano,
         reservation.to_json(),
         len(reservation.paid),
         *reservation.paid,

@@ -115,8 +115,8 @@ class Standings:
                 "The store has no ledger for the dataset. Run `qserver-worker doctor`."
             )
         loss = self._loss(meta, (int(version), int(n_pairs)))
-        # Where the ledger moved on meanwhile the loss is that of a later state, which is no less;
-        # the version stays that of the replies, so nothing can be reserved on it.
+        # If the ledger changed meanwhile the loss is that of a later state. The version stays that
+        # of the replies, so nothing can be reserved on it.
         lost = max(loss.loss.lost_nano(meta.snapshot), int(share))
         # What was recorded never falls, and earlier versions recorded too little.
         spent = max(int(recorded), loss.spent_nano, lost)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.ledger import population
+from qserver.ledger.limits import LIMITS
 from qserver.ledger.population import Pair, PopulationLoss, pair, pairs_of
 
 NAMES = [f"s{i}" for i in range(8)]
@@ -69,7 +71,7 @@ def test_sixty_snapshots_are_exact(seed: int, monkeypatch: pytest.MonkeyPatch) -
     """A search without a bound on its nodes finds nothing else."""
     loss = _random_loss(60, seed)
     found = loss.spent_nano
-    monkeypatch.setattr(population, "MAX_NODES", 10**9)
+    monkeypatch.setattr(population, "LIMITS", replace(LIMITS, population_nodes=10**9))
     assert found == PopulationLoss(loss.shares, loss.pairs).spent_nano
     assert found >= _some_set(loss)
 
@@ -81,7 +83,7 @@ def test_a_search_that_is_cut_short_bounds_the_loss_from_above(
     for seed in range(20):
         loss = _random_loss(12, seed)
         exact = worst_person(loss.shares, loss.pairs)
-        monkeypatch.setattr(population, "MAX_NODES", max_nodes)
+        monkeypatch.setattr(population, "LIMITS", replace(LIMITS, population_nodes=max_nodes))
         bound = PopulationLoss(loss.shares, loss.pairs).spent_nano
         monkeypatch.undo()
         assert exact <= bound <= sum(loss.shares.values())
@@ -94,6 +96,26 @@ def test_hundreds_of_rotations(declared: bool) -> None:
     shares = {name: i % 7 for i, name in enumerate(names[:200] if declared else names)}
     expected = 6 if declared else sum(shares.values())
     assert PopulationLoss(shares, pairs).spent_nano == expected
+
+
+def test_components_are_searched_one_by_one() -> None:
+    """Twelve rings of five, where no two neighbours share a person: two of each ring count."""
+    rings = [[f"r{i:02}{j}" for j in range(5)] for i in range(12)]
+    pairs = frozenset(pair(ring[j], ring[(j + 1) % 5]) for ring in rings for j in range(5))
+    shares = {name: 10 for ring in rings for name in ring}
+    assert PopulationLoss(shares, pairs).spent_nano == 12 * 20
+
+
+def test_thousands_of_pairs_that_nothing_joins() -> None:
+    names = [(f"a{i:04}", f"b{i:04}") for i in range(1200)]
+    shares = {name: 1 + i % 2 for i, name in enumerate(itertools.chain(*names))}
+    assert PopulationLoss(shares, frozenset(names)).spent_nano == 2 * 1200
+
+
+def test_a_long_chain_is_bounded() -> None:
+    names = [f"c{i:04}" for i in range(1500)]
+    loss = PopulationLoss(dict.fromkeys(names, 1), frozenset(itertools.pairwise(names)))
+    assert 750 <= loss.spent_nano <= 1500
 
 
 def test_nobody_has_lost_anything_without_snapshots() -> None:

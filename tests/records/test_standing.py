@@ -48,6 +48,7 @@ def test_nothing_is_left_where_more_than_the_limit_was_lost() -> None:
     """As where an earlier version charged too little."""
     over = Standing(100, 190, 190, 95)
     assert (over.remaining_nano, over.allowed_nano()) == (0, 95)
+    assert Standing(100, 190, 20, 20).remaining_nano == 0
 
 
 def test_a_part_that_exceeds_its_whole_is_refused() -> None:

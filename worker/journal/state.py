@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -77,8 +76,6 @@ class JournalState:
                 _refuse("what is adopted must come before any reservation")
             case LimitRaised() if record.old_limit_nano != self.limit_nano:
                 _refuse("`old_limit_nano` must equal the limit before")
-            case DeclaredDisjoint() if not self._has_all(record.pairs):
-                _refuse("declared snapshots must be attached")
 
     def apply(self, record: Record) -> None:
         """Add `record`.
@@ -116,9 +113,6 @@ class JournalState:
             case Adopted():
                 self.spent_nano = record.spent_nano
                 self.ledger_version = record.ledger_version
-
-    def _has_all(self, pairs: Iterable[tuple[str, str]]) -> bool:
-        return self._snapshots.issuperset(snapshot for found in pairs for snapshot in found)
 
     def _check_attached(self, record: Attached) -> None:
         if record.snapshot in self._snapshots:

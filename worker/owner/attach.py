@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -138,7 +138,8 @@ def attach(
     if store.is_attached(request.name):
         raise ConfigError("name", "not be attached already", request.name)
     progress("reading and converting the file")
-    reader = Store.open(settings, role="worker-reader")
+    # The word is about the files of this moment, not about one that comes while this one is read.
+    disjoint_from = _disjoint_from(request, registry, settings)
     snapshot = read_snapshot(
         request.data, request.domain, key=registry.key(), person=request.person_rule
     )
@@ -152,6 +153,7 @@ def attach(
         records_verified=bool(request.person_column),
         phi=request.phi,
         disclosure_cap=request.disclosure_cap,
+        disjoint_from=disjoint_from,
     )
     progress("registering the dataset")
     journal = registry.journal(request.population, create=True)
@@ -159,7 +161,6 @@ def attach(
         check_store_remembers(store, journal, request.population)
         if journal.state.limit_nano not in (None, request.limit_nano):
             raise ConfigError("limit", f"be the limit that population {request.population} has")
-        meta = replace(meta, disjoint_from=_disjoint_from(request, journal, reader))
         journal.append(attached_record(meta, snapshot, limit_nano=request.limit_nano))
     # The registry first: after a crash between the two, the owner can attach again.
     registry.put(_entry(request, meta, snapshot))
@@ -169,13 +170,18 @@ def attach(
     return meta
 
 
-def _disjoint_from(request: AttachRequest, journal: Journal, reader: Store) -> tuple[str, ...]:
+def _disjoint_from(
+    request: AttachRequest, registry: Registry, settings: Settings
+) -> tuple[str, ...]:
     """Every snapshot so far of the datasets that the owner declares to hold other people."""
     found: dict[str, None] = {}
+    reader = Store.open(settings, role="worker-reader")
     for name in request.disjoint_from:
-        if reader.meta(name).population != request.population:
+        meta = reader.meta(name)
+        if meta.population != request.population:
             raise ConfigError("disjoint_from", f"be a dataset of population {request.population}")
-        found |= dict.fromkeys(snapshots_so_far(reader.meta(name), journal, reader))
+        with registry.journal(request.population, create=False).exclusive() as journal:
+            found |= dict.fromkeys(snapshots_so_far(meta, journal, reader))
     return tuple(found)
 
 

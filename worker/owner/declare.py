@@ -12,9 +12,10 @@ from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.ledger.population import pair
 from qserver.storage.spend import SpendingStore
+from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import DeclaredDisjoint
-from worker.owner.attach import check_name, check_store_remembers
+from worker.owner.attach import check_name, check_store_remembers, snapshots_so_far
 from worker.private.registry import Registry
 
 
@@ -50,7 +51,9 @@ def declare_disjoint(
     store = SpendingStore.open(settings)
     with journal.exclusive():
         check_store_remembers(store, journal, population)
-        firsts, seconds = _snapshots("dataset", one, journal), _snapshots("other", other, journal)
+        reader = Store.open(settings, role="worker-reader")
+        firsts = _snapshots("dataset", one, population, journal, store, reader)
+        seconds = _snapshots("other", other, population, journal, store, reader)
         pairs = {pair(a, b) for a in firsts for b in seconds if a != b}
         if not pairs:
             raise ConfigError("other", "be another dataset: this one has had one file only", other)
@@ -62,8 +65,20 @@ def declare_disjoint(
     return Declared(population, len(pairs), n_new)
 
 
-def _snapshots(field: str, dataset: str, journal: Journal) -> tuple[str, ...]:
-    found = tuple(journal.state.snapshots.get(dataset, ()))
+def _snapshots(
+    field: str,
+    dataset: str,
+    population: str,
+    journal: Journal,
+    store: SpendingStore,
+    reader: Store,
+) -> list[str]:
+    """The snapshots that the dataset has or had in the store, be it attached now or not."""
+    found = journal.state.snapshots.get(dataset, [])
+    if reader.datasets().get(dataset) == population:
+        found = snapshots_so_far(reader.meta(dataset), journal, reader)
+    # An attach that died half-way, or was refused, has left a line in the journal.
+    found = [snapshot for snapshot in found if store.owner.knows_snapshot(population, snapshot)]
     if not found:
         names = ", ".join(journal.state.snapshots) or "none"
         raise ConfigError(

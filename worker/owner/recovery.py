@@ -241,6 +241,7 @@ class Recovery:
             replay.reservation,
             ledger_version=version,
             charges=replay.charges,
+            again=True,
         )
         self._writer.await_durable()
         self._spender.settle_open(lease)
