@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from qserver import __version__
-from qserver.cli import audit_structure, datasets, models, plot, questions, sql, workloads
+from qserver.cli import datasets, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
-from qserver.cli.local import accounts, audit
+from qserver.cli.local import accounts, audit, audit_structure
 from qserver.cli.local import commands as local
 from qserver.cli.programs import Programs
 from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of

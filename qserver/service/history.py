@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from qserver.errors import NotFoundError
-from qserver.records.answer import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.records.history_page import HistoryPage, HistoryRow, HistoryTable
 from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
 from qserver.storage.snapshots import FrozenHistory

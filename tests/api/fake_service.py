@@ -24,9 +24,6 @@ from qserver.records.answer import (
     Explanation,
     FactorPoint,
     Guard,
-    HistoryPage,
-    HistoryRow,
-    HistoryTable,
     JobStatus,
     LedgerReport,
     ModelAnswer,
@@ -38,6 +35,7 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
+from qserver.records.history_page import HistoryPage, HistoryRow, HistoryTable
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Idempotency
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -58,3 +59,13 @@ def _stands(room: Path, name: str) -> bool:
             if place.is_dir() or place.with_suffix(".py").is_file():
                 return True
     return False
+
+
+def test_no_folder_and_no_file_outgrows_its_room() -> None:
+    """At most 15 modules stand side by side, 6 at the top of each package, 400 lines in a file."""
+    modules = [p for top in ("qserver", "worker") for p in (ROOT / top).rglob("*.py")]
+    long = [str(p) for p in modules if len(p.read_text(encoding="utf-8").splitlines()) > 400]
+    flat = Counter(p.parent for p in modules if p.name not in ("__init__.py", "__main__.py"))
+    tops = {ROOT / "qserver": 6, ROOT / "worker": 6}
+    assert long == []
+    assert {str(k): n for k, n in flat.items() if n > tops.get(k, 15)} == {}

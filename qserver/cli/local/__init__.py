@@ -1,1 +1,1 @@
-"""Commands on this machine's own store: demo, serve, doctor, backup, accounts, audit."""
+"""Commands that ask no server: demo, serve, doctor, backup, accounts, audit, audit-structure."""

@@ -14,7 +14,8 @@ from qserver.portal.describe import describe_released
 from qserver.portal.render import page
 from qserver.query.domain import Domain
 from qserver.query.requirement import Requirement
-from qserver.records.answer import DatasetStatus, HistoryRow, HistoryTable
+from qserver.records.answer import DatasetStatus
+from qserver.records.history_page import HistoryRow, HistoryTable
 from qserver.service.service import Service
 
 N_SHADES = 9

@@ -15,8 +15,9 @@ from qserver.errors import (
     PrivateDataError,
     StaleVersionError,
 )
-from qserver.records.answer import HistoryRow, JobStatus
+from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.records.history_page import HistoryRow
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
