@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import import_module
@@ -13,23 +14,24 @@ MOST_SHOWN = 20
 """How many rows a terminal or a notebook shows."""
 
 
-class Listing:
+class Listing(ABC):
     """Rows of texts below a header, and the same rows as records."""
 
+    @abstractmethod
     def records(self) -> list[dict[str, Any]]:
         """One dict per row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _header(self) -> Sequence[str]:
-        raise NotImplementedError
+        """The names of the columns."""
 
+    @abstractmethod
     def _lines(self) -> Iterable[list[str]]:
         """The texts of the rows that are shown."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rest(self) -> list[str]:
         """The lines below the rows."""
-        raise NotImplementedError
 
     def to_pandas(self) -> Any:
         """`records` as a pandas.DataFrame; ConfigError if pandas is not installed."""

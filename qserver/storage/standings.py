@@ -56,11 +56,6 @@ class Stamp:
         return self.standing.remaining_nano
 
 
-def read_loss(client: StoreClient, population: str) -> PopulationLoss:
-    """What the people of a population have lost, by shares and pairs of one moment."""
-    return _LossAt.read(client, population).loss
-
-
 @dataclass(frozen=True, eq=False)
 class _LossAt:
     """Shares and pairs of a population, and the state of the ledger that they were read in."""

@@ -48,12 +48,18 @@ def declare_disjoint(
     """
     check_name("population", population)
     journal = registry.journal(population, create=False)
-    store = SpendingStore.open(settings)
+    store, reader = SpendingStore.open(settings), Store.open(settings, role="worker-reader")
     with journal.exclusive():
         check_store_remembers(store, journal, population)
-        reader = Store.open(settings, role="worker-reader")
-        firsts = _snapshots("dataset", one, population, journal, store, reader)
-        seconds = _snapshots("other", other, population, journal, store, reader)
+        # An attach that died half-way, or was refused, has left a line in the journal.
+        firsts, seconds = (
+            [k for k in known if store.owner.knows_snapshot(population, k)]
+            for known in (_known(name, population, journal, reader) for name in (one, other))
+        )
+        for field, name, found in (("dataset", one, firsts), ("other", other, seconds)):
+            if not found:
+                names = f"It has had: {', '.join(journal.state.snapshots) or 'none'}."
+                raise ConfigError(field, "name a dataset of the population", name, hint=names)
         pairs = {pair(a, b) for a in firsts for b in seconds if a != b}
         if not pairs:
             raise ConfigError("other", "be another dataset: this one has had one file only", other)
@@ -65,23 +71,8 @@ def declare_disjoint(
     return Declared(population, len(pairs), n_new)
 
 
-def _snapshots(
-    field: str,
-    dataset: str,
-    population: str,
-    journal: Journal,
-    store: SpendingStore,
-    reader: Store,
-) -> list[str]:
-    """The snapshots that the dataset has or had in the store, be it attached now or not."""
-    found = journal.state.snapshots.get(dataset, [])
+def _known(dataset: str, population: str, journal: Journal, reader: Store) -> list[str]:
+    """The snapshots that the dataset has or had, be it attached now or not."""
     if reader.datasets().get(dataset) == population:
-        found = snapshots_so_far(reader.meta(dataset), journal, reader)
-    # An attach that died half-way, or was refused, has left a line in the journal.
-    found = [snapshot for snapshot in found if store.owner.knows_snapshot(population, snapshot)]
-    if not found:
-        names = ", ".join(journal.state.snapshots) or "none"
-        raise ConfigError(
-            field, "name a dataset of the population", dataset, hint=f"It has had: {names}."
-        )
-    return found
+        return snapshots_so_far(reader.meta(dataset), journal, reader)
+    return journal.state.snapshots.get(dataset, [])
