@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +11,7 @@ from qserver.cli.main import main
 from qserver.cli.runtime import ExitCode
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
-from tests.cli.fake_server import FakeServer, Request, running_server
+from tests.cli.fake_server import FakeServer, Request
 
 ANSWER = {
     "estimate": 2720.5,
@@ -67,12 +66,6 @@ LEDGER = {
     "loss": 0.25,
     "by_value": {"Female": 0.25, "Male": 0.5},
 }
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with running_server() as fake:
-        yield fake
 
 
 def call(server: FakeServer, *arguments: str) -> int:

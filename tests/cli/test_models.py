@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from qserver.cli.main import main
 from qserver.cli.runtime import ExitCode
-from tests.cli.fake_server import FakeServer, Request, running_server
+from tests.cli.fake_server import FakeServer, Request
 
 LEARNT = {
     "id": "adult~1",
@@ -38,12 +37,6 @@ MEASURED = {
     "epsilon_charged": 0.06,
     "epsilon_remaining": 1.44,
 }
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with running_server() as fake:
-        yield fake
 
 
 def call(server: FakeServer, *arguments: str) -> int:

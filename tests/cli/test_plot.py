@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from math import exp
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,7 +18,7 @@ from qserver.models.network.network import Network
 from qserver.models.tracing.bound import TracingBound
 from qserver.query.domain_file import domain_to_document
 from tests.benchmarks.published_networks import FOLDER
-from tests.cli.fake_server import FakeServer, running_server
+from tests.cli.fake_server import FakeServer
 from tests.deployment import PEOPLE
 from tests.models.structures import sized
 
@@ -27,12 +26,6 @@ Out = pytest.CaptureFixture[str]
 FREE = {"interval": [80.0, 120.0], "confidence": 0.9}
 ALARM = str(FOLDER / "alarm.bif.gz")
 N_TAILS = 65
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with running_server() as fake:
-        yield fake
 
 
 def call(server: FakeServer, *arguments: object) -> int:

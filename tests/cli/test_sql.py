@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from qserver.cli.console import Console, wants_colour
 from qserver.cli.main import main
 from qserver.cli.runtime import ExitCode
-from tests.cli.fake_server import FakeServer, Request, running_server
+from tests.cli.fake_server import FakeServer, Request
 from tests.cli.test_console import Terminal
 
 TEXT = "SELECT sex, COUNT(*) FROM adult GROUP BY sex WITHIN 50"
@@ -49,12 +48,6 @@ PRICE: dict[str, Any] = {
     "confidence": 0.95,
     "version": 3,
 }
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with running_server() as fake:
-        yield fake
 
 
 def call(server: FakeServer, *arguments: str) -> int:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from qserver.cli.main import main
 from qserver.cli.runtime import ExitCode
-from tests.cli.fake_server import FakeServer, Request, running_server
+from tests.cli.fake_server import FakeServer, Request
 
 ONE = {
     "estimate": 2720.5,
@@ -40,12 +39,6 @@ PRICE = {
     "version": 1,
 }
 QUESTIONS = [{"query": {"where": {"sex": "Male"}}}, {"query": {"where": {}}, "length": 7.5}]
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with running_server() as fake:
-        yield fake
 
 
 def call(server: FakeServer, *arguments: str) -> int:

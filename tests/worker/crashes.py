@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
+from tests.deployment import Deployment
 from worker.spending.spend import Spender
 
 
@@ -26,6 +31,15 @@ def crashing(spender: Spender, method: str, *, after: bool) -> None:
         raise Crash
 
     setattr(target, name, step)
+
+
+def die_at(town: Deployment, redis_client: StoreClient, step: str, *, after: bool) -> None:
+    """Work off what waits with a spender that dies, as seen once its lease has run out."""
+    dying = town.spender()
+    crashing(dying, step, after=after)
+    with pytest.raises(Crash):
+        town.work_off(dying)
+    redis_client.delete(Keys("town").lease)
 
 
 STEPS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import JournalError
-from worker.journal.journal import Journal
+from tests.worker.journal.on_disk import opened, written
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
@@ -53,27 +53,6 @@ HISTORY: tuple[Record, ...] = (
     LimitRaised(old_limit_nano=10**9, new_limit_nano=2 * 10**9),
     reserved("j3", 5, spent_nano=300),
 )
-
-
-def no_sync(descriptor: int) -> None:
-    """Stands in for fsync where durability is not what is tested."""
-
-
-def opened(path: Path, *, create: bool = False, population: str = "people") -> Journal:
-    return Journal.open(path, population=population, create=create, fsync=no_sync)
-
-
-def written(path: Path, *records: Record) -> Journal:
-    journal = opened(path, create=True)
-    for record in records:
-        with journal.exclusive():
-            journal.append(record)
-    return journal
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "people.journal"
 
 
 def test_what_was_appended_is_read_back_by_another_object(path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import JournalError
+from tests.worker.journal.on_disk import opened, written
 from worker.journal.journal import Journal
 from worker.journal.records import (
     Attached,
@@ -31,27 +32,6 @@ HISTORY: tuple[Record, ...] = (
     Released("j1", (ReleasedRow("row", (-7,)),)),
     Burnt("j2"),
 )
-
-
-def no_sync(descriptor: int) -> None:
-    """Stands in for fsync where durability is not what is tested."""
-
-
-def opened(path: Path) -> Journal:
-    return Journal.open(path, population="people", create=False, fsync=no_sync)
-
-
-def written(path: Path, *records: Record) -> Journal:
-    journal = Journal.open(path, population="people", create=True, fsync=no_sync)
-    for record in records:
-        with journal.exclusive():
-            journal.append(record)
-    return journal
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "people.journal"
 
 
 def test_appending_and_nesting_outside_the_rules_of_sections_is_refused(path: Path) -> None:

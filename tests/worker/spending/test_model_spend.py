@@ -24,11 +24,10 @@ from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
 from qserver.service import models as model_service
-from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import PEOPLE, ROWS, Deployment
-from tests.worker.crashes import STEPS, Crash, crashing
+from tests.worker.crashes import STEPS, die_at
 from tests.worker.learn_models import learn as learn_model
 
 EDGE = {"network": {"edges": [["sex", "age"]]}}
@@ -227,11 +226,7 @@ def test_a_crash_at_any_step_charges_once_and_keeps_one_model_or_none(
 ) -> None:
     job = at.service().models.learn("people", "network", EDGE, NANO // 2, wait_s=0)
     assert isinstance(job, JobStatus)
-    dying = at.spender()
-    crashing(dying, step, after=after)
-    with pytest.raises(Crash):
-        at.work_off(dying)
-    redis_client.delete(Keys("town").lease)
+    die_at(at, redis_client, step, after=after)
     spent = at.service().dataset("people").spent_nano
     assert (spent > 0) == (bool(n_charged) or after)
     at.work_off()

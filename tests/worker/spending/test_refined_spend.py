@@ -16,11 +16,10 @@ from qserver.planning.planner import Plan
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
-from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import Deployment, Relation
-from tests.worker.crashes import STEPS, Crash, crashing
+from tests.worker.crashes import STEPS, die_at
 from worker.spending.spend import Spender
 
 YOUNG: dict[str, object] = {"age": {"below": 25}}
@@ -152,11 +151,7 @@ def test_a_crash_at_any_step_of_a_refinement_loses_the_difference_at_worst(
     old = live(town)[0]
     found = town.submit(YOUNG, length=20)
     assert isinstance(found, JobStatus)
-    dying = town.spender()
-    crashing(dying, step, after=after)
-    with pytest.raises(Crash):
-        town.work_off(dying)
-    redis_client.delete(Keys("town").lease)
+    die_at(town, redis_client, step, after=after)
 
     town.work_off()
     status = town.service().job(found.id)
@@ -195,11 +190,7 @@ def test_publishing_a_refinement_twice_refines_once(
     town.ask(YOUNG)
     found = town.submit(YOUNG, length=20)
     assert isinstance(found, JobStatus)
-    dying = town.spender()
-    crashing(dying, "_writer.publish", after=True)
-    with pytest.raises(Crash):
-        town.work_off(dying)
-    redis_client.delete(Keys("town").lease)
+    die_at(town, redis_client, "_writer.publish", after=True)
     writer = town.writer()
     reservation = writer.reservation("town", found.id)
     assert reservation is not None

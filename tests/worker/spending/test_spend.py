@@ -17,7 +17,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import LOG, ROWS, Deployment, write_people
-from tests.worker.crashes import STEPS, Crash, crashing
+from tests.worker.crashes import STEPS, die_at
 from worker.journal.journal import Journal
 from worker.journal.sections import Drawn
 from worker.noise.randomness import SystemEntropy
@@ -184,11 +184,7 @@ def test_a_crash_at_any_step_loses_budget_at_worst(
     """After recovery the job has ended; what was shown was charged and was drawn once."""
     found = town.submit(YOUNG)
     assert isinstance(found, JobStatus)
-    dying = town.spender()
-    crashing(dying, step, after=after)
-    with pytest.raises(Crash):
-        town.work_off(dying)
-    redis_client.delete(Keys("town").lease)
+    die_at(town, redis_client, step, after=after)
 
     town.work_off()
     status = town.service().job(found.id)

@@ -17,13 +17,12 @@ from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus
 from qserver.records.charge import NANO, Relation
 from qserver.storage.accounts import AccountBook
-from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, ROWS, Deployment
 from tests.privacy.scan import LEAST_DIGITS, files_under, keys_and_values
 from tests.statistical.test_noise import SeededEntropy
-from tests.worker.crashes import STEPS, Crash, crashing
+from tests.worker.crashes import STEPS, die_at
 from tests.worker.learn_models import learn
 from tests.worker.owner.test_recovery import bring_up, dump, lasting, put_back
 from tests.worker.spending.two_stage_learning import EDGE, charges_of, learnt, tables_of
@@ -163,11 +162,7 @@ def test_a_crash_at_any_step_charges_once_and_releases_what_was_drawn_or_nothing
     document = {**EDGE, "allocation": "icml"}
     job = at.service().models.learn("people", "network", document, NANO, wait_s=0)
     assert isinstance(job, JobStatus)
-    dying = at.spender()
-    crashing(dying, step, after=after)
-    with pytest.raises(Crash):
-        at.work_off(dying)
-    redis_client.delete(Keys("town").lease)
+    die_at(at, redis_client, step, after=after)
     charged = at.service().dataset("people").spent_nano
     assert (charged > 0) == (bool(n_charged) or after)
     at.work_off()

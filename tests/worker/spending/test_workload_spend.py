@@ -16,12 +16,11 @@ from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.records.history import TableMeasurement
 from qserver.storage.accounts import AccountBook
-from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import ROWS, Deployment
 from tests.worker.by_hand import changes, live, spent_nano
-from tests.worker.crashes import STEPS, Crash, crashing
+from tests.worker.crashes import STEPS, die_at
 
 AGES = [{"age": age} for age in range(20, 30)]
 PREFIXES = [{"age": {"below": age}} for age in range(21, 30)]
@@ -239,11 +238,7 @@ def test_a_crash_at_any_step_of_a_workload_charges_all_of_it_or_nothing(
     workload = town.workload([*PREFIXES[:5], {"sex": "Male"}], simultaneous=True)
     job = town.submit_workload(workload)
     assert isinstance(job, JobStatus)
-    dying = town.spender()
-    crashing(dying, step, after=after)
-    with pytest.raises(Crash):
-        town.work_off(dying)
-    redis_client.delete(Keys("town").lease)
+    die_at(town, redis_client, step, after=after)
     reserved = bool(n_charged) or after
     price, paid = spent_nano(town), changes(town).paid
     assert (price > 0) == reserved
