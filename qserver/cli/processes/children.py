@@ -11,6 +11,7 @@ import contextlib
 import errno
 import functools
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -75,19 +76,26 @@ class Child:
     @property
     def status(self) -> int | None:
         """Exit status once it ended, negative for a signal; None while it runs."""
-        return self._process.poll()
+        if self._process.returncode is None and self._has_ended():
+            self._end_session()
+        return self._process.returncode
 
     def stop(self) -> None:
         """Send SIGTERM, wait, then send SIGKILL to its whole session; returns when it is gone."""
-        if self.status is not None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=self.spec.stop_timeout_s)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
-            self._process.wait()
+        if self.status is None:
+            self._process.terminate()
+            _wait_for_end(self.pid, self.spec.stop_timeout_s)
+            self._end_session()
+
+    def _has_ended(self) -> bool:
+        """Whether it ended. It stays unreaped, so that its id is not given to another session."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _end_session(self) -> None:
+        """End what it leaves behind: gunicorn may end before the processes that it forked."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -154,6 +162,15 @@ def child_environment(settings: Settings, environ: Mapping[str, str]) -> dict[st
     """The environment of a child: ours, the settings, and one BLAS thread per process."""
     one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return {**environ, **settings.to_environment(), **one_thread}
+
+
+def _wait_for_end(pid: int, timeout_s: float) -> None:
+    """Return when our child ended, or after the timeout; the child stays unreaped."""
+    fd = os.pidfd_open(pid)
+    try:
+        select.select([fd], [], [], timeout_s)
+    finally:
+        os.close(fd)
 
 
 @contextlib.contextmanager

@@ -78,6 +78,22 @@ def test_a_child_that_will_not_end_is_killed_with_its_own_children(
     assert os.read(reader, 1) == b""
 
 
+def test_nothing_that_a_child_started_outlives_its_own_end(
+    tmp_path: Path, pipe: tuple[int, int]
+) -> None:
+    reader, writer = pipe
+    code = f"import os, signal; os.fork() or signal.pause(); os.write({writer}, b'!'); os._exit(3)"
+    child = start(code, tmp_path, fd=writer)
+    os.close(writer)
+    assert os.read(reader, 1) == b"!"
+    while child.status is None:
+        pass
+    assert child.status == 3
+    ready, _, _ = select.select([reader], [], [], 30)
+    assert ready, "the grandchild still runs"
+    assert os.read(reader, 1) == b""
+
+
 def test_a_child_does_not_outlive_a_parent_that_was_killed(
     tmp_path: Path, pipe: tuple[int, int]
 ) -> None:
@@ -173,5 +189,6 @@ def test_a_package_in_the_current_folder_cannot_take_the_place_of_ours(
         log=tmp_path / "log",
     )
     child = Child(spec)
-    child._process.wait()
+    while child.status is None:
+        pass
     assert child.status == 0

@@ -112,7 +112,7 @@ def test_the_end_of_the_store_stops_everything_with_a_message(state: Path) -> No
         os.kill(program.process_id("valkey"), signal.SIGKILL)
         program.read_until("The store ended unexpectedly")
         assert program.process.wait(timeout=60) == ExitCode.NOT_NOW
-        assert program.processes() == {}
+        wait_until_gone(set(program.processes()))
 
 
 def test_a_demo_that_is_killed_leaves_nothing_running(state: Path) -> None:
