@@ -1,4 +1,4 @@
-"""Two stages: `pytest -m fast`, which stays in its own process, and everything.
+"""Two stages: `pytest -m fast`, whose tests start no program, and everything.
 
 Fast is what reads, parses and computes a little. What starts a store or a program is not, nor
 what plays streams of questions, fits models or draws until chance would show. A test is told by
@@ -26,6 +26,21 @@ NOT_FAST = (
     "statistical/",
     "worker/noise/test_mechanism.py",
     "worker/noise/test_refinement_chains.py",
+    "worker/private/test_reading.py",
+    "worker/private/test_tables.py",
+    "worker/spending/test_cell_chains.py",
+    "worker/spending/test_forged_plans.py",
+    "worker/spending/test_rehearsal.py",
+    # Whole programs within a test: a type checker, HTTP under fuzz, another database.
+    "api/test_http_fuzz.py",
+    "client/test_types.py",
+    "query/sql/test_against_duckdb.py",
+    "test_reached.py",
+    # Many draws of input.
+    "inference/law/test_evaluators.py",
+    "query/sql/test_parts.py",
+    "query/sql/test_questions.py",
+    "query/test_numbers.py",
     # Histories that grow row by row, held to exact fractions or to searches over a grid.
     "inference/joint/test_quotient.py",
     "inference/posterior/test_positive_prior.py",
@@ -34,8 +49,12 @@ NOT_FAST = (
     "inference/rows/test_refinement.py",
     "inference/rows/test_tail.py",
     "ledger/test_ledger.py",
+    "ledger/test_ledger_tables.py",
+    "ledger/test_ledger_wide.py",
     "ledger/test_own_ledger.py",
     # Models that are fitted.
+    "cli/test_plot.py",
+    "models/marginals/test_marginal_likeliest.py",
     "models/marginals/test_marginal_estimates.py",
     "models/marginals/test_marginal_limits.py",
     "models/marginals/test_warm_starts.py",
@@ -63,11 +82,16 @@ STARTERS = (subprocess, EmbeddedServer)
 STORE = "store_server"
 
 
+def may_be_fast(path: Path) -> bool:
+    """Whether a file or folder may hold tests of the first stage."""
+    name = path.relative_to(TESTS).as_posix() + "/" * path.is_dir()
+    return not name.startswith(NOT_FAST)
+
+
 def is_fast(item: pytest.Function) -> bool:
     """Whether a test belongs to the first stage."""
-    path = item.path.relative_to(TESTS).as_posix()
     starts = any(value is s for value in vars(item.module).values() for s in STARTERS)
-    return not path.startswith(NOT_FAST) and not starts and STORE not in item.fixturenames
+    return may_be_fast(item.path) and not starts and STORE not in item.fixturenames
 
 
 def is_shared_out(config: pytest.Config) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -35,14 +36,17 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{start}.{name.name}" for name in node.names)
 
 
-IMPORTED = {path: sorted(imported(path)) for path in FILES}
+@functools.cache
+def all_imports() -> dict[Path, list[str]]:
+    """Of every file of the suite."""
+    return {path: sorted(imported(path)) for path in FILES}
 
 
 def test_nothing_is_imported_from_a_conftest() -> None:
     """There are several, and the name is that of the folder which pytest met last."""
     assert [
         f"{path.relative_to(TESTS)}: {name}"
-        for path, names in IMPORTED.items()
+        for path, names in all_imports().items()
         for name in names
         if "conftest" in name.split(".")
     ] == []
@@ -74,7 +78,7 @@ def test_every_folder_is_a_package_and_every_module_goes_by_its_whole_name() -> 
     heads -= {"tests", "worker", "__init__", *sys.stdlib_module_names}
     assert [
         f"{path.relative_to(TESTS)}: {name}"
-        for path, names in IMPORTED.items()
+        for path, names in all_imports().items()
         for name in names
         if name.split(".")[0] in heads
     ] == []

@@ -146,12 +146,15 @@ class _Search:
     def bound(self, candidates: list[str]) -> int:
         """At least the weight of any set without a pair: of mutually disjoint ones one counts."""
         groups: list[list[str]] = []
+        index: dict[str, int] = {}
         for k in candidates:
             apart = self._apart.get(k, frozenset())
-            home = next((g for g in groups if apart.issuperset(g)), None)
-            if home is None:
-                groups.append([k])
-            else:
-                home.append(k)
+            # A group that it can join has some of those.
+            near = sorted({index[other] for other in apart & index.keys()})
+            home = next((i for i in near if apart.issuperset(groups[i])), len(groups))
+            if home == len(groups):
+                groups.append([])
+            groups[home].append(k)
+            index[k] = home
         # Falling shares: the first of a group is its greatest.
         return sum(self._shares[group[0]] for group in groups)

@@ -77,8 +77,7 @@ def test_without_epsilon_nobody_tells_members_from_others() -> None:
 @given(epsilons, rates)
 def test_randomised_response_is_the_best_that_the_cap_allows(epsilon: float, fpr: float) -> None:
     """Of the pair (p, 1-p), (1-p, p) with p = e^x / (1 + e^x) the best test reaches the cap."""
-    p = exp(epsilon) / (1 + exp(epsilon))
-    low, high = 1 - p, p
+    low, high = 1 / (1 + exp(epsilon)), exp(epsilon) / (1 + exp(epsilon))
     best = fpr / low * high if fpr <= low else high + (fpr - low) / high * low
     assert float(PrivacyCap(epsilon, "replace-one").power(fpr)) == pytest.approx(best, abs=1e-12)
 
