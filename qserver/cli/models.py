@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ from qserver.client.flows import Exchange
 from qserver.errors import ConfigError
 
 _MAX_BYTES = 1 << 20
+_OPTIONS_OF_THEIR_OWN = ("dataset", "kind", "epsilon")
 _LEARN = """\
-Learn a Bayesian network of a given structure (--edge, --network), or what all tables tell together
-(--marginals), from tables released before and those bought for --epsilon. The tables answer later
-questions too.
+Learn a Bayesian network of a given structure (--edge, --network), what all tables tell together
+(--marginals), or any other kind that the server knows (--kind, --field). It is learnt from tables
+released before and those bought for --epsilon. The tables answer later questions too.
 """
 _ASK = """\
 Ask a model, for nothing: the distribution of some variables (--marginal), their most probable
@@ -99,6 +101,14 @@ def _add_learn(commands: Commands, runtime: Runtime) -> None:
         nargs="*",
         metavar="A,B",
         help="attributes of each marginal to buy; none to use history alone",
+    )
+    structure.add_argument("--kind", metavar="NAME", help="any kind that the server knows")
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of --kind: a member of the request, as JSON or as text",
     )
     parser.add_argument(
         "--variable", action="append", default=[], metavar="NAME", help="default: all attributes"
@@ -264,6 +274,11 @@ def _write(text: str, path: str | None, runtime: Runtime) -> ExitCode:
 
 
 def _model_wanted(args: argparse.Namespace) -> Exchange[LearntModel]:
+    if args.kind is not None:
+        fields = dict(map(_field, args.field))
+        return model_requests.learn(args.dataset, args.kind, epsilon=args.epsilon, **fields)
+    if args.field:
+        raise ConfigError("--field", "come with --kind")
     if args.marginals is not None:
         marginals = [text.split(",") for text in args.marginals]
         return model_requests.learn_marginals(
@@ -272,6 +287,16 @@ def _model_wanted(args: argparse.Namespace) -> Exchange[LearntModel]:
     return model_requests.learn_network(
         args.dataset, _structure(args), epsilon=args.epsilon, allocation=args.allocation
     )
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, mark, value = text.partition("=")
+    if not name or not mark or name in _OPTIONS_OF_THEIR_OWN:
+        raise ConfigError("--field", "have the form NAME=VALUE", text)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _structure(args: argparse.Namespace) -> Any:

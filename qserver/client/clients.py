@@ -22,6 +22,7 @@ class ModelPrices:
     def __init__(self, driver: SyncDriver) -> None:
         self._driver = driver
 
+    model = waits(model_requests.price_of_model)
     network = waits(model_requests.price_of_network)
     marginals = waits(model_requests.price_of_marginals)
     check = waits(model_requests.price_of_check)
@@ -34,6 +35,7 @@ class AsyncModelPrices:
     def __init__(self, driver: AsyncDriver) -> None:
         self._driver = driver
 
+    model = awaits(model_requests.price_of_model)
     network = awaits(model_requests.price_of_network)
     marginals = awaits(model_requests.price_of_marginals)
     check = awaits(model_requests.price_of_check)
@@ -51,6 +53,7 @@ class Models:
         self._driver = driver
         self.prices = ModelPrices(driver)
 
+    learn = waits(model_requests.learn)
     learn_network = waits(model_requests.learn_network)
     learn_marginals = waits(model_requests.learn_marginals)
     all = waits(model_requests.all_models)
@@ -74,6 +77,7 @@ class AsyncModels:
         self._driver = driver
         self.prices = AsyncModelPrices(driver)
 
+    learn = awaits(model_requests.learn)
     learn_network = awaits(model_requests.learn_network)
     learn_marginals = awaits(model_requests.learn_marginals)
     all = awaits(model_requests.all_models)

@@ -46,6 +46,20 @@ class Gate:
     basis: str = "least"
 
 
+def learn(dataset: str, kind: str, *, epsilon: float, **fields: Any) -> Exchange[LearntModel]:
+    """Learn a model of any kind that the server knows; `epsilon` is spent for its tables.
+
+    Args:
+        kind: its name.
+        fields: what this kind asks for, as in HTTP.
+    """
+    document = {"kind": kind, **fields, "epsilon": epsilon}
+    return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
+
+
+price_of_model = priced(learn, LearningPrice)
+
+
 def learn_network(
     dataset: str, network: Network, *, epsilon: float, allocation: str = "best"
 ) -> Exchange[LearntModel]:
@@ -54,13 +68,8 @@ def learn_network(
     Args:
         network: BIF text, edges (parent, child), or the object that HTTP takes.
     """
-    document = {
-        "kind": "network",
-        "network": _network(network),
-        "epsilon": epsilon,
-        "allocation": allocation,
-    }
-    return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
+    fields = {"network": _network(network), "allocation": allocation}
+    return learn(dataset, "network", epsilon=epsilon, **fields)
 
 
 price_of_network = priced(learn_network, LearningPrice)
@@ -76,15 +85,13 @@ def learn_marginals(
     likelihood: str = "squares",
 ) -> Exchange[LearntModel]:
     """Learn a model from all tables together; `epsilon` is spent for these marginals."""
-    document = {
-        "kind": "marginals",
+    fields = {
         "marginals": [list(names) for names in marginals],
-        "epsilon": epsilon,
         "selection": selection,
         "oracle": oracle,
         "likelihood": likelihood,
     }
-    return Exchange(Call(_path(dataset), document), LearntModel.of, answered)
+    return learn(dataset, "marginals", epsilon=epsilon, **fields)
 
 
 price_of_marginals = priced(learn_marginals, LearningPrice)

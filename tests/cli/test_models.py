@@ -74,6 +74,15 @@ def test_marginals_are_sent_as_lists_of_attributes(server: FakeServer) -> None:
     assert server.requests == [Request("POST /v1/datasets/adult/models", sent)]
 
 
+def test_any_kind_is_sent_by_its_name_with_its_members(server: FakeServer) -> None:
+    server.reply(LEARNT | {"kind": "tree"})
+    fields = ("--field", "root=age", "--field", "depth=2", "--field", 'leaves=["a", "b"]')
+    asked = ("learn", "adult", "--kind", "tree", *fields, "--epsilon", "0.5")
+    assert call(server, *asked) == ExitCode.OK
+    sent = {"kind": "tree", "root": "age", "depth": 2, "leaves": ["a", "b"], "epsilon": 0.5}
+    assert server.requests == [Request("POST /v1/datasets/adult/models", sent)]
+
+
 def test_no_marginals_make_a_model_of_history_alone(server: FakeServer) -> None:
     server.reply(LEARNT | {"kind": "marginals", "epsilon_charged": 0})
     assert call(server, "learn", "adult", "--marginals", "--epsilon", "0") == ExitCode.OK
@@ -266,6 +275,9 @@ def test_models_are_listed_and_shown(
         ("ask", "adult", "m", "--where", "a=b", "--fallback-length", "3"),
         ("learn", "adult", "--edge", "a", "--epsilon", "1"),
         ("learn", "adult", "--network", "/nowhere/x.bif", "--epsilon", "1"),
+        ("learn", "adult", "--kind", "tree", "--field", "root", "--epsilon", "1"),
+        ("learn", "adult", "--kind", "tree", "--field", "epsilon=2", "--epsilon", "1"),
+        ("learn", "adult", "--marginals", "--field", "oracle=exact", "--epsilon", "1"),
     ],
 )
 def test_what_means_nothing_is_refused_before_it_is_sent(

@@ -23,6 +23,7 @@ from qserver.client import (
     ServerUnreachableError,
     model_requests,
 )
+from qserver.client.flows import Call
 from qserver.errors import ConfigError
 from qserver.models.network.bif import read_bif
 from tests.client.serving import Served, serving
@@ -94,7 +95,7 @@ def test_a_network_is_learnt_by_a_job_and_asked_for_nothing(
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_kind_of_the_registry_is_learnt_with_the_members_of_its_request(kind: str) -> None:
-    """A kind that is new to the server fails here until the clients have it."""
+    """These two have a method besides `learn`, which takes any kind."""
     parameters = dict(inspect.signature(getattr(model_requests, f"learn_{kind}")).parameters)
     assert [parameters.pop(name).name for name in ("dataset", "epsilon")]
     defaults = {name: found.default for name, found in parameters.items()}
@@ -102,6 +103,24 @@ def test_every_kind_of_the_registry_is_learnt_with_the_members_of_its_request(ki
     assert {n: [] if d == () else d for n, d in defaults.items()} == {
         n: inspect.Parameter.empty if d is None else d for n, d in wanted.items()
     }
+
+
+def test_a_kind_that_is_new_to_the_server_is_learnt_by_its_name() -> None:
+    asked = model_requests.learn("people", "tree", epsilon=1, root="age", depth=2)
+    assert asked.call == Call(
+        ("v1", "datasets", "people", "models"),
+        {"kind": "tree", "root": "age", "depth": 2, "epsilon": 1},
+    )
+
+
+@both
+def test_a_model_is_learnt_by_the_name_of_its_kind(
+    make: Callable[[Served], Ask], served: Served
+) -> None:
+    network = {"edges": [["sex", "age"]]}
+    price = prices(served, make)("model", "people", "network", epsilon=2, network=network)
+    learnt = make(served)("learn", "people", "network", epsilon=2, network=network)
+    assert learnt.cost.charged == price.price == pytest.approx(2)
 
 
 @both
