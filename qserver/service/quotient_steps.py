@@ -1,4 +1,4 @@
-"""The steps in which the quotients of a statement are asked, each by what history says by then."""
+"""The steps in which the quotients of a statement are asked; each step looks at history first."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ROOM = 1.0 + 1e-6
 class QuotientSteps:
     """The steps of one statement on one dataset.
 
-    What is asked at the most is fixed at the beginning: no step asks for more. The steps together
-    may still cost more than the price of that, where the planner buys tables on the way. Which
-    lengths a step has depends on the text and on released answers alone.
+    The narrowest intervals are fixed at the beginning, and no step asks for narrower ones. The sum
+    of the steps may still be above the price of these, if the planner buys tables on the way. The
+    lengths of a step depend on the text and on released answers alone.
 
     Raises:
         SqlError: nothing is known of a denominator, or the statement has no length.
@@ -50,29 +50,29 @@ class QuotientSteps:
 
     @property
     def is_one(self) -> bool:
-        """Whether all is asked at once: there is no quotient, or all must hold at once."""
+        """Whether there is one step: no quotient, or all intervals must hold together."""
         return not self._askings or self._statement.clauses.simultaneous
 
     @property
     def goes_on(self) -> bool:
-        """Whether some quotient, asked in steps, is not yet as exact as asked."""
+        """Whether the interval of some quotient is still too wide."""
         return not self.is_one and len(self._met) < len(self._askings)
 
     def look(self) -> None:
-        """Take in what history says by now."""
+        """Read the present history."""
         self._known = self._look()
         self._met |= {r for r, a in self._askings.items() if a.is_enough(self._known[r])}
 
     def next_step(self) -> StatementQuestions:
-        """What to ask now, no more exactly than `last_step` does."""
+        """The next questions; their intervals are never narrower than those of `last_step`."""
         return self._asked({r: a.next_step(self._known[r]) for r, a in self._askings.items()})
 
     def last_step(self) -> StatementQuestions:
-        """What suffices in every case; of what history gives, what it gives."""
+        """The questions that always suffice; where history is better, with its interval."""
         return self._asked({r: a.most for r, a in self._askings.items()})
 
     def _asked(self, halves: Mapping[Ratio, Halves]) -> StatementQuestions:
-        """The questions of these half-widths; quotients that are met are asked as known."""
+        """The questions with these half-widths; one that is met is asked at its known width."""
         met = {
             ratio: self._known[ratio].halves.scaled(_ROOM) for ratio in self._met if not self.is_one
         }
@@ -96,7 +96,7 @@ class QuotientSteps:
     def _with_intervals(
         self, found: Mapping[Ratio, KnownQuotient], offers: Mapping[LinearQuery, Offer | None]
     ) -> dict[Ratio, KnownQuotient]:
-        """The same with the intervals of those quotients of which both parts are known."""
+        """The same, with the interval of each quotient whose two parts are known."""
         halves = {ratio: known.halves.scaled(_ROOM) for ratio, known in found.items()}
         questions = asked(self._statement, halves=halves)
         best = [offers.get(question.query) for question in questions.questions]

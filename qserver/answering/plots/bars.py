@@ -1,4 +1,4 @@
-"""Horizontal bars: an amount for each of some names, beside a limit."""
+"""Horizontal bars: an amount per name, and a limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BAR, _STEP, _TITLE_SIZE = 16.0, 26.0, 15
 
 @dataclass(frozen=True)
 class Bar:
-    """An amount, and the text that says it."""
+    """An amount with its text."""
 
     name: str
     value: float

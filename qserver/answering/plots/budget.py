@@ -1,4 +1,4 @@
-"""Plots of a budget: loss by value of an attribute, and the ledger's sum as it grew."""
+"""Plots of a budget: the loss by value of an attribute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BudgetFacts:
 
 
 def budget_chart(facts: BudgetFacts, losses: Mapping[str, float], *, attribute: str) -> BarChart:
-    """The loss of the records of each value of an attribute, beside the limit.
+    """The loss of the records of each value of an attribute, and the limit.
 
     Args:
         facts: the budget.

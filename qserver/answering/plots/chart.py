@@ -1,4 +1,4 @@
-"""What a plot of numbers against numbers shows. Frozen; knows no pixels."""
+"""The content of a plot, without pixels: axes, lines, areas, rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Rule:
-    """A straight line across the plot: at one x, or at one y."""
+    """A straight line across the whole plot at one x, or at one y."""
 
     label: str
     x: float | None = None

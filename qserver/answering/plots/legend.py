@@ -23,7 +23,7 @@ class Style:
     is_area: bool
 
     def sample(self, x: float, y: float) -> str:
-        """A piece of it, its left end at x, centred on y."""
+        """A piece of the mark; its left end is at x, its middle at y."""
         if self.is_area:
             return element(
                 "rect", x=x, y=y - 6, width=_SAMPLE, height=12, fill=self.colour, fill_opacity=0.25
@@ -61,7 +61,7 @@ class Entry:
 
 
 def placed(labels: Sequence[str], styles: Sequence[Style], *, width: float) -> list[Entry]:
-    """The entries in rows of at most `width`; a name that has no room in a row is shortened."""
+    """The entries in rows of at most `width`; a name longer than a row is shortened."""
     entries: list[Entry] = []
     x, row = 0.0, 0
     for label, style in zip(labels, styles, strict=True):

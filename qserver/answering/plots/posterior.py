@@ -1,4 +1,4 @@
-"""The plot of a posterior: how likely each value of a count is, its interval shaded."""
+"""The plot of a posterior density, with its interval shaded."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PosteriorCurve:
 
 
 def thresholds_about(low: float, high: float, *, n: int, reach: float = 2.0) -> list[float]:
-    """`n` thresholds that hold the interval's ends, evenly spaced, far enough to see the tails.
+    """`n` evenly spaced thresholds beyond both ends of the interval, and the ends themselves.
 
     Args:
         low, high: ends of an interval.

@@ -31,7 +31,7 @@ class Frame:
     y: Axis
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point of the data is."""
+        """The pixel of a point of the data."""
         across = (x - self.x.low) / (self.x.high - self.x.low)
         up = (y - self.y.low) / (self.y.high - self.y.low)
         return (
@@ -87,7 +87,7 @@ def _title_lines(titles: Sequence[str]) -> Iterator[str]:
 
 
 def _fitting_ticks(axis: Axis, width: float) -> Ticks:
-    """As many ticks as have room beside one another, and ten at most."""
+    """As many ticks as fit side by side, at most ten."""
     for most in range(10, 2, -1):
         ticks = nice_ticks(axis.low, axis.high, most=most)
         if len(ticks.values) >= 2 and _has_room(axis, ticks, width):

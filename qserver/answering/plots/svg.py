@@ -25,7 +25,7 @@ def element(tag: str, content: str | None = None, **attributes: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as XML has it; characters that XML cannot hold are replaced."""
+    """Text escaped for XML; characters that XML forbids are replaced."""
     return escape(_NOT_XML.sub("�", text))
 
 

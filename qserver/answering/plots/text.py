@@ -1,4 +1,4 @@
-"""How much room text takes; estimated, on the safe side, as no font is at hand."""
+"""The width of text, estimated without a font; the estimate is rather too large."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WIDE = frozenset("mwMW@%&")
 
 
 def text_width(text: str, *, size: float = FONT_SIZE) -> float:
-    """Width of a line of sans-serif text, in the units of `size`; rather too much."""
+    """An upper estimate of the width of a line of sans-serif text, in the units of `size`."""
     return size * sum(map(_em, text))
 
 

@@ -1,4 +1,4 @@
-"""Where the marks of an axis stand, and what is written beside them."""
+"""The positions and texts of an axis's ticks."""
 
 from __future__ import annotations
 

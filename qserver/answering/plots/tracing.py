@@ -1,4 +1,4 @@
-"""The plot of an audit: power by error, of guessing, of the bound, the cap, and an attack."""
+"""The plot of an audit: power against false positives of guessing, bound, cap, and an attack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qserver.models.tracing.report import TracingReport
 
 
 def tracing_chart(report: TracingReport) -> Chart:
-    """What an audit found, as a plot of true against false positives."""
+    """The plot of true against false positives of an audit."""
     curves, areas = report.curves, report.areas
     fpr = (0.0, *curves.fpr)
 

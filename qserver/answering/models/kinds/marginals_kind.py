@@ -1,4 +1,4 @@
-"""Marginal-based estimation as a kind of model: all tables of history, and rows inside them."""
+"""Marginal-based estimation as a kind of model, from tables of history and rows inside them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FIELDS = {"marginals", "selection", "oracle", "likelihood"}
 
 
 class MarginalsKind:
-    """Models of everything that history tells of marginals; see ModelKind."""
+    """Models fitted to all noisy marginals of history; see ModelKind."""
 
     face = MARGINALS_FACE
 
@@ -79,7 +79,7 @@ class MarginalsKind:
         *,
         epsilon: float,
     ) -> tuple[WantedTable, ...]:
-        """Tables that serve the wanted marginals best beside those that history has."""
+        """The tables that, with those of history, give the wanted marginals the least error."""
         plain = json.loads(specification)
         scopes = read_scopes(plain["marginals"], domain)
         if not scopes:
@@ -133,7 +133,7 @@ class MarginalsKind:
         return self._built(specification, domain, measurements, None)
 
     def goes_on(self, specification: str, earlier: str) -> bool:
-        """Whether both are estimated alike; see GrowingKind."""
+        """Whether both specifications have the same estimator; see GrowingKind."""
         ours, theirs = json.loads(specification), json.loads(earlier)
         return all(ours[field] == theirs[field] for field in ("oracle", "likelihood"))
 
@@ -145,7 +145,7 @@ class MarginalsKind:
         *,
         earlier: Model,
     ) -> LearntMarginals:
-        """The same model found faster, its loss as near the least one: see GrowingKind."""
+        """The same model, found faster from an earlier one, to the same gap; see GrowingKind."""
         if not isinstance(earlier, LearntMarginals):
             raise InputError("earlier", "be a model of this kind")
         return self._built(specification, domain, measurements, earlier)
@@ -173,9 +173,9 @@ class MarginalsKind:
 
 
 class LearntMarginals:
-    """A model made from history, on the classes of values that history tells apart; see Model.
+    """A model made from history, over classes of values; see Model.
 
-    Within a class all values are taken as equally likely.
+    All values of a class are taken as equally likely.
     """
 
     def __init__(self, domain: Domain, reduced: ReducedHistory, found: Estimate) -> None:
@@ -215,7 +215,7 @@ class LearntMarginals:
     def _at_values(
         self, found: FloatArray, scope: Scope, axes: Sequence[int], given: Mapping[int, int]
     ) -> FloatArray:
-        """A table over classes at the given values, its other axes spread over all values."""
+        """A table over classes at the given values, its other axes expanded to values."""
         domain_axes = [self.reduced.axes[i] for i in scope]
         for k in reversed(range(len(scope))):
             i, axis = scope[k], domain_axes[k]
@@ -242,11 +242,11 @@ class LearntMarginals:
         return self.estimate.total * total
 
     def columns(self) -> tuple[str, ...]:
-        """Names of the attributes that some table tells of."""
+        """Names of the attributes that a table has."""
         return tuple(self._domain.names[a] for a in self.reduced.axes)
 
     def records(self, n: int, generator: np.random.Generator) -> Iterator[tuple[str, ...]]:
-        """Synthetic records, drawn and moved many at a time, for then they fit together."""
+        """Synthetic records, drawn in large batches, in which they fit the model's tables best."""
         if self._records_from is None:
             self._records_from = record_source(self.estimate)
         names = [
@@ -287,7 +287,7 @@ class LearntMarginals:
         return json.dumps(plain)
 
     def describe(self) -> dict[str, Any]:
-        """How the model was found and how near its optimum it is; no statement of its error."""
+        """How the model was found, and its gap to the optimum; this is no bound on its error."""
         fit, names = self.estimate.fit, self.columns()
         return {
             "variables": list(names),
@@ -314,13 +314,13 @@ class LearntMarginals:
 
 
 def _parted(records: IndexArray) -> Iterator[IndexArray]:
-    """Some thousands at a time: names take more memory than codes."""
+    """The records in batches, since names take more memory than codes."""
     for start in range(0, len(records), _ROWS_AT_ONCE):
         yield records[start : start + _ROWS_AT_ONCE]
 
 
 def _most_cells(oracle: str) -> int:
-    """Cells that an exact model may hold."""
+    """The most cells that an exact model may hold."""
     return _AUTO_CELLS if oracle == "auto" else AUTO_CELLS
 
 
@@ -332,7 +332,7 @@ def _choice(document: Document, field: str, choices: Sequence[str]) -> str:
 
 
 def _values(given: object, domain: Domain) -> dict[int, int]:
-    """Per attribute named, its value's place."""
+    """The position of the value of each attribute that is named."""
     if not isinstance(given, Mapping):
         raise InputError("given", "be an object of a label per attribute")
     found = {}
@@ -346,7 +346,7 @@ def _values(given: object, domain: Domain) -> dict[int, int]:
 
 
 def _carried(earlier: LearntMarginals, reduced: ReducedHistory) -> Warm | None:
-    """Where the earlier model's estimate may go on, on classes that are as fine or finer."""
+    """The earlier model's state on the new classes, or None if these are coarser."""
     place = {axis: i for i, axis in enumerate(reduced.axes)}
     places, classes = [], []
     for axis, coarse in zip(earlier.reduced.axes, earlier.reduced.classes, strict=True):
@@ -372,7 +372,7 @@ def _members(names: Sequence[str], classes: IndexArray) -> list[list[str]]:
 def _values_of(
     classes: IndexArray, drawn: IndexArray, generator: np.random.Generator
 ) -> IndexArray:
-    """A value of each drawn class, all of a class being equally likely."""
+    """A value for each drawn class, with equal probability for all values of a class."""
     order = np.argsort(classes, kind="stable")
     counts = np.bincount(classes)
     starts = np.cumsum(counts) - counts

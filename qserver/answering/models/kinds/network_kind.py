@@ -44,7 +44,7 @@ _ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class _Plan:
-    """A specification, read."""
+    """A specification as objects."""
 
     structure: Structure
     axes: tuple[int, ...]
@@ -106,7 +106,7 @@ class NetworkKind:
         *,
         epsilon: float,
     ) -> tuple[WantedTable, ...]:
-        """Tables by the allocation; `best` takes account of what history has."""
+        """The tables that the allocation wants; `best` takes history into account."""
         plan = _plan(specification, domain)
         known: list[NoisyTable] = []
         if plan.allocation == "best":
@@ -127,7 +127,7 @@ class NetworkKind:
     def error_bounds(
         self, specification: str, domain: Domain, released: Sequence[Marginal]
     ) -> ErrorBounds | None:
-        """How errors of parameters reach answers, by two theorems; see `even_error_bounds`."""
+        """Bounds on the errors of answers, from those of parameters; see `even_error_bounds`."""
         plan = _plan(specification, domain)
         tables = [known.table for known in _tables(plan, released)]
         return foretold_bounds(plan.structure, plan.allocation, tables)
@@ -135,7 +135,7 @@ class NetworkKind:
     def used(
         self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
     ) -> tuple[int, ...]:
-        """Ids of the tables that say something of a family."""
+        """Ids of the tables that share a variable with a family."""
         plan = _plan(specification, domain)
         tables = _tables(plan, marginals(measurements))
         _check_held(plan.structure, tables)
@@ -167,7 +167,7 @@ class _Known:
 
 
 class LearntNetwork:
-    """A network made from history, with the number of records that history tells of; see Model.
+    """A network made from history, with an estimate of the number of records; see Model.
 
     Args:
         axes: position in the domain of each variable.
@@ -281,13 +281,13 @@ def check_learnable(structure: Structure) -> None:
 
 
 def _tables(plan: _Plan, released: Sequence[Marginal]) -> list[_Known]:
-    """What every marginal tells of some of the network's variables, or of the total."""
+    """Every marginal of history that has some of the network's variables, or the total."""
     place = {axis: i for i, axis in enumerate(plan.axes)}
     return [_known(m, place) for m in released]
 
 
 def _known(marginal: Marginal, place: Mapping[int, int]) -> _Known:
-    """The marginal on the network's variables; others are added up, and their noise with them."""
+    """The marginal, summed over attributes that are no variables, and its variance."""
     gone = tuple(k for k, axis in enumerate(marginal.axes) if axis not in place)
     summed = prod(marginal.values.shape[k] for k in gone)
     kept = [place[axis] for axis in marginal.axes if axis in place]
@@ -308,7 +308,7 @@ def _check_held(structure: Structure, tables: Sequence[_Known]) -> None:
 
 
 def _from_own_tables(plan: _Plan, tables: Sequence[NoisyTable]) -> Network:
-    """All but `best` read a family off its own table, of those the least noisy."""
+    """Per family its own least noisy table: how all allocations but `best` estimate."""
     structure = plan.structure
     if plan.allocation == "rows":
         by_noise = sorted(tables, key=lambda t: t.scale)

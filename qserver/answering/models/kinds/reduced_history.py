@@ -1,8 +1,8 @@
-"""What history tells of marginals, on the classes of values that it tells apart.
+"""History as noisy marginals over classes of values.
 
-A released table may be coarse (bands of ages) and another fine; a model works on the values that
-some table or row tells apart, so that its own tables stay small. Rows count where their attributes
-lie inside a table's.
+One released table may be coarse (bands of ages) and another fine. A class holds the values that no
+table and no row tells apart. The model works on classes, so that its tables stay small. A row takes
+part if one table has all of its attributes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ReducedHistory:
 
 
 def reduced_history(measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
-    """Tables, the least noisy first, and rows inside them, while the model's tables stay small.
+    """The history for a model: tables by rising noise, then rows, while its tables stay small.
 
     Raises:
         InputError: no table tells of any attribute.
@@ -77,7 +77,7 @@ def reduced_history(measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
 
 
 class _Taken:
-    """Which measurements take part, and what their attributes' values fall into.
+    """The measurements that take part, and the classes of their attributes' values.
 
     Attributes:
         scopes: cells of each table of the model.
@@ -92,7 +92,7 @@ class _Taken:
         self._n_cells = 0
 
     def add(self, number: int, labels: Labels) -> bool:
-        """Take a measurement of these classes in, if the tables stay small enough."""
+        """Add a measurement of these classes, if the tables stay small enough."""
         scope = tuple(sorted(labels))
         finer = {a: _refined(self.labels.get(a), found) for a, found in labels.items()}
         sizes = {a: int(c.max()) + 1 for a, c in finer.items()}
@@ -114,7 +114,7 @@ class _Taken:
         return True
 
     def add_row(self, row: Measurement) -> None:
-        """Take a row in, if its attributes lie inside a table's."""
+        """Add a row, if one table has all of its attributes."""
         scope = _scope_of(row.row)
         if not scope or not any(set(scope) <= set(s) for s in self.scopes):
             return
@@ -149,7 +149,7 @@ def _reduced(
 
 
 def _table(table: TableMeasurement, labels: Labels, place: Mapping[int, int]) -> NoisyMarginal:
-    """The table as rows over the classes; the marginal itself where it tells all of them apart."""
+    """The table as rows over the classes, or as the marginal if each class has a cell."""
     parts = table.partition.axes
     scope = tuple(place[p.axis] for p in parts)
     # The part of each class: classes never straddle two parts.
@@ -196,7 +196,7 @@ def _refined(old: IndexArray | None, new: NDArray[np.integer]) -> IndexArray:
 
 
 def _joint(labels: Sequence[NDArray[np.integer]]) -> IndexArray:
-    """Classes of values with equal labels throughout, numbered by first occurrence."""
+    """Classes of values whose labels are all equal, numbered by first occurrence."""
     stacked = np.stack([np.asarray(x, dtype=np.int64) for x in labels])
     _, first, inverse = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.intp)
@@ -205,7 +205,7 @@ def _joint(labels: Sequence[NDArray[np.integer]]) -> IndexArray:
 
 
 def _of_classes(values: NDArray[np.integer], classes: IndexArray) -> NDArray[np.intp]:
-    """What each class has in common."""
+    """The value that all members of a class share."""
     found = np.empty(int(classes.max()) + 1, dtype=np.intp)
     found[classes] = values
     return found
