@@ -13,7 +13,7 @@ from qserver.cli.runtime import Runtime
 from tests.docs.command_reference import command_reference
 from tests.docs.figures import figures
 from tests.docs.http_reference import http_reference
-from worker.cli import build_parser as worker_parser
+from worker.parser import build_parser as worker_parser
 
 
 def pages() -> dict[str, str]:

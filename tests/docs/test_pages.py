@@ -16,7 +16,7 @@ from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
 from tests.docs.command_reference import leaves
 from tests.docs.pages import pages
-from worker.cli import build_parser as worker_parser
+from worker.parser import build_parser as worker_parser
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -1,0 +1,153 @@
+"""The parser of the owner's commands: names, flags, and what each of them declares."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import qserver
+from qserver.records.paid_question import DEFAULT_PHI
+
+_INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
+value of every column becomes public, with no noise and outside the ledger. Use it for data whose
+values are public anyway."""
+_REDIS_HELP = """address of the store (default: QSERVER_REDIS_URL, or else whatever
+`qserver serve --state` or the demo runs on the state folder)"""
+_STATE_HELP = """folder of the worker's private files, and of the embedded store where that is used
+(QSERVER_STATE_DIR)"""
+_RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
+_DECLARE_HELP = "declare that two attached datasets have no person in common"
+_AUDIT_HELP = "attack a network with its own members, into a file for you alone"
+_PHI_HELP = """\
+what may be spent on rows as asked before tables are bought that answer later questions too, as a
+part of the tables' price (default %(default)g): 0.25 for data that will be asked for years, 1 or
+more where few questions are expected
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; `command` of what it parses is the name of one."""
+    parser = argparse.ArgumentParser(
+        prog="qserver-worker",
+        description="The trusted side of qserver: the only program that sees private rows.",
+        epilog="Exit codes: 0 success, 1 failure (the message says why), 2 wrong usage.",
+    )
+    parser.add_argument("--version", action="version", version=qserver.__version__)
+    found = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--redis-url", help=_REDIS_HELP)
+    common.add_argument("--state", type=Path, help=_STATE_HELP)
+    common.add_argument("--json", action="store_true", help="print JSON")
+    _add_attach(found.add_parser("attach", parents=[common], help="attach a dataset"))
+    found.add_parser("run", parents=[common], help="answer questions until stopped")
+    found.add_parser("doctor", parents=[common], help="check data, journal and store")
+    _add_restore(found.add_parser("restore", parents=[common], help=_RESTORE_HELP))
+    gone = found.add_parser("detach", parents=[common], help="take a dataset off the list")
+    gone.add_argument("name", help="the dataset's name")
+    _add_rotate(found.add_parser("rotate", parents=[common], help="replace a dataset's data"))
+    _add_audit_model(found.add_parser("audit-model", parents=[common], help=_AUDIT_HELP))
+    more = found.add_parser("top-up", parents=[common], help="raise a population's limit")
+    more.add_argument("population", help="the people who own the limit")
+    more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
+    _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
+    return parser
+
+
+def _add_audit_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="the dataset's name; its records are the members")
+    model = parser.add_mutually_exclusive_group(required=True)
+    model.add_argument("--model", type=Path, metavar="FILE", help="the network, a BIF file")
+    model.add_argument("--model-id", metavar="ID", help="or a network that was learnt here")
+    parser.add_argument(
+        "--reference",
+        type=Path,
+        required=True,
+        help="records of people who are not in the dataset, with the same columns",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the report, a new private file")
+    parser.add_argument("--plot", type=Path, help="the same as SVG, a new private file")
+    parser.add_argument("--epsilon", type=float, help="what the model cost")
+    parser.add_argument("--neighbours", choices=("add-remove", "replace-one"), default="add-remove")
+
+
+def _add_rotate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="the dataset's name")
+    parser.add_argument("--data", type=Path, required=True, help="the new file; same columns")
+    parser.add_argument(
+        "--disjoint-people",
+        action="store_true",
+        help="declare that nobody in the new file is in any file that the dataset has or had; "
+        "otherwise what was spent on those counts for everybody in the new file too",
+    )
+
+
+def _add_declare(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Declare that nobody in a file that DATASET has or had is in another file that "
+        "OTHER has or had. If both names are the same, nobody is in two of its files. What was "
+        "spent on such files then no longer adds up. A wrong word lets a person lose more than "
+        "the limit, and it cannot be taken back."
+    )
+    parser.add_argument("population")
+    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument("other", metavar="OTHER")
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accept-loss",
+        action="append",
+        default=[],
+        metavar="POPULATION",
+        help="its journal is lost: begin another one, on your word that the store forgot nothing",
+    )
+
+
+def _add_attach(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="public name of the dataset")
+    parser.add_argument("--data", type=Path, required=True, help=".csv, .tsv (also .gz), .parquet")
+    parser.add_argument("--domain", type=Path, help="domain file, .json or .toml")
+    parser.add_argument("--infer-domain", action="store_true", help=_INFER_HELP)
+    parser.add_argument(
+        "--limit", required=True, help="the population's epsilon; only `top-up` raises it"
+    )
+    parser.add_argument(
+        "--neighbours",
+        choices=("add-remove", "replace-one"),
+        default="add-remove",
+        help="what the guarantee compares: one record more or less, or one replaced",
+    )
+    parser.add_argument(
+        "--population",
+        help="the people behind the data (default: the dataset's name); datasets about the same "
+        "people must share it, so that they share the limit",
+    )
+    parser.add_argument(
+        "--records-per-person",
+        type=int,
+        default=1,
+        help="most records one person owns (default 1); your declaration without --person-id",
+    )
+    parser.add_argument(
+        "--person-id",
+        default="",
+        metavar="COLUMN",
+        help="column that tells whose record it is: of each person at most --records-per-person "
+        "records are kept, chosen by a secret key; records without a person are dropped",
+    )
+    parser.add_argument(
+        "--disclosure-cap",
+        type=float,
+        metavar="P",
+        help="refuse answers after which a cell's count could be known with a probability above P",
+    )
+    parser.add_argument(
+        "--disjoint-from",
+        action="append",
+        default=[],
+        metavar="DATASET",
+        help="declare that nobody in this file is in any file that DATASET has or had; may be "
+        "given several times. It says nothing of other datasets: if those hold the same people, "
+        "what is spent on both adds up",
+    )
+    parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
