@@ -177,7 +177,7 @@ class BudgetExhaustedError(QServerError):
 
     def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
         self.price_nano, self.remaining_nano = price_nano, remaining_nano
-        # The best interval available for nothing, or None; of a workload a tuple of these.
+        # The best interval that costs nothing, or None; of a workload a tuple of these.
         self.free: Any = None
         super().__init__(
             f"The answer costs {price_nano / 1e9:.9f} epsilon and "
@@ -252,7 +252,7 @@ class DisclosureGuardError(QServerError):
     def __init__(self, *, price_nano: int, loss_nano: int, allowed_nano: int, cap: float) -> None:
         self.price_nano, self.cap = price_nano, cap
         self.loss_nano, self.allowed_nano = loss_nano, allowed_nano
-        # The best interval available for nothing, where history gives one.
+        # The best interval that costs nothing, where history gives one.
         self.free: Any = None
         super().__init__(
             f"The answer would raise the largest loss of a cell by {price_nano / 1e9:.9f} from "

@@ -109,8 +109,8 @@ def show_question_price(console: Console, price: Mapping[str, Any]) -> None:
         console.line("price: 0 epsilon, without a guarantee")
         return
     told = {
-        "confirm": "history confirms it for nothing",
-        "contradict": "history contradicts it for nothing",
+        "confirm": "history confirms it at no cost",
+        "contradict": "history contradicts it at no cost",
         "check": f"check: {price_text(check)}",
     }
     console.line(told[price["would"]])

@@ -32,7 +32,7 @@ Learn a Bayesian network of a given structure (--edge, --network), what all tabl
 released before and those bought for --epsilon. The tables answer later questions too.
 """
 _ASK = """\
-Ask a model, for nothing: the distribution of some variables (--marginal), their most probable
+Ask a model, at no cost: the distribution of some variables (--marginal), their most probable
 labels (--most-probable), or how many records it expects (--where, --json-query). A model's answer
 has no guarantee; with --length a count is checked: history or a measurement gives an interval,
 which confirms the model's answer or contradicts it.

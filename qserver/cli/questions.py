@@ -18,7 +18,7 @@ _QUERY = """\
 Ask how many records meet the conditions, as an interval of at most --length at --confidence. The
 answer costs budget only where the answers released before cannot give it.
 """
-_EXPLAIN = "Show what an answer would cost and what is known for nothing. Spends nothing."
+_EXPLAIN = "Show what an answer would cost and what is known at no cost. Spends nothing."
 SOURCES = {
     "history": "from answers released before",
     "measured": "measured now",
@@ -140,13 +140,11 @@ def _own_text(own: Mapping[str, Any]) -> str:
 def offer_text(offer: Mapping[str, Any] | None) -> str:
     """The interval known without charge, in one line."""
     if offer is None:
-        return "known for nothing: nothing yet"
+        return "known at no cost: nothing yet"
     low, high = offer["interval"]
     text = interval_text(estimate=None, low=low, high=high)
     percent = percent_text(offer["confidence"])
-    return (
-        f"known for nothing: between {text.low} and {text.high} with {percent} percent confidence"
-    )
+    return f"known at no cost: between {text.low} and {text.high} with {percent} percent confidence"
 
 
 def show_problem(console: Console, problem: ServerProblemError) -> None:

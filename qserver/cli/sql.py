@@ -99,7 +99,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
     console.line(f"remaining: {epsilon_text(price.remaining)} epsilon")
     known = [str(interval) for interval in price.free if interval is not None]
     shown = "; ".join(known[:6]) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
-    console.line(f"known for nothing: {shown or 'nothing yet'}")
+    console.line(f"known at no cost: {shown or 'nothing yet'}")
 
 
 def _finite(value: Any) -> Any:

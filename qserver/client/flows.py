@@ -229,7 +229,7 @@ def _done(patience: Patience, job: Mapping[str, Any], deadline: float) -> Flow[M
         if patience.clock() + pause_s > deadline:
             raise NotDoneError(
                 f"The answer is not there yet (job {job['id']}). Ask again: whatever is measured "
-                "meanwhile is answered for nothing."
+                "meanwhile is answered at no cost."
             )
         yield Pause(pause_s)
         pause_s = min(_LONGEST_POLL_S, pause_s * _GROWTH)

@@ -174,8 +174,8 @@ class CheckPrice(FromJson):
 
     def __repr__(self) -> str:
         told = {
-            "confirm": "history confirms it for nothing",
-            "contradict": "history contradicts it for nothing",
+            "confirm": "history confirms it at no cost",
+            "contradict": "history contradicts it at no cost",
         }.get(self.would, f"check {epsilon_text(self.check.price)}")
         if self.fallback is not None and self.would != "confirm":
             told += f"; measuring instead {epsilon_text(self.fallback.price)}"

@@ -142,7 +142,7 @@ class Price(FromJson):
         price = f"{'up to about ' if self.at_most else ''}{epsilon_text(self.price)}"
         return (
             f"{price} of {epsilon_text(self.remaining)} epsilon left{fits}; "
-            f"{known} of {len(self.free)} known for nothing"
+            f"{known} of {len(self.free)} known at no cost"
         )
 
 

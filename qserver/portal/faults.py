@@ -23,7 +23,7 @@ from qserver.records.answer import Offer
 
 _ADVICE = {
     "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "
-    "what is known for nothing.",
+    "what is known at no cost.",
     "allowance_exhausted": "Nothing was spent. Ask for a longer interval or less confidence; the "
     "owner of the data decides about allowances.",
     "pace_exceeded": "Nothing was spent. Wait, or ask for a longer interval or less confidence.",
@@ -50,8 +50,8 @@ class Fault:
         detail: what is wrong here.
         advice: what may help, or ''.
         price_nano, remaining_nano: where the question costs more than there is.
-        free: the best interval available for nothing, or None.
-        is_known: whether something is known for nothing.
+        free: the best interval that costs nothing, or None.
+        is_known: whether something is known at no cost.
         inputs: names of the form's inputs that are wrong.
         excerpt: the line of a text that cannot be answered, with carets below the place; or ''.
     """

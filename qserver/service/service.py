@@ -143,7 +143,7 @@ class Service:
         Raises:
             AllowanceExhaustedError: the analyst's own allowance or pace cannot pay.
             BudgetExhaustedError: history does not suffice and the price exceeds what remains;
-                its `free` is the best interval available for nothing, or None.
+                its `free` is the best interval that costs nothing, or None.
             NoWorkerError: an answer must be measured and no worker is alive.
             IdempotencyError: the key came with another body before.
             MeasurementError: the measurement failed.

@@ -84,7 +84,7 @@ class StatementExplanation:
             are measured as exactly as what is found out on the way lets them need be.
         price_apart_nano: sum of the prices of its questions asked one by one; None where there is
             one question, or was no time.
-        known: per group and column what is known for nothing, or None.
+        known: per group and column what is known at no cost, or None.
         curve: prices of shorter and longer intervals, all by one factor.
         own: the same for the asker's own ledger; None where only the budget bounds it.
     """
@@ -216,7 +216,7 @@ class Statements:
         remaining_nano: int,
         version: int,
     ) -> StatementAnswer:
-        """The table that history fills for nothing; a cell it knows nothing of has no value.
+        """The table that history fills at no cost; a cell it knows nothing of has no value.
 
         Args:
             free: per question the interval that history gives, whose middle is the estimate.

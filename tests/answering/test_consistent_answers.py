@@ -1,4 +1,4 @@
-"""Consistent answers: of one non-negative table, for nothing, refused where too large."""
+"""Consistent answers: of one non-negative table, at no cost, refused where too large."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_newcomer_gets_from_the_landing_page_to_an_answer(visit: Visit, demo_u
     set_question(page, "30", "39", "Female")
     expect(page.locator("#price .asked")).to_have_text("age 30 to 39, sex Female")
     expect(page.locator("#price .headline")).to_contain_text("0.05991 ε")
-    expect(page.get_by_text("Known now, for nothing: nothing yet.")).to_be_visible()
+    expect(page.get_by_text("Known now, at no cost: nothing yet.")).to_be_visible()
     visit.picture("2-price")
 
     # A longer interval by the keyboard: cheaper at once, the length in the form follows.

@@ -190,7 +190,7 @@ def test_explain_shows_price_curve_and_what_is_known_for_nothing(
     assert lines[:3] == [
         "price: 0.06 epsilon",
         "remaining: 2 epsilon",
-        "known for nothing: between 2,600 and 2,800 with 95 percent confidence",
+        "known at no cost: between 2,600 and 2,800 with 95 percent confidence",
     ]
     assert [line.split() for line in lines[-2:]] == [["50", "0.12"], ["100", "0.06"]]
 

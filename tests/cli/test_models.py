@@ -217,14 +217,14 @@ def test_what_learning_would_cost_is_shown(
         (
             {"would": "contradict", "check": PRICE, "fallback": PRICE},
             [
-                "history contradicts it for nothing",
+                "history contradicts it at no cost",
                 "measuring instead: 0.06 epsilon",
                 "remaining: 1.5 epsilon",
             ],
         ),
         (
             {"would": "confirm", "check": PRICE, "fallback": PRICE},
-            ["history confirms it for nothing", "remaining: 1.5 epsilon"],
+            ["history confirms it at no cost", "remaining: 1.5 epsilon"],
         ),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_price_is_shown_and_spends_nothing(
     assert capsys.readouterr().out.splitlines() == [
         "price: 0.5 epsilon, more than remains",
         "remaining: 0.25 epsilon",
-        "known for nothing: 2,670.5 to 2,770.5",
+        "known at no cost: 2,670.5 to 2,770.5",
     ]
 
 

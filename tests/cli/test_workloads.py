@@ -104,8 +104,8 @@ def test_a_refusal_shows_what_each_question_has_for_nothing(
     assert call(server, json.dumps(QUESTIONS)) == ExitCode.REFUSED
     assert capsys.readouterr().err.splitlines() == [
         "budget_exhausted: It costs 3.",
-        "question 1, known for nothing: nothing yet",
-        "question 2, known for nothing: between 1 and 9 with 95 percent confidence",
+        "question 1, known at no cost: nothing yet",
+        "question 2, known at no cost: between 1 and 9 with 95 percent confidence",
     ]
 
 

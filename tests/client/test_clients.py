@@ -217,7 +217,7 @@ def test_where_no_server_answers_it_is_tried_again_and_said(
 
 def test_a_job_that_takes_too_long_is_told_and_goes_on(served: Served) -> None:
     ask = plain(served, wait_s=0.0)
-    with pytest.raises(NotDoneError, match="answered for nothing"):
+    with pytest.raises(NotDoneError, match="answered at no cost"):
         ask("query", "people", WOMEN, length=40)
     served.town.work_off()
     assert ask("query", "people", WOMEN, length=40).source == "history"

@@ -190,7 +190,7 @@ def test_history_confirms_a_model_for_nothing(
     known = ask("check", "people", good, at_21, **options)
     assert (known.verdict, known.guarantee.cost.charged, known.fallback) == ("confirmed", 0, None)
     assert known.estimate in known.guarantee.interval
-    assert "history confirms it for nothing; of " in repr(told)
+    assert "history confirms it at no cost; of " in repr(told)
 
 
 @both

@@ -132,7 +132,7 @@ def test_a_price_says_whether_it_can_be_paid() -> None:
     }
     price = Price.of(document)
     assert repr(price) == (
-        "<Price 0.5 of 0.25 epsilon left, which is too much; 1 of 1 known for nothing>"
+        "<Price 0.5 of 0.25 epsilon left, which is too much; 1 of 1 known at no cost>"
     )
     assert price.free == (Interval(1.0, 2.0),)
     assert price.curve == ((50, 1.0), (100, 0.5), (1, None))

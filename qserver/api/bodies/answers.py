@@ -11,7 +11,7 @@ from qserver.records.answer import Source
 
 
 class OfferBody(RecordBody):
-    """The best interval available for nothing."""
+    """The best interval that costs nothing."""
 
     interval: Interval
     confidence: float

@@ -84,8 +84,8 @@ class ModelQuestionPriceBody(BaseModel):
     version: int = Field(description="version of the history that the model stands on")
     estimate: float | None = Field(description="what the model expects of the count")
     would: Would = Field(
-        description="`tell`: the model's answer, without a guarantee, for nothing; `confirm` or "
-        "`contradict`: history does so for nothing; `check`: the check is bought, which decides"
+        description="`tell`: the model's answer, without a guarantee, at no cost; `confirm` or "
+        "`contradict`: history does so at no cost; `check`: the check is bought, which decides"
     )
     check: ExplanationBody | None = Field(description="price of the check; null where none is")
     fallback: ExplanationBody | None = Field(

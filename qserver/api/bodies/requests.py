@@ -172,7 +172,7 @@ class WorkloadRequest(RequestBody):
         False, description="all intervals hold at once, at the one confidence of all questions"
     )
     consistent: StrictBool = Field(
-        False, description="beside the answers those of one non-negative table, for nothing"
+        False, description="beside the answers those of one non-negative table, at no cost"
     )
 
     def workload(self, parse: Callable[[object], LinearQuery]) -> Workload:

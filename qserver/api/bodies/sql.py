@@ -106,7 +106,7 @@ class SqlTableBody(RecordBody):
 
 
 class SqlKnownBody(RecordBody):
-    """What is known of one group for nothing."""
+    """What is known of one group at no cost."""
 
     group: list[str]
     intervals: list[OpenInterval | None] = Field(description="per column; null: nothing yet")

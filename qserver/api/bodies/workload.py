@@ -81,7 +81,7 @@ class WorkloadExplanationBody(RecordBody):
     affordable: bool
     plan: list[PlanRowBody | PlanTableBody]
     free: list[OfferBody | None] = Field(
-        description="per question the best interval available for nothing, or null"
+        description="per question the best interval that costs nothing, or null"
     )
     curve: list[PriceOfFactor] = Field(
         description="[factor, price] with all lengths times the factor; null is out of reach"
