@@ -63,6 +63,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         person_column=arguments.person_id,
         disclosure_cap=arguments.disclosure_cap,
         disjoint_from=tuple(arguments.disjoint_from),
+        same_data_other_people=arguments.same_data_other_people,
     )
     meta = attach(request, settings=settings, registry=Registry(settings.state_dir), progress=_say)
     words = (
@@ -154,7 +155,12 @@ def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
     registry = Registry(settings.state_dir)
-    request = RotateRequest(arguments.name, arguments.data, arguments.disjoint_people)
+    request = RotateRequest(
+        arguments.name,
+        arguments.data,
+        arguments.disjoint_people,
+        arguments.same_data_other_people,
+    )
     meta = rotate(
         request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)
     )

@@ -18,6 +18,10 @@ _STATE_HELP = """folder of the worker's private files, and of the embedded store
 _RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
+_OTHER_PEOPLE_HELP = """\
+declare that nobody in this file is in another population, though one has the same file, records or
+people; otherwise such a file is refused, as the same people would get a limit for each population
+"""
 _PHI_HELP = """\
 what may be spent on rows as asked before tables are bought that answer later questions too, as a
 part of the tables' price (default %(default)g): 0.25 for data that will be asked for years, 1 or
@@ -79,6 +83,7 @@ def _add_rotate(parser: argparse.ArgumentParser) -> None:
         help="declare that nobody in the new file is in any file that the dataset has or had; "
         "otherwise what was spent on those counts for everybody in the new file too",
     )
+    parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
 
 
 def _add_declare(parser: argparse.ArgumentParser) -> None:
@@ -150,4 +155,5 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "given several times. It says nothing of other datasets: if those hold the same people, "
         "what is spent on both adds up",
     )
+    parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)

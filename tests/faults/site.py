@@ -203,6 +203,7 @@ class Site:
             population=dataset.population,
             records_per_person=1,
             phi=dataset.phi,
+            same_data_other_people=True,
         )
         attach(request, settings=self.settings, registry=self.registry, progress=lambda _t: None)
 

@@ -48,6 +48,7 @@ from tests.privacy.scan import (
     text_secret,
 )
 from worker.owner.doctor import examine
+from worker.owner.entry import read_entry
 
 ROOT = Path(__file__).parents[2]
 N_MEN, N_UNKNOWN, N_WOMEN = 104_729, 71_993, 83_003
@@ -138,9 +139,11 @@ class Recorded:
             "row": f"21,{LABEL}",
             "path": entry.data,
             "fingerprint": entry.fingerprint,
+            **read_entry(self.town.registry, entry).content.details(),
             "key": self.town.registry.key().hex(),
             "message": "must not be told",
         }
+        texts = {name: text for name, text in texts.items() if text}
         counts = [N_MEN, N_UNKNOWN, N_WOMEN, FATAL, N_WOMEN + FATAL, TOTAL, TOTAL - FATAL]
         return [
             *(text_secret(name, text) for name, text in texts.items()),

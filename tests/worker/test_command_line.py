@@ -90,3 +90,13 @@ def test_rotate_and_top_up_say_what_is_in_force_now(
     assert "be more than 2.500000000 epsilon" in capsys.readouterr().err
     assert run("top-up", "people", "--to", "3", "--json", *common) == 0
     assert json.loads(capsys.readouterr().out) == {"population": "people", "limit": "3.000000000"}
+
+
+def test_an_inferred_domain_is_said_to_publish_its_values(
+    tmp_path: Path, common: list[str], capsys: Out
+) -> None:
+    call = ("attach", "people", "--data", tmp_path / "people.csv", "--limit", "1", *common)
+    assert run(*call) == 1
+    assert "`domain`" in capsys.readouterr().err
+    assert run(*call, "--infer-domain") == 0
+    assert "makes every distinct value of every column public" in capsys.readouterr().err

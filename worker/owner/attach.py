@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 from qserver.config import Settings
 from qserver.errors import ConfigError, StoreBehindError
 from qserver.query.domain import Domain
-from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import total_query
 from qserver.query.numbers import exact_number
 from qserver.query.primitive import primitive
@@ -25,6 +25,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
+from worker.owner.same_data import ask_for_other_people
 from worker.private.read import Snapshot, read_snapshot
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.truncation import PersonRule
@@ -49,6 +50,8 @@ class AttachRequest:
         disclosure_cap: most probability at which a cell's count may be known; None for no guard.
         disjoint_from: datasets of the population. The owner declares that nobody in this file is in
             any file that they have or had.
+        same_data_other_people: the owner's word that nobody in this file is in another population
+            that has the same data. Without it such a file is refused.
 
     Raises:
         ConfigError: a value is out of range.
@@ -65,6 +68,7 @@ class AttachRequest:
     person_column: str = ""
     disclosure_cap: float | None = None
     disjoint_from: tuple[str, ...] = ()
+    same_data_other_people: bool = False
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -101,16 +105,6 @@ def check_name(field: str, value: str) -> None:
         raise ConfigError(field, "be 1 to 64 letters, digits, `_`, `.` or `-`", value)
 
 
-def read_entry(registry: Registry, entry: RegistryEntry) -> Snapshot:
-    """The present content of an attached snapshot's private file; PrivateDataError."""
-    return read_snapshot(
-        Path(entry.data),
-        domain_from_document(entry.domain),
-        key=registry.key(),
-        person=entry.person_rule,
-    )
-
-
 def parse_limit(text: str) -> Fraction:
     """The typed limit, exactly.
 
@@ -131,7 +125,8 @@ def attach(
 
     Raises:
         PrivateDataError: the file cannot be read as the domain says.
-        ConfigError: the name is taken, or the population has another limit or relation.
+        ConfigError: the name is taken, or the population has another limit or relation, or another
+            population has the same data.
         StoreBehindError: the journal has charges that the store lacks.
     """
     store = SpendingStore.open(settings)
@@ -156,12 +151,24 @@ def attach(
         disjoint_from=disjoint_from,
     )
     progress("registering the dataset")
-    journal = registry.journal(request.population, create=True)
-    with journal.exclusive():
-        check_store_remembers(store, journal, request.population)
-        if journal.state.limit_nano not in (None, request.limit_nano):
-            raise ConfigError("limit", f"be the limit that population {request.population} has")
-        journal.append(attached_record(meta, snapshot, limit_nano=request.limit_nano))
+    with registry.comparing():
+        others = ask_for_other_people(
+            snapshot,
+            population=request.population,
+            registry=registry,
+            other_people=request.same_data_other_people,
+            say=progress,
+        )
+        journal = registry.journal(request.population, create=True)
+        with journal.exclusive():
+            check_store_remembers(store, journal, request.population)
+            if journal.state.limit_nano not in (None, request.limit_nano):
+                raise ConfigError("limit", f"be the limit that population {request.population} has")
+            journal.append(
+                attached_record(
+                    meta, snapshot, limit_nano=request.limit_nano, other_people_than=others
+                )
+            )
     # The registry first: after a crash between the two, the owner can attach again.
     registry.put(_entry(request, meta, snapshot))
     store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
@@ -195,9 +202,19 @@ def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list
 
 
 def attached_record(
-    meta: DatasetMeta, snapshot: Snapshot, *, limit_nano: int, replaces: str = ""
+    meta: DatasetMeta,
+    snapshot: Snapshot,
+    *,
+    limit_nano: int,
+    replaces: str = "",
+    other_people_than: Sequence[str] = (),
 ) -> Attached:
-    """The journal's record of a snapshot: its facts, and the fingerprint of its content."""
+    """The journal's record of a snapshot: its facts, and the keyed digests of its content.
+
+    Args:
+        replaces: the snapshot that a rotation replaces.
+        other_people_than: populations with the same data and, by the owner's word, other people.
+    """
     details: dict[str, str | int] = {
         "records_per_person": meta.records_per_person,
         "records_verified": int(meta.records_verified),
@@ -205,14 +222,19 @@ def attached_record(
         # For a store that is restored from a backup and must be given them again.
         "meta": meta.to_json(),
         "public_row": public_row(meta, snapshot),
+        **snapshot.content.details(),
     }
+    if replaces:
+        details["replaces"] = replaces
+    if other_people_than:
+        details["other_people_than"] = " ".join(other_people_than)
     return Attached(
         dataset=meta.name,
         snapshot=meta.snapshot,
         limit_nano=limit_nano,
         neighbours=meta.relation,
         fingerprint_hex=snapshot.fingerprint,
-        details=details | ({"replaces": replaces} if replaces else {}),
+        details=details,
     )
 
 

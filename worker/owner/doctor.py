@@ -12,7 +12,7 @@ from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
-from worker.owner.attach import read_entry
+from worker.owner.entry import read_entry
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
 

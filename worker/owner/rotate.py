@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,9 +24,10 @@ from worker.owner.attach import (
     attached_record,
     check_store_remembers,
     public_row,
-    read_entry,
     snapshots_so_far,
 )
+from worker.owner.entry import read_entry
+from worker.owner.same_data import ask_for_other_people
 from worker.private.registry import Registry
 from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender
@@ -41,11 +42,13 @@ class RotateRequest:
         data: the new file.
         disjoint_people: the owner's word that nobody in the new file is in any file that the
             dataset has or had. Without it nothing is declared, whatever the old snapshot had.
+        same_data_other_people: as for an attach.
     """
 
     name: str
     data: Path
     disjoint_people: bool = False
+    same_data_other_people: bool = False
 
 
 def rotate(
@@ -64,6 +67,7 @@ def rotate(
         NotFoundError: there is no such dataset.
         StoreBehindError: the journal has charges that the store lacks.
         StaleVersionError: somebody else rotated the dataset meanwhile.
+        ConfigError: another population has the same data.
         BusyError: a worker held the population all the time.
     """
     rotation = _Rotation(request, settings, registry, log)
@@ -76,7 +80,7 @@ def rotate(
             heartbeat.hold(lease)
             rotation.settle(lease)
             progress("registering the new snapshot")
-            return rotation.commit(lease)
+            return rotation.commit(lease, progress)
     finally:
         rotation.writer.release(lease)
 
@@ -141,16 +145,18 @@ class _Rotation:
             if self.writer.knows_reservation(lease.population, taken.job):
                 spender.work(lease, taken)
 
-    def commit(self, lease: Lease) -> DatasetMeta:
+    def commit(self, lease: Lease, progress: Callable[[str], None]) -> DatasetMeta:
         """Journal, registry, store: in this order, each durable before the next."""
         old, new = self.old, self.new
-        with self._journal.exclusive():
-            check_store_remembers(self.writer, self._journal, old.population)
-            limit = self._journal.state.limit_nano
-            if limit is None:
-                raise JournalError("The journal has no limit yet. Attach a dataset first.")
-            record = attached_record(new, self._snapshot, limit_nano=limit, replaces=old.snapshot)
-            self._journal.append(record)
+        with self._registry.comparing():
+            others = ask_for_other_people(
+                self._snapshot,
+                population=old.population,
+                registry=self._registry,
+                other_people=self._request.same_data_other_people,
+                say=progress,
+            )
+            self._write_down(others)
         self._registry.put_next(self._entry)
         self.writer.owner.rotate(
             old,
@@ -163,3 +169,20 @@ class _Rotation:
         self.writer.await_durable()
         self._registry.settle(new.name, snapshot=new.snapshot)
         return new
+
+    def _write_down(self, others: Sequence[str]) -> None:
+        """Journal the new snapshot."""
+        with self._journal.exclusive():
+            check_store_remembers(self.writer, self._journal, self.old.population)
+            limit = self._journal.state.limit_nano
+            if limit is None:
+                raise JournalError("The journal has no limit yet. Attach a dataset first.")
+            self._journal.append(
+                attached_record(
+                    self.new,
+                    self._snapshot,
+                    limit_nano=limit,
+                    replaces=self.old.snapshot,
+                    other_people_than=others,
+                )
+            )

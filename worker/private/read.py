@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_to_document
+from worker.private.content import Content, content_of
 from worker.private.tables import RecordTable, table_from_columns
 from worker.private.truncation import PersonRule, kept_records
 
@@ -31,14 +32,19 @@ _READERS = {
 
 @dataclass(frozen=True, repr=False)
 class Snapshot:
-    """Converted records: the table and a keyed fingerprint of its content.
+    """Converted records: the table, and keyed digests of its content.
 
-    Both are private. No separate count of records is kept: under add-remove even the number of
+    All are private. No separate count of records is kept: under add-remove even the number of
     records is not public.
+
+    Args:
+        fingerprint: of the table, in the order of the file. A worker serves this content only.
+        content: what is compared with the files of other populations.
     """
 
     table: RecordTable
     fingerprint: str
+    content: Content
 
 
 def read_snapshot(
@@ -72,15 +78,13 @@ def read_snapshot(
             raise PrivateDataError(f"{path.name} cannot be read: {exc}") from exc
     coded = [_codes(a, raw[f"c{i}"]) for i, a in enumerate(domain.attributes)]
     kept = np.logical_and.reduce([c >= 0 for c in coded])
-    if person is not None:
-        kept[kept] = kept_records(
-            np.asarray(raw["person"], dtype=object)[kept],
-            [c[kept] for c in coded],
-            most=person.most,
-            key=key,
-        )
+    inside = [c[kept] for c in coded]
+    people = None if person is None else np.asarray(raw["person"], dtype=object)[kept]
+    content = content_of(path, domain, inside, people=people, key=key)
+    if person is not None and people is not None:
+        kept[kept] = kept_records(people, inside, most=person.most, key=key)
     table = table_from_columns({i: c[kept] for i, c in enumerate(coded)}, domain.sizes)
-    return Snapshot(table, _fingerprint(table, domain, key))
+    return Snapshot(table, _fingerprint(table, domain, key), content)
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:

@@ -92,12 +92,21 @@ class Registry:
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, RegistryEntry]]:
         """The entries, for one command at a time to change; durable at the end."""
-        descriptor = os.open(self.folder / "datasets.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with self._locked("datasets.lock"):
             entries = self.entries()
             yield entries
             self._write(entries)
+
+    def comparing(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other commands from writing down a new snapshot while files are compared."""
+        return self._locked("content.lock")
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        descriptor = os.open(self.folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
         finally:
             os.close(descriptor)
 
@@ -152,6 +161,12 @@ class Registry:
         with self._changing() as entries:
             _forget_next(entries, name)
             entries.pop(name, None)
+
+    def populations(self) -> list[str]:
+        """Every population that has a journal here, also those without a dataset now."""
+        found = (self.folder / "journals").glob("*.journal")
+        # An attach that died at once may have left an empty file.
+        return sorted(path.stem for path in found if path.stat().st_size)
 
     def has_journal(self, population: str) -> bool:
         """Whether there is a file for the population's journal, sound or not."""

@@ -177,7 +177,7 @@ def test_a_store_of_an_earlier_version_has_no_pairs_until_they_are_declared(
 
 
 def test_people_are_other_people_within_one_population_only(town: Deployment) -> None:
-    join(town, "abroad", population="city")
+    join(town, "abroad", population="city", same_data_other_people=True)
     with pytest.raises(ConfigError, match="`disjoint_from`"):
         join(town, "may", disjoint_from=("abroad",))
     with pytest.raises(QServerError):
@@ -262,7 +262,9 @@ def test_an_enforced_k_is_shown_as_verified_and_holds_after_a_restart(town: Depl
 
 
 def test_the_total_is_no_free_row_where_persons_may_lack_records(town: Deployment) -> None:
-    one = join(town, "declared", population="a", relation="replace-one")
+    one = join(
+        town, "declared", population="a", relation="replace-one", same_data_other_people=True
+    )
     assert Store.open(town.settings).stamp(one).n_shown == 1
     owned = town.settings.state_dir / "owned.csv"
     owned.write_text("who,age,sex\n1,20,Male\n,21,Male\n")

@@ -118,6 +118,7 @@ def attach_others(town: Deployment, *, population: str = "village") -> None:
         population=population,
         records_per_person=1,
         phi=MAX_PHI,
+        same_data_other_people=population != "town",
     )
     attach(request, settings=town.settings, registry=town.registry, progress=lambda _text: None)
     town.writer().queue.beat([population], worker="test", ttl_ms=600_000)

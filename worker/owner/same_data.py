@@ -1,0 +1,128 @@
+"""Ask the owner when a new file holds what another population has already.
+
+The same people under two populations would get two limits. Only the owner knows whether they are
+the same people, so an equal file is refused until the owner has said that they are not.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qserver.errors import ConfigError, PrivateDataError
+from worker.journal.records import Attached
+from worker.owner.entry import read_entry
+from worker.private.content import Content
+from worker.private.read import Snapshot
+from worker.private.registry import Registry, RegistryEntry
+
+
+@dataclass(frozen=True)
+class SameData:
+    """A population that has the same data already.
+
+    Args:
+        dataset: the dataset that has or had them.
+        shared: what is the same, in words.
+    """
+
+    population: str
+    dataset: str
+    shared: str
+
+
+def ask_for_other_people(
+    snapshot: Snapshot,
+    *,
+    population: str,
+    registry: Registry,
+    other_people: bool,
+    say: Callable[[str], None],
+) -> tuple[str, ...]:
+    """The other populations with the same data, whose people are others by the owner's word.
+
+    Use it within `Registry.comparing`, and write the new snapshot down in the same section.
+
+    Args:
+        other_people: whether the owner gave that word.
+        say: takes what the owner should know, for the terminal only.
+
+    Raises:
+        ConfigError: another population has the same data, and there is no such word.
+    """
+    found: dict[str, SameData] = {}
+    entries = {entry.snapshot: entry for entry in registry.entries().values()}
+    for name in registry.populations():
+        if name == population:
+            continue
+        for known in _snapshots(registry, name):
+            content = Content.of_details(known.details)
+            if content is None:
+                content = _content_now(registry, entries.get(known.snapshot))
+            shared = snapshot.content.shared_with(content or Content())
+            if _in_the_same_order(snapshot, known):
+                shared = shared or ["the same records"]
+            if shared:
+                found[name] = SameData(name, known.dataset, " and ".join(shared))
+            elif content is None:
+                say(_unknown_text(name, known.dataset))
+    if found and not other_people:
+        raise _refused(list(found.values()))
+    if other_people:
+        say(_declared_text(list(found.values())))
+    return tuple(sorted(found))
+
+
+def _snapshots(registry: Registry, population: str) -> list[Attached]:
+    """Every snapshot that a population has or had."""
+    with registry.journal(population, create=False).exclusive() as journal:
+        return [record for record in journal.records() if isinstance(record, Attached)]
+
+
+def _content_now(registry: Registry, entry: RegistryEntry | None) -> Content | None:
+    """The content of a snapshot that an earlier version attached; None if its file is gone."""
+    if entry is None:
+        return None
+    try:
+        found = read_entry(registry, entry)
+    except PrivateDataError:
+        return None
+    same = secrets.compare_digest(found.fingerprint, entry.fingerprint)
+    return found.content if same else None
+
+
+def _in_the_same_order(snapshot: Snapshot, known: Attached) -> bool:
+    """Whether the table is the same, record by record: all that older lines can tell."""
+    is_empty = snapshot.content == Content()
+    return not is_empty and secrets.compare_digest(snapshot.fingerprint, known.fingerprint_hex)
+
+
+def _refused(found: list[SameData]) -> ConfigError:
+    where = "; ".join(
+        f"dataset {f.dataset} of population {f.population} has {f.shared}" for f in found
+    )
+    return ConfigError(
+        "data",
+        "hold other data than every other population",
+        hint=f"Already {where}. The same people must share one limit: if they are the same, attach "
+        f"the file with --population {found[0].population}. If they are other people who happen "
+        "to have the same data, declare it with --same-data-other-people.",
+    )
+
+
+def _declared_text(found: list[SameData]) -> str:
+    if not found:
+        return "No other population has this data: --same-data-other-people declares nothing here."
+    names = " and ".join(f.population for f in found)
+    return (
+        f"You declared that nobody in this file is in population {names}, which has the same data; "
+        "else that person can lose the limit of each population."
+    )
+
+
+def _unknown_text(population: str, dataset: str) -> str:
+    return (
+        f"note: dataset {dataset} of population {population} was attached by an earlier version, "
+        "and its file is gone or was changed. Only you know whether its people are in this file."
+    )
