@@ -298,7 +298,7 @@ class StoreBehindError(StoreError):
 
 
 class StoreCorruptError(StoreError):
-    """The store's files cannot be loaded without giving up acknowledged writes."""
+    """The store's data are not as they were written; its files may not even load."""
 
     code = "store_corrupt"
 

@@ -9,7 +9,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from flask.testing import FlaskClient
+
+from qserver.api.access import OpenAccess
+from qserver.api.app import create_app
 from qserver.config import Settings
+from qserver.portal.blueprint import Portal
 from qserver.query.domain import Attribute, Domain
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
@@ -99,6 +104,18 @@ class Deployment:
     def service(self) -> Service:
         """A fresh online side."""
         return Service(Store.open(self.settings), self.settings)
+
+    def web(self) -> FlaskClient:
+        """A client of a fresh HTTP process, open to everybody, with the web pages."""
+        service = self.service()
+        app = create_app(
+            service,
+            access=OpenAccess(),
+            wait_s=0,
+            max_body_bytes=1 << 20,
+            pages=Portal(service),
+        )
+        return app.test_client()
 
     def trusted(self) -> Trusted:
         """The private side, loaded anew from disk."""

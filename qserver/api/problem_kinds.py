@@ -26,6 +26,10 @@ class ProblemKind:
 
 
 _STORE = "The store cannot serve this request now; without it nothing is answered."
+_DAMAGED = (
+    "The store's data are not as they were written, so nothing is answered from them. The server's "
+    "operator runs `qserver-worker restore`, or restores a backup."
+)
 
 _ALL = (
     ProblemKind("malformed_json", 400, "The body is not the JSON that is asked for"),
@@ -88,14 +92,14 @@ _ALL = (
     ProblemKind("store_unsupported", 503, "The store is of another version", _STORE),
     ProblemKind("store_not_durable", 503, "The store may forget", _STORE),
     ProblemKind("store_behind", 503, "The store lost charges", _STORE),
-    ProblemKind("store_corrupt", 503, "The store's files are damaged", _STORE),
+    ProblemKind("store_corrupt", 503, "The store's data are damaged", _DAMAGED),
     ProblemKind("fenced", 503, "The worker was replaced", _STORE, retry_after_s=1),
     ProblemKind("stale_version", 503, "The ledger moved meanwhile", _STORE, retry_after_s=1),
 )
 
 KINDS = {kind.code: kind for kind in _ALL}
 INTERNAL = KINDS["internal"]
-STORE_CODES = tuple(kind.code for kind in _ALL if kind.detail == _STORE)
+STORE_CODES = tuple(kind.code for kind in _ALL if kind.detail in (_STORE, _DAMAGED))
 
 
 def kind_of(code: str) -> ProblemKind:

@@ -1,8 +1,8 @@
-"""The links of the audit log, and their check.
+"""The links of an append-only list, and their check: of the audit log, the charges, a history.
 
 Each entry is a JSON object whose `prev` is the SHA-256 of the entry before it. So nobody can
-change, move, add or remove an entry without changing every later one. Whoever keeps the last digest
-elsewhere, as the worker's journal does, can check all entries before it.
+change, move, add or remove an entry without changing every later one. Whoever keeps the last
+digest, the head, elsewhere, as the worker's journal does, can check all entries before it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from qserver.errors import StoreError
+from qserver.errors import StoreCorruptError
 
 GENESIS = ""
 """The `prev` of the first entry."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Entries that follow one another, and the digest of the last: the head."""
+
+    texts: tuple[str, ...]
+    head: str
 
 
 def digest_of(text: str | None) -> str:
@@ -28,6 +37,20 @@ def linked(facts: Mapping[str, Any], *, prev: str) -> str:
     return json.dumps({**facts, "prev": prev}, sort_keys=True)
 
 
+def relinked(texts: Sequence[str], *, prev: str = GENESIS) -> Links:
+    """These entries in this order, with new links, after the entry with the digest `prev`."""
+    found = []
+    for text in texts:
+        found.append(linked(json.loads(text), prev=prev))
+        prev = digest_of(found[-1])
+    return Links(tuple(found), prev)
+
+
+def is_linked(text: str) -> bool:
+    """Whether an entry names the one before it; histories of earlier versions do not."""
+    return _prev_of(text) is not None
+
+
 def check_links(texts: Sequence[str], *, name: str, prev: str = GENESIS) -> str:
     """Check that each entry follows the one before it; returns the last digest.
 
@@ -36,11 +59,11 @@ def check_links(texts: Sequence[str], *, name: str, prev: str = GENESIS) -> str:
         prev: digest of the entry before the first of `texts`.
 
     Raises:
-        StoreError: an entry was changed, moved, added or removed; tells its place.
+        StoreCorruptError: an entry was changed, moved, added or removed; tells its place.
     """
     for place, text in enumerate(texts):
         if _prev_of(text) != prev:
-            raise StoreError(
+            raise StoreCorruptError(
                 f"Entry {place} of {name} does not follow the one before it: an entry was "
                 "changed, moved, added or removed."
             )

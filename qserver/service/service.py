@@ -32,6 +32,7 @@ from qserver.service.ask import Asking, Idempotency, narrowed
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import ReleasedHistory
 from qserver.service.insight import Insight
+from qserver.service.integrity import Integrity
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
 from qserver.storage.standings import Stamp
@@ -59,6 +60,7 @@ class Service:
         self._store = store
         self._settings = settings
         self._clock = clock
+        self._integrity = Integrity(store, clock=clock)
         self._datasets = OpenDatasets(store, settings)
         self._allowances = Allowances(store)
         # Workloads have replicas of their own: one may take seconds, and questions shall not wait.
@@ -122,8 +124,13 @@ class Service:
         return self._datasets.stamp(name)
 
     def ready(self) -> None:
-        """Return if the store answers and keeps what it acknowledges; StoreError otherwise."""
+        """Return if the store answers, keeps what it acknowledges, and has what was published.
+
+        Raises:
+            StoreError: it does not.
+        """
         self._store.check_ready(allow_volatile=self._settings.allow_volatile)
+        self._integrity.check()
 
     def ask(
         self,

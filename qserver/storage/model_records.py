@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from qserver.errors import NotFoundError, StoreError
+from qserver.errors import NotFoundError, StoreCorruptError, StoreError
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.dataset import DatasetMeta
@@ -14,6 +14,7 @@ from qserver.records.history import AnyMeasurement
 from qserver.storage.encoding.jobs import model_answer_from_plain
 from qserver.storage.encoding.records import measurements_in_force
 from qserver.storage.encoding.requests import Request
+from qserver.storage.history_chain import read_history
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 
@@ -75,8 +76,7 @@ class ModelStore:
 
     def history(self, meta: DatasetMeta, version: int) -> tuple[AnyMeasurement, ...]:
         """The measurements in force after the first `version` events of the history."""
-        key = Keys(meta.population).history(meta.snapshot)
-        texts: Any = self._client.lrange(key, 0, version - 1) if version else []
-        if len(texts) != version:
-            raise StoreError("The store's history is shorter than a model's.")
-        return tuple(measurements_in_force(texts, sizes=meta.domain.sizes))
+        texts = read_history(self._client, meta)
+        if len(texts) < version:
+            raise StoreCorruptError("The store's history is shorter than a model's.")
+        return tuple(measurements_in_force(texts[:version], sizes=meta.domain.sizes))

@@ -13,8 +13,10 @@ from typing import Any
 
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
 from qserver.ledger.population import Pair, pair
+from qserver.records.audit_chain import Links, relinked
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
+from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
@@ -131,6 +133,39 @@ class OwnerOperations:
         ledger = Keys(meta.population).ledger
         return self._client.hget(ledger, f"snapshot:{meta.name}") == meta.snapshot
 
+    def history(self, population: str, snapshot: str) -> list[str]:
+        """The events of a snapshot as the store has them, unchecked."""
+        found: Any = self._client.lrange(Keys(population).history(snapshot), 0, -1)
+        return list(found)
+
+    def replace_history(
+        self,
+        population: str,
+        snapshot: str,
+        history: Links,
+        *,
+        nonce: str,
+        fence: int,
+        n_shown: int | None = None,
+    ) -> None:
+        """Put linked events in the place of a snapshot's history, under the population's lease.
+
+        Args:
+            nonce, fence: of the lease.
+            n_shown: events to show; None for as many as before.
+
+        Raises:
+            FencedError: the lease passed on.
+        """
+        keys, shown = Keys(population), "" if n_shown is None else n_shown
+        reply = self._scripts.run(
+            "rechain",
+            keys=[keys.lease, keys.ledger, keys.history(snapshot)],
+            args=[nonce, fence, snapshot, history.head, shown, *history.texts],
+        )
+        if reply_code(reply) == 4:
+            raise FencedError("The lease passed to another worker.")
+
     def public_row(self, population: str, snapshot: str) -> str:
         """The snapshot's exact public row as attach wrote it, or ''."""
         first: Any = self._client.lindex(Keys(population).history(snapshot), 0)
@@ -140,11 +175,13 @@ class OwnerOperations:
 
 def snapshot_arguments(meta: DatasetMeta, public_row: str) -> list[str | int]:
     """The facts of a new snapshot, in the order of the scripts that take them."""
+    history = relinked([public_row] if public_row else [])
     return [
         meta.snapshot,
         meta.to_json(),
-        public_row,
+        "".join(history.texts),
         "" if meta.guard_nano is None else meta.guard_nano,
+        history.head,
     ]
 
 

@@ -9,6 +9,7 @@ from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement
 from qserver.storage.encoding.records import measurements_in_force
+from qserver.storage.history_chain import read_history
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 
@@ -53,7 +54,6 @@ class FrozenSnapshots:
 
     def history(self, frozen: DatasetMeta) -> FrozenHistory:
         """The released answers of a replaced snapshot, in the order of ids; they never change."""
-        key = Keys(frozen.population).history(frozen.snapshot)
-        texts: Any = self._client.lrange(key, 0, -1)
+        texts = read_history(self._client, frozen)
         found = measurements_in_force(texts, sizes=frozen.domain.sizes)
         return FrozenHistory(tuple(found), len(texts))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,12 +21,14 @@ from qserver.errors import (
     NotFoundError,
     StaleVersionError,
     StoreBehindError,
+    StoreCorruptError,
     StoreError,
 )
+from qserver.records.audit_chain import relinked
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
-from qserver.storage.encoding.records import measurement_json, reply_code
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.records import reply_code
+from qserver.storage.encoding.requests import Reservation, events_of
 from qserver.storage.endings import Endings, Outcome
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.model_records import ModelStore
@@ -37,6 +39,7 @@ from qserver.storage.server.durability import await_durable, check_durable
 from qserver.storage.store import check_schema
 
 PublishOutcome = Literal["published", "published before", "burnt"]
+_CHANGED = "was changed in the store. Run `qserver-worker restore`."
 
 
 @dataclass(frozen=True)
@@ -207,6 +210,11 @@ class SpendingStore:
         found: Any = self._client.hkeys(Keys(population).open)
         return [str(job) for job in found]
 
+    def published_jobs(self, population: str) -> frozenset[str]:
+        """The jobs that were reserved and are not open; some may be burnt."""
+        known: Any = self._client.hkeys(Keys(population).reservations)
+        return frozenset(known) - frozenset(self.open_reservations(population))
+
     def reserve(
         self,
         lease: Lease,
@@ -263,23 +271,27 @@ class SpendingStore:
         indices: Sequence[Sequence[int]],
         *,
         n_history: int,
+        head: str = "",
     ) -> PublishOutcome:
         """Attach released lattice indices to the history; idempotent by job.
 
         Args:
             indices: of each planned row and table.
             n_history: number of events in the history before this.
+            head: digest of the last event after this, as the journal has it; '' if it has none.
 
         Raises:
             FencedError: the lease passed on.
             StaleVersionError: the history has another length.
+            StoreCorruptError: the history is not the one that the journal has, or has no chain.
             StoreBehindError: the store does not know the reservation.
         """
-        keys = Keys(lease.population)
-        rows = [
-            measurement_json(planned, found, reservation.job)
-            for planned, found in zip(reservation.planned, indices, strict=True)
-        ]
+        keys, snapshot = Keys(lease.population), reservation.request.snapshot
+        before: Any = self._client.hget(keys.ledger, f"head:{snapshot}")
+        after = relinked(events_of(reservation, indices), prev=str(before))
+        is_open = self._client.hexists(keys.open, reservation.job)
+        if is_open and head not in ("", after.head):
+            raise StoreCorruptError(f"The history before job {reservation.job} {_CHANGED}")
         reply = self._scripts.run(
             "publish",
             keys=[
@@ -288,9 +300,18 @@ class SpendingStore:
                 keys.reservations,
                 keys.open,
                 keys.burnt,
-                keys.history(reservation.request.snapshot),
+                keys.history(snapshot),
             ],
-            args=[reservation.job, lease.nonce, lease.fence, n_history, *rows],
+            args=[
+                reservation.job,
+                lease.nonce,
+                lease.fence,
+                n_history,
+                snapshot,
+                str(before),
+                after.head,
+                *after.texts,
+            ],
         )
         code = reply_code(reply)
         _refuse_fenced(code)
@@ -298,12 +319,20 @@ class SpendingStore:
             raise StoreBehindError("The store does not know a reservation that was made in it.")
         if code == 6:
             raise StaleVersionError("The history has another length than planned on.")
+        if code == 7:
+            raise StoreCorruptError(f"The head of snapshot {snapshot} {_CHANGED}")
         outcomes: dict[int, PublishOutcome] = {1: "published", 2: "published before", 3: "burnt"}
         return outcomes[code]
 
     def n_history(self, population: str, snapshot: str) -> int:
         """Number of events in a snapshot's history, with those not shown yet."""
         return int(self._client.llen(Keys(population).history(snapshot)))
+
+    def heads(self, population: str) -> Mapping[str, str | None]:
+        """Snapshot -> digest of its history's last event; None where an earlier version wrote."""
+        found: Any = self._client.hgetall(Keys(population).ledger)
+        snapshots = [name[6:] for name in found if name.startswith("spent:")]
+        return {snapshot: found.get(f"head:{snapshot}") for snapshot in snapshots}
 
     def burn(self, lease: Lease, job: str) -> None:
         """Give up an open reservation for ever; its charge stays.

@@ -38,12 +38,14 @@ class Stamp:
     Args:
         n_shown: events of the history that may be shown.
         standing: of the snapshot in its population's budget.
+        head: digest of the last event of the history; None in a store of an earlier version.
     """
 
     budget: Budget
     snapshot: str
     n_shown: int
     standing: Standing
+    head: str | None = None
 
     @property
     def spent_snapshot_nano(self) -> int:
@@ -92,7 +94,8 @@ class Standings:
         """Add to a pipeline what `stamp` needs: `N_REPLIES` replies."""
         keys, snapshot = Keys(meta.population), meta.snapshot
         names = ("limit", "spent", "version", f"snapshot:{meta.name}")
-        pipe.hmget(keys.ledger, [*names, f"shown:{snapshot}", f"spent:{snapshot}"])
+        own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}")
+        pipe.hmget(keys.ledger, [*names, *own])
         pipe.hlen(keys.disjoint)
 
     def stamp(self, meta: DatasetMeta, replies: Any) -> Stamp:
@@ -102,7 +105,7 @@ class Standings:
             NotFoundError: the dataset was detached or has another snapshot now.
             StoreError: the store has no ledger for it, or one that contradicts itself.
         """
-        (limit, recorded, version, snapshot, shown, share), n_pairs = replies
+        (limit, recorded, version, snapshot, shown, share, head), n_pairs = replies
         if snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
         if None in (limit, recorded, version, share):
@@ -117,7 +120,7 @@ class Standings:
         spent = max(int(recorded), loss.spent_nano, lost)
         budget = Budget(int(limit), spent, int(version))
         standing = Standing(budget.limit_nano, spent, lost, int(share))
-        return Stamp(budget, meta.snapshot, int(shown or 0), standing)
+        return Stamp(budget, meta.snapshot, int(shown or 0), standing, head)
 
     def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> _LossAt:
         known = self._known.get(meta.population)

@@ -15,6 +15,7 @@ from qserver.errors import (
     NoWorkerError,
     StoreUnsupportedError,
 )
+from qserver.records.audit_chain import GENESIS, digest_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
@@ -28,6 +29,7 @@ from qserver.storage.encoding.records import (
     reply_code,
 )
 from qserver.storage.encoding.requests import Request
+from qserver.storage.history_chain import check_history
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
 from qserver.storage.model_records import ModelStore
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
@@ -45,6 +47,7 @@ class Cursor:
     Args:
         n_events: events of the history: released rows, tables and refinements.
         n_measurements: the new ones among them, so the next id.
+        head: digest of the last event; None if the history had no chain yet.
     """
 
     n_events: int = 0
@@ -52,6 +55,7 @@ class Cursor:
     n_estimators: int = 0
     n_charges: int = 0
     n_paid: int = 0
+    head: str | None = GENESIS
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,10 @@ class Store:
 
         Args:
             shown_only: leave out rows whose publication is not known to be durable yet.
+
+        Raises:
+            NotFoundError: the dataset has another snapshot, or its history was chained meanwhile.
+            StoreCorruptError: the history is not as it was published.
         """
         keys = Keys(meta.population)
         pipe = self._client.pipeline(transaction=True)
@@ -158,6 +166,10 @@ class Store:
         replies = pipe.execute()
         stamp = self._standings.stamp(meta, replies[:N_REPLIES])
         rows, estimators, charges, paid, alive = replies[N_REPLIES:]
+        if cursor.head is None and stamp.head is not None:
+            # It was chained meanwhile, so it is read once more, and checked from its beginning.
+            raise NotFoundError("history", meta.snapshot)
+        check_history(rows, after=cursor.head, head=stamp.head, snapshot=meta.snapshot)
         if shown_only:
             rows = rows[: max(0, stamp.n_shown - cursor.n_events)]
         sizes = meta.domain.sizes
@@ -168,6 +180,7 @@ class Store:
             cursor.n_estimators + len(estimators),
             cursor.n_charges + len(charges),
             cursor.n_paid + len(paid),
+            None if stamp.head is None else digest_of(rows[-1]) if rows else cursor.head,
         )
         return Changes(
             stamp=stamp,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,10 +18,11 @@ from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
+from qserver.records.audit_chain import relinked
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.paid_question import PaidQuestion
-from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
+from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.records.standing import Standing
 from qserver.storage.encoding.records import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation
@@ -116,9 +118,8 @@ def test_tables_and_rows_share_one_sequence_of_ids() -> None:
 def test_a_table_that_a_row_claims_to_refine_is_the_stores_fault(
     reader: Store, redis_client: StoreClient, settings: Settings
 ) -> None:
-    history = Keys("town").history("s1")
     for planned, found in ((NEW, [7]), (TABLE, [1, 2]), (REFINED, [3])):
-        redis_client.rpush(history, measurement_json(planned, found, "j"))
+        _release(redis_client, planned, found)
     with pytest.raises(StoreError, match="history"):
         Replica(META, settings, shown_only=False).refresh(reader)
 
@@ -142,6 +143,15 @@ def test_the_charge_of_a_refinement_is_the_rise_of_alpha() -> None:
         assert not REFINED.refines_live(replace(live, **other))  # type: ignore[arg-type]
 
 
+def _release(client: StoreClient, planned: Planned, indices: Sequence[int]) -> None:
+    """Append an event to the history, linked to the one before."""
+    keys = Keys("town")
+    before = str(client.hget(keys.ledger, "head:s1"))
+    found = relinked([measurement_json(planned, indices, "j")], prev=before)
+    client.rpush(keys.history("s1"), *found.texts)
+    client.hset(keys.ledger, "head:s1", found.head)
+
+
 @pytest.fixture
 def settings(store_url: str) -> Settings:
     return Settings(redis_url=store_url)
@@ -161,7 +171,7 @@ def test_a_reader_keeps_events_and_ids_apart(
     early = Replica(META, settings, shown_only=True)
     rows = (NEW, NEW, REFINED, NEW)
     for i, row in enumerate(rows):
-        redis_client.rpush(keys.history("s1"), measurement_json(row, [i], "j"))
+        _release(redis_client, row, [i])
         assert early.n_events == max(0, i - 1)
         redis_client.hset(keys.ledger, "shown:s1", str(i))
         early.refresh(reader)
@@ -179,6 +189,6 @@ def test_a_reader_keeps_events_and_ids_apart(
 def test_a_history_that_contradicts_itself_is_the_stores_fault(
     reader: Store, redis_client: StoreClient, settings: Settings
 ) -> None:
-    redis_client.rpush(Keys("town").history("s1"), measurement_json(REFINED, [1], "j"))
+    _release(redis_client, REFINED, [1])
     with pytest.raises(StoreError, match="history"):
         Replica(META, settings, shown_only=False).refresh(reader)

@@ -24,7 +24,7 @@ SCHEMA_VERSION = 1
 GENESIS = bytes(32)
 """The digest before the first line."""
 _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
-_LATER = ("charges_digest", "replay")
+_LATER = ("charges_digest", "replay", "chained", "head")
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
@@ -119,10 +119,8 @@ class Reserved:
         _integer("ledger_version", self.ledger_version, least=1)
         _integer("spent_nano_after", self.spent_nano_after, least=0)
         _members("charges", self.charges, ChargeLine)
-        if type(self.charges_digest) is not str or not _DIGEST.fullmatch(self.charges_digest):
-            _reject("charges_digest", "be 64 lower-case hexadecimal digits, or empty")
-        if type(self.replay) is not str:
-            _reject("replay", "be a text")
+        _digest("charges_digest", self.charges_digest)
+        _text_or_none("replay", self.replay)
 
 
 @dataclass(frozen=True)
@@ -147,14 +145,43 @@ class ReleasedRow:
 
 @dataclass(frozen=True)
 class Released:
-    """All answers of a job, drawn once. A resumed job publishes these and draws nothing."""
+    """All answers of a job, drawn once. A resumed job publishes these and draws nothing.
+
+    Args:
+        chained: the snapshot whose history they join; '' in older lines.
+        head: digest of that history's last event then; '' in older lines.
+    """
 
     job: str
     rows: tuple[ReleasedRow, ...]
+    chained: str = ""
+    head: str = ""
 
     def __post_init__(self) -> None:
         _text("job", self.job)
         _members("rows", self.rows, ReleasedRow)
+        _text_or_none("chained", self.chained)
+        _digest("head", self.head)
+
+
+@dataclass(frozen=True)
+class HistoryChained:
+    """A history of an earlier version was compared with the journal, and has a chain from now on.
+
+    Args:
+        snapshot: whose history.
+        head: digest of its last event; '' for none.
+        n_events: its events.
+    """
+
+    snapshot: str
+    head: str
+    n_events: int
+
+    def __post_init__(self) -> None:
+        _text("snapshot", self.snapshot)
+        _digest("head", self.head)
+        _integer("n_events", self.n_events, least=0)
 
 
 @dataclass(frozen=True)
@@ -213,7 +240,17 @@ class DeclaredDisjoint:
                 _reject("pairs", "hold two snapshots each, in rising order")
 
 
-Record = Opened | Attached | Reserved | Released | Burnt | LimitRaised | Adopted | DeclaredDisjoint
+Record = (
+    Opened
+    | Attached
+    | Reserved
+    | Released
+    | Burnt
+    | LimitRaised
+    | Adopted
+    | DeclaredDisjoint
+    | HistoryChained
+)
 _KINDS: Mapping[str, type[Record]] = MappingProxyType(
     {
         "opened": Opened,
@@ -224,6 +261,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "limit-raised": LimitRaised,
         "adopted": Adopted,
         "declared-disjoint": DeclaredDisjoint,
+        "history-chained": HistoryChained,
     }
 )
 _NAMES = MappingProxyType({kind: name for name, kind in _KINDS.items()})
@@ -310,6 +348,8 @@ def _objects(value: object) -> list[dict[str, object]]:
 def _plain(record: Record) -> dict[str, object]:
     names = [item.name for item in dataclasses.fields(record)]
     plain = {name: _plain_value(getattr(record, name)) for name in names}
+    if isinstance(record, HistoryChained):
+        return plain
     # Older lines lack these fields and must be written as they were.
     return {k: v for k, v in plain.items() if k not in _LATER or v != ""}
 
@@ -341,6 +381,16 @@ def _damaged(sequence: int) -> JournalError:
 def _text(name: str, value: object) -> None:
     if type(value) is not str or not value:
         _reject(name, "be a text of one character or more")
+
+
+def _text_or_none(name: str, value: object) -> None:
+    if type(value) is not str:
+        _reject(name, "be a text")
+
+
+def _digest(name: str, value: object) -> None:
+    if type(value) is not str or not _DIGEST.fullmatch(value):
+        _reject(name, "be 64 lower-case hexadecimal digits, or empty")
 
 
 def _integer(name: str, value: object, *, least: int) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qserver.errors import FencedError, JournalError
-from qserver.storage.encoding.requests import Reservation
+from qserver.records.audit_chain import relinked
+from qserver.storage.encoding.requests import Reservation, events_of
 from worker.journal.journal import Journal
 from worker.journal.records import Burnt, ChargeLine, Released, ReleasedRow, Reserved
 
@@ -127,7 +128,13 @@ def write_released(journal: Journal, drawn: Drawn) -> bool:
     with journal.exclusive():
         if drawn.reservation.job in journal.state.burnt:
             return False
-        journal.append(drawn.to_journal())
+        snapshot, released = drawn.reservation.request.snapshot, drawn.to_journal()
+        before = journal.state.heads.get(snapshot)
+        if before is not None:
+            events = events_of(drawn.reservation, drawn.indices)
+            head = relinked(events, prev=before).head
+            released = replace(released, chained=snapshot, head=head)
+        journal.append(released)
     return True
 
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import NoReturn
 
 from qserver.errors import JournalError
+from qserver.records.audit_chain import Links, relinked
 from worker.journal.records import (
     Adopted,
     Attached,
     Burnt,
     DeclaredDisjoint,
+    HistoryChained,
     LimitRaised,
     Opened,
     Record,
@@ -28,6 +30,8 @@ class JournalState:
         charges_digest: of the store's charges up to the last reservation, or ''.
         attached: the newest snapshot by dataset.
         reserved, released, burnt: by job; a reservation stays after release or burning.
+        heads: by snapshot, the digest of the last event of its history. A snapshot is missing
+            whose history was released to, or adopted, without a chain.
         open_jobs: reserved and neither released nor burnt, oldest first.
 
     The rules: `Opened` comes first, and once. There is one limit, which only `LimitRaised` moves.
@@ -46,6 +50,7 @@ class JournalState:
         self.released: dict[str, Released] = {}
         self.burnt: set[str] = set()
         self.open_jobs: dict[str, None] = {}  # a set that keeps the order of reservation
+        self.heads: dict[str, str] = {}
         self.snapshots: dict[str, list[str]] = {}
         self.declared: set[tuple[str, str]] = set()
         self._snapshots: set[str] = set()
@@ -91,6 +96,7 @@ class JournalState:
                 self.limit_nano = record.limit_nano
                 self.attached[record.dataset] = record
                 self._snapshots.add(record.snapshot)
+                self.heads[record.snapshot] = first_events(record).head
                 self.snapshots.setdefault(record.dataset, []).append(record.snapshot)
                 self.declared |= record.disjoint_pairs
             case Reserved():
@@ -103,6 +109,9 @@ class JournalState:
             case Released():
                 self.released[record.job] = record
                 del self.open_jobs[record.job]
+                self._follow(record.chained, record.head)
+            case HistoryChained():
+                self._follow(record.snapshot, record.head)
             case Burnt():
                 self.burnt.add(record.job)
                 self.open_jobs.pop(record.job, None)
@@ -111,8 +120,16 @@ class JournalState:
             case DeclaredDisjoint():
                 self.declared.update(record.pairs)
             case Adopted():
+                self.heads.clear()
                 self.spent_nano = record.spent_nano
                 self.ledger_version = record.ledger_version
+
+    def _follow(self, snapshot: str, head: str) -> None:
+        if snapshot:
+            self.heads[snapshot] = head
+        else:
+            # An older line does not say whose history it joined.
+            self.heads.clear()
 
     def _check_attached(self, record: Attached) -> None:
         if record.snapshot in self._snapshots:
@@ -129,6 +146,12 @@ class JournalState:
             _refuse("`spent_nano_after` must not fall")
         if self.limit_nano is None or record.spent_nano_after > self.limit_nano:
             _refuse("`spent_nano_after` must be at most the limit")
+
+
+def first_events(record: Attached) -> Links:
+    """The history of a snapshot as it is attached: its exact public row, or nothing."""
+    public_row = str(record.details.get("public_row", ""))
+    return relinked([public_row] if public_row else [])
 
 
 def _refuse(rule: str) -> NoReturn:

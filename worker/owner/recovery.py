@@ -27,6 +27,7 @@ from worker.journal.records import (
 )
 from worker.journal.sections import Replay
 from worker.private.registry import Registry
+from worker.spending.histories import Histories
 from worker.spending.spend import Spender
 
 
@@ -115,12 +116,14 @@ class Recovery:
         if not self._writer.has_ledger(population):
             self._attach_first(script)
         self._writer.queue.make_queue(population)
-        lease = self._acquire(population)
+        lease, histories = self._acquire(population), Histories(self._writer, {population: journal})
         try:
+            histories.mend(lease, whole=False)
             self._spender.settle_open(lease)
             for step in script.steps:
                 self._writer.renew(lease)
                 self._do(lease, step, script)
+            histories.mend(lease, whole=True)
             # This compares store and journal once more, as before every spend.
             self._spender.settle(lease)
         finally:

@@ -46,6 +46,7 @@ from worker.journal.sections import (
 )
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
+from worker.spending.histories import Histories
 from worker.spending.live import Live
 from worker.spending.measure import draw_all, slot_of, slot_wait_s
 from worker.spending.rehearsal import rehearse
@@ -96,6 +97,7 @@ class Spender:
         self._wall_clock = wall_clock
         self._replicas: dict[str, Replica] = {}
         self._trails = Trails(reader, trusted.journals)
+        self._histories = Histories(writer, trusted.journals)
 
     @classmethod
     def without_data(
@@ -116,6 +118,7 @@ class Spender:
 
         Raises:
             StoreBehindError: the store was lost or restored.
+            StoreCorruptError: a history is not the one that was released.
             JournalError: the journal cannot be read.
         """
         population = lease.population
@@ -128,7 +131,9 @@ class Spender:
                 f"The store knows less than the journal of population {population}: it was lost "
                 "or restored. Nothing is measured until its owner runs `qserver-worker restore`."
             )
+        self._histories.chain(lease)
         self.settle_open(lease)
+        self._histories.check(population)
 
     def settle_open(self, lease: Lease) -> None:
         """Finish or burn every open reservation of the store, as the journal decides."""
@@ -299,8 +304,13 @@ class Spender:
         reservation = drawn.reservation
         population, request = lease.population, reservation.request
         # On another history a refinement might replace a row that is not the live one.
+        released = self._trusted.journals[population].state.released[reservation.job]
         outcome = self._writer.publish(
-            lease, reservation, drawn.indices, n_history=reservation.n_history
+            lease,
+            reservation,
+            drawn.indices,
+            n_history=reservation.n_history,
+            head=released.head,
         )
         if outcome == "burnt":
             raise MeasurementError

@@ -19,7 +19,11 @@ from qserver.records.answer import Simultaneous, Source
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.records.standing import Standing
-from qserver.storage.encoding.records import estimator_from_plain, estimator_plain
+from qserver.storage.encoding.records import (
+    estimator_from_plain,
+    estimator_plain,
+    measurement_json,
+)
 
 
 @dataclass(frozen=True)
@@ -225,3 +229,15 @@ class Reservation:
             tables_give_rest=bool(plain.get("tables_give_rest", False)),
             sampled=None if sampled is None else Sampled(**sampled),
         )
+
+
+def events_of(reservation: Reservation, indices: Sequence[Sequence[int]]) -> list[str]:
+    """JSON texts of a job's released rows and tables, not linked yet.
+
+    Args:
+        indices: of each planned row and table.
+    """
+    return [
+        measurement_json(planned, found, reservation.job)
+        for planned, found in zip(reservation.planned, indices, strict=True)
+    ]

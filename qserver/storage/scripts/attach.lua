@@ -8,11 +8,12 @@
 -- ARGV[1] dataset  ARGV[2] population  ARGV[3] limit (nano)  ARGV[4] relation  ARGV[5] snapshot
 -- ARGV[6] meta (JSON)  ARGV[7] public row (JSON) or ''
 -- ARGV[8] most that a person of it may lose (nano) or ''
--- ARGV[9] entries in the audit log before  ARGV[10] entry (JSON), '' = the log has it
--- ARGV[11...] snapshots with which it has no person in common
+-- ARGV[9] digest of the public row, '' without one
+-- ARGV[10] entries in the audit log before  ARGV[11] entry (JSON), '' = the log has it
+-- ARGV[12...] snapshots with which it has no person in common
 -- returns {code}: 1 attached, 0 name taken, 2 the population has another limit, 3 another relation,
 --   9 the audit log has another length
-if redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[9]) then return {9} end
+if redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[10]) then return {9} end
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {0} end
 if redis.call('EXISTS', KEYS[2]) == 1 then
   if redis.call('HGET', KEYS[2], 'limit') ~= ARGV[3] then return {2} end
@@ -21,7 +22,7 @@ else
   redis.call('HSET', KEYS[2], 'limit', ARGV[3], 'spent', '0', 'version', '0', 'fence', '0',
     'relation', ARGV[4])
 end
-if ARGV[10] ~= '' then redis.call('RPUSH', KEYS[5], ARGV[10]) end
+if ARGV[11] ~= '' then redis.call('RPUSH', KEYS[5], ARGV[11]) end
 -- rotate.lua has the same lines from here on: a script cannot import another.
 local shown = '0'
 if ARGV[7] ~= '' then
@@ -29,8 +30,8 @@ if ARGV[7] ~= '' then
   shown = '1'
 end
 redis.call('HSET', KEYS[2], 'snapshot:' .. ARGV[1], ARGV[5], 'shown:' .. ARGV[5], shown,
-  'spent:' .. ARGV[5], '0')
-for i = 11, #ARGV do redis.call('HSET', KEYS[6], ARGV[5] .. ' ' .. ARGV[i], '1') end
+  'spent:' .. ARGV[5], '0', 'head:' .. ARGV[5], ARGV[9])
+for i = 12, #ARGV do redis.call('HSET', KEYS[6], ARGV[5] .. ' ' .. ARGV[i], '1') end
 if ARGV[8] ~= '' then redis.call('HSET', KEYS[2], 'guard:' .. ARGV[5], ARGV[8]) end
 redis.call('HSET', KEYS[3], 'meta', ARGV[6])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])

@@ -23,6 +23,7 @@ from redis.retry import Retry
 
 from qserver.errors import (
     ConfigError,
+    StoreCorruptError,
     StoreError,
     StoreNotDurableError,
     StoreUnavailableError,
@@ -230,6 +231,9 @@ def translated_errors(where: str) -> Iterator[None]:
     """Turn redis-py's errors into this project's, except replies to a caller's mistake."""
     try:
         yield
+    except UnicodeDecodeError as exc:
+        # Everything that qserver writes is UTF-8. The client has dropped the connection.
+        raise StoreCorruptError(f"Redis at {where} holds a text that is no UTF-8.") from exc
     except redis.RedisError as exc:
         ours = _translate(exc, where)
         if ours is None:
@@ -256,11 +260,14 @@ def _translate(error: redis.RedisError, where: str) -> StoreError | None:
 
 def _translate_reply(text: str, where: str) -> StoreError | None:
     """The error for a reply without a class in redis-py, by its first word."""
-    match text.partition(" ")[0]:
+    # A pipeline tells first which of its commands failed.
+    match text.rpartition(" caused error: ")[2].partition(" ")[0]:
         case "MISCONF":
             return StoreNotDurableError(f"Redis at {where} cannot write to its disk.")
         case "NOREPLICAS":
             return StoreNotDurableError(f"Redis at {where} has too few replicas.")
+        case "WRONGTYPE":
+            return StoreCorruptError(f"Redis at {where} holds another kind of value than written.")
         # A script runs too long; a replica lost its primary; a primary became a replica.
         case "BUSY" | "MASTERDOWN" | "UNBLOCKED":
             return StoreUnavailableError(f"Redis at {where} cannot serve now.")
