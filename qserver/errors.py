@@ -34,6 +34,7 @@ QServerError
 │   ├── JournalError              the journal is corrupt, locked or from a newer version
 │   ├── PrivateDataError          attach: the file or its columns cannot be used
 │   ├── MeasurementError          constant public text; details stay in the worker's own log
+│   ├── BooksError                journal, store and plan do not agree; nothing was charged
 │   └── UnanswerableError         a plan was refused before it was charged: no answer comes of it
 ├── CapacityError                 a size bound of the server was passed
 ├── EvaluationError               a probability or half-width came out as no number
@@ -364,9 +365,14 @@ class UnanswerableError(WorkerError):
     """A plan that was tried on placeholders gave no answer, so nothing was charged or measured."""
 
     code = "unanswerable"
+    usual = "No answer comes of the plan. Nothing was charged or measured."
 
-    def __init__(self) -> None:
-        super().__init__("No answer comes of the plan. Nothing was charged or measured.")
+
+class BooksError(WorkerError):
+    """Journal, store and plan do not agree; the public text is constant."""
+
+    code = "books_differ"
+    usual = "The books do not agree. Nothing was charged or measured."
 
 
 class CapacityError(QServerError):

@@ -27,6 +27,7 @@ ASKING_CODES = (
     "idempotency_mismatch",
     "measurement_failed",
     "unanswerable",
+    "books_differ",
     "no_worker",
     "busy",
 )

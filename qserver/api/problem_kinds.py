@@ -74,6 +74,12 @@ _ALL = (
         "No answer comes of the plan. Nothing was charged or measured.",
     ),
     ProblemKind(
+        "books_differ",
+        502,
+        "The books do not agree",
+        "The books do not agree. Nothing was charged or measured.",
+    ),
+    ProblemKind(
         "no_worker",
         503,
         "No worker can measure now",

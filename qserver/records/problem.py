@@ -9,6 +9,7 @@ from typing import Any
 
 from qserver.errors import (
     AllowanceExhaustedError,
+    BooksError,
     BudgetExhaustedError,
     CapacityError,
     DisclosureGuardError,
@@ -65,7 +66,8 @@ def problem_from_error(error: QServerError) -> Problem:
         return Problem(error.code, str(error), {"name": error.name, "condition": error.condition})
     if isinstance(error, CapacityError | EvaluationError | NotFoundError | SnapshotReplacedError):
         return Problem(error.code, str(error), {})
-    constant = error if isinstance(error, UnanswerableError) else MeasurementError()
+    is_free = isinstance(error, BooksError | UnanswerableError)
+    constant = error if is_free else MeasurementError()
     return Problem(constant.code, str(constant), {})
 
 
@@ -95,7 +97,8 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     for input_kind in (DomainError, QueryError, RequirementError, InputError):
         if code == input_kind.code and "condition" in facts:
             return input_kind(facts["name"], facts["condition"])
-    return UnanswerableError() if code == UnanswerableError.code else MeasurementError()
+    constant = {kind.code: kind for kind in (BooksError, UnanswerableError)}
+    return constant.get(str(code), MeasurementError)()
 
 
 def _plain_offer(offer: Offer | None) -> list[float] | None:

@@ -142,6 +142,11 @@ class Journal:
             yield line.record
 
     @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
     def n_records(self) -> int:
         """Number of records."""
         return self._n_records

@@ -24,7 +24,7 @@ SCHEMA_VERSION = 1
 GENESIS = bytes(32)
 """The digest before the first line."""
 _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
-_LATER = ("charges_digest", "replay", "chained", "head")
+_LATER = ("books", "charges_digest", "replay", "chained", "head")
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
@@ -105,6 +105,8 @@ class Reserved:
         charges_digest: digest of the store's charges so far; '' in older lines.
         replay: all that the store was given, as JSON of `worker.journal.sections.Replay`, for a
             store that is restored from a backup; '' in older lines.
+        books: whether `worker.books` showed that nobody loses more than the share says, `verified`
+            or `not verified`; '' in older lines.
     """
 
     job: str
@@ -113,6 +115,7 @@ class Reserved:
     charges: tuple[ChargeLine, ...]
     charges_digest: str = ""
     replay: str = ""
+    books: str = ""
 
     def __post_init__(self) -> None:
         _text("job", self.job)
@@ -121,6 +124,8 @@ class Reserved:
         _members("charges", self.charges, ChargeLine)
         _digest("charges_digest", self.charges_digest)
         _text_or_none("replay", self.replay)
+        if self.books not in ("", "verified", "not verified"):
+            _reject("books", "be `verified`, `not verified` or empty")
 
 
 @dataclass(frozen=True)

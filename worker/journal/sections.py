@@ -65,29 +65,38 @@ class Replay:
     Args:
         charges: the ledger's lines, byte for byte: each names the digest of the one before.
         changes: the audit log's entries since the charge before, likewise.
+        nominal_nano: what all tables of a secret sample cost a record of it, in 1e-9 epsilon; 0
+            without a sample, and in older lines.
     """
 
     reservation: Reservation
     charges: tuple[str, ...]
     changes: tuple[str, ...]
+    nominal_nano: int = 0
 
     def to_json(self) -> str:
         """The replay as JSON text."""
         plan = self.reservation.to_json()
-        return json.dumps(
-            {"plan": plan, "charges": list(self.charges), "changes": list(self.changes)}
-        )
+        plain = {"plan": plan, "charges": list(self.charges), "changes": list(self.changes)}
+        nominal = {"nominal_nano": self.nominal_nano} if self.nominal_nano else {}
+        return json.dumps(plain | nominal)
 
     @classmethod
     def from_json(cls, text: str) -> Replay:
         """The replay that `to_json` wrote."""
         plain = json.loads(text)
         reservation = Reservation.from_json(plain["plan"])
-        return cls(reservation, tuple(plain["charges"]), tuple(plain["changes"]))
+        charges, changes = tuple(plain["charges"]), tuple(plain["changes"])
+        return cls(reservation, charges, changes, plain.get("nominal_nano", 0))
 
 
 def write_reserved(
-    journal: Journal, replay: Replay, *, ledger_version: int, charges_digest: str
+    journal: Journal,
+    replay: Replay,
+    *,
+    ledger_version: int,
+    charges_digest: str,
+    books: str = "",
 ) -> None:
     """Write down the charge of a job.
 
@@ -95,6 +104,7 @@ def write_reserved(
         replay: everything that the store was given.
         ledger_version: the store's version after the charge.
         charges_digest: of the job's last entry in the trail of charges.
+        books: what the books said of the plan.
 
     Raises:
         FencedError: another worker took over meanwhile, and burnt the reservation.
@@ -111,6 +121,7 @@ def write_reserved(
                 charges=tuple(_charge_lines(reservation)),
                 charges_digest=charges_digest,
                 replay=replay.to_json(),
+                books=books,
             )
         )
 

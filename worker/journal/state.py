@@ -32,6 +32,8 @@ class JournalState:
         reserved, released, burnt: by job; a reservation stays after release or burning.
         heads: by snapshot, the digest of the last event of its history. A snapshot is missing
             whose history was released to, or adopted, without a chain.
+        by_snapshot: every snapshot, as it was attached.
+        adopted_version: the ledger version of a store that was trusted when the journal began.
         open_jobs: reserved and neither released nor burnt, oldest first.
 
     The rules: `Opened` comes first, and once. There is one limit, which only `LimitRaised` moves.
@@ -53,7 +55,8 @@ class JournalState:
         self.heads: dict[str, str] = {}
         self.snapshots: dict[str, list[str]] = {}
         self.declared: set[tuple[str, str]] = set()
-        self._snapshots: set[str] = set()
+        self.by_snapshot: dict[str, Attached] = {}
+        self.adopted_version: int | None = None
 
     @property
     def last_reserved_job(self) -> str | None:
@@ -95,8 +98,8 @@ class JournalState:
             case Attached():
                 self.limit_nano = record.limit_nano
                 self.attached[record.dataset] = record
-                self._snapshots.add(record.snapshot)
                 self.heads[record.snapshot] = first_events(record).head
+                self.by_snapshot[record.snapshot] = record
                 self.snapshots.setdefault(record.dataset, []).append(record.snapshot)
                 self.declared |= record.disjoint_pairs
             case Reserved():
@@ -122,7 +125,7 @@ class JournalState:
             case Adopted():
                 self.heads.clear()
                 self.spent_nano = record.spent_nano
-                self.ledger_version = record.ledger_version
+                self.ledger_version = self.adopted_version = record.ledger_version
 
     def _follow(self, snapshot: str, head: str) -> None:
         if snapshot:
@@ -132,7 +135,7 @@ class JournalState:
             self.heads.clear()
 
     def _check_attached(self, record: Attached) -> None:
-        if record.snapshot in self._snapshots:
+        if record.snapshot in self.by_snapshot:
             _refuse("a snapshot must be attached once")
         if self.limit_nano not in (None, record.limit_nano):
             _refuse("`limit_nano` must equal the population's limit")

@@ -201,6 +201,16 @@ def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list
     return list(dict.fromkeys(known))
 
 
+def plain_facts(meta: DatasetMeta) -> dict[str, str | int]:
+    """The facts that fix what a person can lose, in plain numbers: the books read no domain."""
+    return {
+        "records_per_person": meta.records_per_person,
+        "records_verified": int(meta.records_verified),
+        "sizes": " ".join(map(str, meta.domain.sizes)),
+        "null_cell": int(meta.has_null_cell),
+    }
+
+
 def attached_record(
     meta: DatasetMeta,
     snapshot: Snapshot,
@@ -216,8 +226,7 @@ def attached_record(
         other_people_than: populations with the same data and, by the owner's word, other people.
     """
     details: dict[str, str | int] = {
-        "records_per_person": meta.records_per_person,
-        "records_verified": int(meta.records_verified),
+        **plain_facts(meta),
         "disjoint_from": " ".join(meta.disjoint_from),
         # For a store that is restored from a backup and must be given them again.
         "meta": meta.to_json(),

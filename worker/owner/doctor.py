@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.errors import QServerError
@@ -12,18 +11,11 @@ from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
+from worker.owner.doctor_books import books_finding
 from worker.owner.entry import read_entry
+from worker.owner.finding import WorkerFinding
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
-
-
-@dataclass(frozen=True)
-class WorkerFinding:
-    """One check: whether it passed, and the advice if not."""
-
-    check: str
-    ok: bool
-    text: str
 
 
 def examine(registry: Registry, settings: Settings) -> list[WorkerFinding]:
@@ -33,7 +25,10 @@ def examine(registry: Registry, settings: Settings) -> list[WorkerFinding]:
     findings.append(_user(settings))
     findings += [_data(registry, entry) for entry in entries.values()]
     populations = sorted({entry.population for entry in entries.values()})
-    findings += [_journal(registry, population, settings) for population in populations]
+    for population in populations:
+        findings.append(_journal(registry, population, settings))
+        if registry.has_journal(population):
+            findings.append(books_finding(registry, population, settings))
     if not entries:
         findings.append(WorkerFinding("datasets", ok=False, text="none is attached; run `attach`"))
     return findings

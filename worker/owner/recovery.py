@@ -26,6 +26,7 @@ from worker.journal.records import (
     Reserved,
 )
 from worker.journal.sections import Replay
+from worker.owner.attach import plain_facts
 from worker.private.registry import Registry
 from worker.spending.histories import Histories
 from worker.spending.spend import Spender
@@ -308,6 +309,7 @@ def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Re
                         neighbours=meta.relation,
                         fingerprint_hex=entry.fingerprint,
                         details={
+                            **plain_facts(meta),
                             "meta": meta.to_json(),
                             "public_row": writer.owner.public_row(population, entry.snapshot),
                         },

@@ -53,6 +53,7 @@ from worker.spending.rehearsal import rehearse
 from worker.spending.reservation import answer_spent, charges_of, reservation_of
 from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
+from worker.spending.witness import Witnesses
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Spender:
         self._replicas: dict[str, Replica] = {}
         self._trails = Trails(reader, trusted.journals)
         self._histories = Histories(writer, trusted.journals)
+        self._witnesses = Witnesses(reader, trusted.journals, log)
 
     @classmethod
     def without_data(
@@ -244,6 +246,10 @@ class Spender:
         at, request = int(self._wall_clock()), reservation.request
         payment = ChargePayment(request.by, request.snapshot, charges_of(reservation), at)
         entries = self._trails.entries(lease.population, payment)
+        nominal_nano = sum(t.alpha_nano for t in first_tables(reservation, replica.meta.domain))
+        books = self._witnesses.judge(
+            lease.population, reservation, replica.meta, nominal_nano=nominal_nano
+        )
         version = self._writer.reserve(
             lease,
             reservation,
@@ -254,9 +260,10 @@ class Spender:
         journal = self._trusted.journals[lease.population]
         write_reserved(
             journal,
-            Replay(reservation, entries.texts, entries.changes),
+            Replay(reservation, entries.texts, entries.changes, nominal_nano),
             ledger_version=version,
             charges_digest=entries.digest,
+            books=books,
         )
 
     def _measure(self, table: Tables, reservation: Reservation, live: Live) -> Drawn:

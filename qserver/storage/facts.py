@@ -1,0 +1,63 @@
+"""The facts of one population that fix a price, as the store has them at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
+
+
+@dataclass(frozen=True)
+class StoredFacts:
+    """The store's copy of a population's facts.
+
+    Args:
+        ledger: fields of the ledger: limit, relation, shares, guards, present snapshots.
+        pairs: snapshots with no person in common, two names each.
+        metas: the facts of attached datasets, as JSON, by name.
+        n_jobs: number of jobs that were charged.
+        open_jobs: those that are neither published nor burnt.
+        jobs: all of them by name, where they were asked for.
+    """
+
+    ledger: Mapping[str, str]
+    pairs: tuple[str, ...]
+    metas: Mapping[str, str]
+    n_jobs: int
+    open_jobs: frozenset[str]
+    jobs: frozenset[str] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        client: StoreClient,
+        population: str,
+        *,
+        with_jobs: bool = False,
+    ) -> StoredFacts:
+        """The facts of a population and of all its attached datasets."""
+        keys = Keys(population)
+        fields: Any = client.hkeys(keys.ledger)
+        datasets = [name[9:] for name in fields if name.startswith("snapshot:")]
+        pipe = client.pipeline(transaction=True)
+        pipe.hgetall(keys.ledger)
+        pipe.hkeys(keys.disjoint)
+        pipe.hlen(keys.reservations)
+        pipe.hkeys(keys.open)
+        for name in datasets:
+            pipe.hget(keys.dataset(name), "meta")
+        if with_jobs:
+            pipe.hkeys(keys.reservations)
+        found: Any = pipe.execute()
+        metas = dict(zip(datasets, found[4:], strict=False))
+        return cls(
+            ledger=found[0],
+            pairs=tuple(found[1]),
+            metas={name: str(text) for name, text in metas.items() if text is not None},
+            n_jobs=int(found[2]),
+            open_jobs=frozenset(found[3]),
+            jobs=frozenset(found[-1]) if with_jobs else None,
+        )

@@ -1,0 +1,162 @@
+"""A real worker asks the books before it charges: what they refuse is neither charged nor drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.errors import StoreError
+from qserver.records.answer import JobStatus
+from qserver.storage.encoding.requests import Reservation
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
+from tests.deployment import Deployment
+from worker.owner import doctor
+from worker.spending import spend
+
+KEYS = Keys("town")
+DATASET = KEYS.dataset("people")
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    """Some charges on a dataset with a guard, one of which a second question would refine."""
+    town = Deployment.make(tmp_path, store_url, limit="2", disclosure_cap=0.7, k=2)
+    town.ask({"age": {"below": 25}})
+    town.ask({"sex": "Male"})
+    return town
+
+
+def refused(town: Deployment, caplog: pytest.LogCaptureFixture) -> str:
+    """The words of the worker's log when a question is refused for the books' sake."""
+    n_charges = len(charges(town))
+    job = town.submit({"age": {"below": 24}}, length=30)
+    assert isinstance(job, JobStatus)
+    with caplog.at_level(logging.ERROR):
+        town.work_off()
+    problem = town.service().job(job.id).problem
+    assert problem is not None
+    assert problem["code"] == "books_differ"
+    assert len(charges(town)) == n_charges
+    return caplog.text
+
+
+def charges(town: Deployment) -> list[Any]:
+    found: Any = town.writer().audit.charges("town")
+    return list(found)
+
+
+def books_of_doctor(town: Deployment) -> doctor.WorkerFinding:
+    findings = doctor.examine(town.registry, town.settings)
+    return next(f for f in findings if f.check == "books of town")
+
+
+def meta(**changes: object) -> Callable[[StoreClient], object]:
+    def attack(client: StoreClient) -> object:
+        plain = json.loads(client.hget(DATASET, "meta"))
+        return client.hset(DATASET, "meta", json.dumps(plain | changes))
+
+    return attack
+
+
+def swap_labels(client: StoreClient) -> object:
+    text = client.hget(DATASET, "meta")
+    for old, new in (("Female", "?"), ("Male", "Female"), ("?", "Male")):
+        text = text.replace(f'"{old}"', f'"{new}"')
+    return client.hset(DATASET, "meta", text)
+
+
+def ledger(**changes: int | str) -> Callable[[StoreClient], object]:
+    return lambda client: client.hset(KEYS.ledger, mapping=changes)
+
+
+def lower_spending(client: StoreClient) -> object:
+    share = next(k for k in client.hkeys(KEYS.ledger) if k.startswith("spent:"))
+    return client.hset(KEYS.ledger, mapping={"spent": 1, share: 1})
+
+
+def take_guard_away(client: StoreClient) -> object:
+    guard = next(k for k in client.hkeys(KEYS.ledger) if k.startswith("guard:"))
+    client.hdel(KEYS.ledger, guard)
+    return meta(disclosure_cap=None)(client)
+
+
+def add_pair(client: StoreClient) -> object:
+    snapshot = json.loads(client.hget(DATASET, "meta"))["snapshot"]
+    return client.hset(KEYS.disjoint, f"0000 {snapshot}", "1")
+
+
+FACTS = {
+    "k 2 to 1": (meta(records_per_person=1), "records_per_person"),
+    "records_verified": (meta(records_verified=True), "records_verified"),
+    "labels swapped": (swap_labels, "domain"),
+    "phi": (meta(phi=0.05), "phi"),
+    "relation of the facts": (meta(relation="replace-one"), "relation"),
+    "relation of the ledger": (ledger(relation="replace-one"), "neighbour relation"),
+    "another name for the file before": (meta(snapshot="00"), "not one that was attached"),
+    "guard": (take_guard_away, "disclosure_cap"),
+    "limit": (ledger(limit=9 * 10**9), "limit"),
+    "spent and share lowered": (lower_spending, "share of snapshot"),
+    "a pair": (add_pair, "nobody declared"),
+    "a dataset": (ledger(**{"snapshot:other": "11"}), "other is not one that was attached"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_changed_facts_are_refused_and_named(
+    town: Deployment,
+    redis_client: StoreClient,
+    name: str,
+) -> None:
+    attack, word = FACTS[name]
+    assert books_of_doctor(town).ok, books_of_doctor(town).text
+    # The question waits already when the store is changed.
+    job = town.submit({"age": {"below": 24}}, length=30)
+    assert isinstance(job, JobStatus)
+    n_charges = len(charges(town))
+    attack(redis_client)
+    # The ledger itself notices some of them, and stops the worker.
+    with contextlib.suppress(StoreError):
+        town.work_off()
+    assert town.service().job(job.id).state != "done"
+    assert len(charges(town)) == n_charges
+    found = books_of_doctor(town)
+    assert not found.ok
+    assert word in found.text
+
+
+def test_the_cut_end_of_a_journal_is_noticed(
+    town: Deployment, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = town.registry.journal("town", create=False).path
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-2]))
+    assert "charged jobs that the other lacks" in books_of_doctor(town).text
+    assert "charged jobs that the other lacks" in refused(town, caplog)
+
+
+def test_an_undercharge_by_the_ledger_is_refused(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = spend.reservation_of
+
+    def cheaper(*args: Any, **named: Any) -> Reservation:
+        found = made(*args, **named)
+        after = found.before.after(found.after.share_nano - 1)
+        return replace(found, after=after)
+
+    monkeypatch.setattr(spend, "reservation_of", cheaper)
+    assert "a person loses" in refused(town, caplog)
+
+
+def test_the_journal_says_that_the_books_agreed(town: Deployment) -> None:
+    with town.registry.journal("town", create=False).exclusive() as journal:
+        assert [r.books for r in journal.state.reserved.values()] == ["verified", "verified"]
+    assert "epsilon" in books_of_doctor(town).text

@@ -1,0 +1,8 @@
+"""The books: what every person may have lost, reckoned from the journal alone.
+
+An accountant that shares no code with ledger, planner, worker or store: numpy and the standard
+library are all that it uses. Begin with `accountant`. `lines` reads the journal, `functions` has
+rows and tables, `chains` replays what was drawn, `losses` and `search` find the greatest loss, and
+`people` adds up snapshots that may hold the same person. The theorem is in docs/guarantee.md, "The
+books".
+"""

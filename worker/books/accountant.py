@@ -1,0 +1,321 @@
+"""The accountant of one population: reads its journal, and says what every person may have lost.
+
+It says "verified" where it has shown that nobody loses more than the plan's share names, and "not
+verified" where it cannot tell: then the ledger's bound stands alone. What it has shown to be too
+little it refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from worker.books.chains import Answer, Chains, RowInForce
+from worker.books.faults import BookFaultError, UnknownFactsError
+from worker.books.functions import Row
+from worker.books.grid import Grid
+from worker.books.lines import JournalLines, Line
+from worker.books.losses import Losses, sample_loss
+from worker.books.people import heaviest
+from worker.books.search import Known, Search
+
+VERIFIED = "verified"
+NOT_VERIFIED = "not verified"
+RATE = Fraction(1, 10)
+"""The most probable that a record is in a secret sample."""
+
+
+@dataclass
+class Account:
+    """One snapshot.
+
+    Args:
+        null_cell: whether a record may be replaced by none; None if the journal does not say.
+        share: the most that a plan in the journal said the snapshot has spent.
+        samples: what secret samples cost a record, in nano-epsilon.
+        unknown: why the books cannot tell its loss; '' if they can.
+        fault: why they refuse it; '' if they do not.
+    """
+
+    dataset: str
+    k: int
+    relation: str
+    null_cell: bool | None
+    chains: Chains = field(default_factory=Chains)
+    share: int = 0
+    samples: Fraction = Fraction(0)
+    unknown: str = ""
+    fault: str = ""
+    grid: Grid | None = None
+    known: Known | None = None
+
+    def losses(self, chains: Chains, *, more: int = 0, samples: Fraction = Fraction(0)) -> Losses:
+        """What these chains cost.
+
+        Args:
+            more: what they may rise by in every cell yet, per record.
+            samples: what samples cost besides those of the account.
+        """
+        flat = self.k * (self.samples + samples + more)
+        return Losses.of(chains, k=self.k, flat=flat, pair_flat=2 * flat)
+
+    def above(self, losses: Losses, level: int, known: Known | None) -> Fraction | None:
+        """The greatest loss of a person if it is more than `level`; else None.
+
+        Raises:
+            UnknownFactsError: the search would take too long.
+        """
+        if self.grid is None:
+            return None
+        found = []
+        if self.relation == "replace-one":
+            found.append(Search(self.grid, losses, level=level, known=known, pairs=True).above())
+        if self.relation == "add-remove" or self.null_cell:
+            found.append(Search(self.grid, losses, level=level, known=known, pairs=False).above())
+        return max((loss for loss in found if loss is not None), default=None)
+
+    def rises_within(self, losses: Losses, level: int) -> bool:
+        """Whether no loss can rise by more than the level did; quick, and often enough."""
+        known = self.known
+        if known is None:
+            return False
+        then, factor = known.losses, 1 if self.relation == "add-remove" else 2
+        rise = factor * (losses.flat - then.flat)
+        rise += factor * max(0, losses.of_tables - then.of_tables)
+        for row, weight in losses.weights.items():
+            more = weight - then.weights.get(row, 0)
+            if more > 0:
+                rise += self.k * more * (row.size if factor == 1 else row.swing)
+        return rise <= level - known.level
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the books say of one snapshot: its exact loss, or why it is not known."""
+
+    dataset: str
+    snapshot: str
+    share: int
+    loss: int | None
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is to be refused."""
+        return self.text in ("", NOT_VERIFIED) or self.text.startswith(NOT_VERIFIED)
+
+
+class Accountant:
+    """The books of one population; they read new lines of its journal at every call."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = JournalLines(path)
+        self.accounts: dict[str, Account] = {}
+        self.limit = 0
+        self.pairs: set[tuple[str, str]] = set()
+        self._open: dict[str, dict[str, Any]] = {}
+        self._levels: dict[str, int] = {}
+
+    def judge(self, plan: str, *, nominal_nano: int = 0) -> str:
+        """Whether the plan, its JSON as the journal will have it, costs no more than it says.
+
+        Args:
+            nominal_nano: what all tables of a secret sample cost one record of it.
+
+        Returns:
+            `VERIFIED` or `NOT_VERIFIED`.
+
+        Raises:
+            BookFaultError: somebody loses more, or a line of the journal is wrong.
+        """
+        self.read()
+        for one in self.accounts.values():
+            if one.fault:
+                raise BookFaultError(f"{one.dataset}: {one.fault}")
+        plain = json.loads(plan)
+        account, snapshot = self._account(plain)
+        share = int(plain["after"]["share_nano"])
+        if share < account.share:
+            raise BookFaultError("a snapshot's share falls")
+        verdict = self._people(plain, snapshot, share)
+        if account.unknown:
+            return NOT_VERIFIED
+        try:
+            losses = self._after(account, plain, nominal_nano)
+            if not account.rises_within(losses, share):
+                excess = account.above(losses, share, account.known)
+                if excess is not None:
+                    raise BookFaultError(f"a person loses {_text(excess)}, not {_text(share)}")
+        except UnknownFactsError:
+            return NOT_VERIFIED
+        self._levels[str(plain["job"])] = share
+        return verdict
+
+    def examine(self) -> list[Finding]:
+        """The exact loss of every snapshot, by the answers that were released.
+
+        Raises:
+            BookFaultError: a line of the journal is wrong.
+        """
+        self.read()
+        return [self._finding(snapshot, one) for snapshot, one in self.accounts.items()]
+
+    def spent(self) -> int:
+        """The most that a person may have lost in all, by the shares in the journal.
+
+        Raises:
+            UnknownFactsError: there are too many snapshots.
+        """
+        return heaviest({k: one.share for k, one in self.accounts.items()}, self.pairs)
+
+    def read(self) -> None:
+        """Take in the journal's new lines; BookFaultError if one is wrong."""
+        for line in self._lines.news():
+            try:
+                self._take(line)
+            except (KeyError, TypeError, ValueError) as exc:
+                raise BookFaultError(f"a line of the journal, {line.kind}, is malformed") from exc
+
+    def _finding(self, snapshot: str, one: Account) -> Finding:
+        loss, text = None, one.fault or (one.unknown and f"{NOT_VERIFIED}: {one.unknown}")
+        if not text:
+            try:
+                found = one.above(one.losses(one.chains), -1, None) or Fraction(0)
+                loss = -(-found.numerator // found.denominator)
+            except UnknownFactsError as exc:
+                text = f"{NOT_VERIFIED}: {exc}"
+            if loss is not None and loss > one.share:
+                text = f"a person has lost {_text(loss)}, not {_text(one.share)}"
+        return Finding(one.dataset, snapshot, one.share, loss, text)
+
+    def _account(self, plain: Mapping[str, Any]) -> tuple[Account, str]:
+        request = json.loads(plain["request"])
+        snapshot, sizes = str(request["snapshot"]), tuple(map(int, request["sizes"]))
+        account = self.accounts.get(snapshot)
+        if account is None:
+            raise BookFaultError("a plan is for a snapshot that was never attached")
+        if account.grid is None:
+            account.grid = Grid(sizes)
+        if account.grid.sizes != sizes:
+            raise BookFaultError("a plan is for another domain than the snapshot's")
+        return account, snapshot
+
+    def _people(self, plain: Mapping[str, Any], snapshot: str, share: int) -> str:
+        """Whether everybody stays within the limit, and within what the plan says is spent."""
+        shares = {k: one.share for k, one in self.accounts.items()} | {snapshot: share}
+        try:
+            spent = heaviest(shares, self.pairs)
+        except UnknownFactsError:
+            return NOT_VERIFIED
+        if spent > min(self.limit, int(plain["after"]["spent_nano"])):
+            raise BookFaultError(f"a person of several snapshots loses {_text(spent)}")
+        return VERIFIED
+
+    def _after(self, account: Account, plain: Mapping[str, Any], nominal_nano: int) -> Losses:
+        """The losses once the plan, and what else is open, is drawn."""
+        chains = account.chains.copy()
+        sampled = plain.get("sampled")
+        for one in [*self._open.values(), plain]:
+            if self.accounts[json.loads(one["request"])["snapshot"]] is not account:
+                continue
+            if one.get("sampled") is None:
+                chains.apply(one)
+            elif one is not plain:
+                raise UnknownFactsError("a plan of two stages is open")
+        if sampled is None:
+            return account.losses(chains)
+        if nominal_nano <= 0:
+            raise BookFaultError("a sample has no nominal loss")
+        samples = sample_loss(nominal_nano, RATE)
+        return account.losses(chains, more=int(sampled["alpha_nano"]), samples=samples)
+
+    def _take(self, line: Line) -> None:
+        fields = line.fields
+        match line.kind:
+            case "attached":
+                self._attach(fields)
+            case "limit-raised":
+                self.limit = int(fields["new_limit_nano"])
+            case "declared-disjoint":
+                self.pairs.update((str(a), str(b)) for a, b in fields["pairs"])
+            case "adopted":
+                self._forget("what was spent before its journal began is the store's word")
+            case "reserved":
+                self._reserve(fields)
+            case "released":
+                self._release(str(fields["job"]), fields["rows"])
+            case "burnt":
+                # Nobody saw an answer of it, so it cost nothing; the share keeps its charge.
+                self._open.pop(str(fields["job"]), None)
+            case "opened":
+                pass
+            case _:
+                raise BookFaultError(f"the journal has a line of an unknown kind, {line.kind}")
+
+    def _attach(self, fields: Mapping[str, Any]) -> None:
+        details, snapshot = fields["details"], str(fields["snapshot"])
+        self.limit = int(fields["limit_nano"])
+        null_cell = details.get("null_cell")
+        k = int(details.get("records_per_person", 0))
+        account = Account(
+            str(fields["dataset"]),
+            k=k,
+            relation=str(fields["neighbours"]),
+            null_cell=None if null_cell is None else bool(null_cell),
+        )
+        if "sizes" in details:
+            account.grid = Grid([int(size) for size in details["sizes"].split()])
+        if k < 1 or (null_cell is None and account.relation == "replace-one"):
+            account.unknown = "an older version attached it, and did not write all its facts down"
+        if details.get("public_row"):
+            plain = json.loads(details["public_row"])
+            public = RowInForce(Row.of(plain["row"]), str(plain["step"]), Answer(-1, 0, 0))
+            account.chains.in_force.append(public)
+        self.accounts[snapshot] = account
+        for other in str(details.get("disjoint_from", "")).split():
+            self.pairs.add((snapshot, other))
+
+    def _reserve(self, fields: Mapping[str, Any]) -> None:
+        job = str(fields["job"])
+        if not fields.get("replay"):
+            self._forget("an older version charged it, and did not write the plan down")
+            return
+        replay = json.loads(fields["replay"])
+        plain = json.loads(replay["plan"])
+        account, _ = self._account(plain)
+        account.share = max(account.share, int(plain["after"]["share_nano"]))
+        plain["nominal_nano"] = int(replay.get("nominal_nano", 0))
+        self._open[job] = plain
+
+    def _release(self, job: str, rows: Any) -> None:
+        plain = self._open.pop(job, None)
+        level = self._levels.pop(job, None)
+        if plain is None:
+            return
+        account, _ = self._account(plain)
+        if account.unknown or account.fault:
+            return
+        if plain.get("sampled") is not None and not plain["nominal_nano"]:
+            account.unknown = "an older version did not write down what a sample cost"
+            return
+        try:
+            account.chains.apply(plain, rows)
+        except BookFaultError as exc:
+            account.fault = str(exc)
+            return
+        if plain.get("sampled") is not None:
+            account.samples += sample_loss(plain["nominal_nano"], RATE)
+        if level is not None:
+            account.known = Known(level, account.losses(account.chains))
+
+    def _forget(self, reason: str) -> None:
+        for account in self.accounts.values():
+            account.unknown = account.unknown or reason
+
+
+def _text(nano: Fraction | int) -> str:
+    return f"{float(nano) / 1e9:.9f} epsilon"

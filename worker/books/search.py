@@ -1,0 +1,205 @@
+"""The greatest loss of a cell, or of a pair of cells, by branch and bound.
+
+Attributes are fixed one after the other. What is not fixed yet leaves every row an interval of
+values, so that each branch has a bound; one that is at most the level is left out. So is one that
+the new draws raise by no more than the level rose, as all cells were within the old level. At a
+leaf the loss is exact. On a pair of cells each attribute is fixed for the one, then for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.books.faults import UnknownFactsError
+from worker.books.grid import Floats, Grid
+from worker.books.losses import Losses
+
+_WORK = 30_000_000
+"""Numbers that a search may look at: some tenths of a second."""
+_MOST_CELLS = 1 << 20
+"""Cells, or pairs of cells, that are searched to the end however long it takes."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Losses none of which is above `level`: so much is proven."""
+
+    level: int
+    losses: Losses
+
+
+@dataclass(frozen=True)
+class _Node:
+    """Some attributes are fixed: per cell the classes, and what each term's fixed factors give.
+
+    Args:
+        apart: tables that tell the two cells apart already.
+    """
+
+    depth: int
+    classes: tuple[tuple[int, ...], ...]
+    terms: tuple[Floats, ...]
+    apart: NDArray[np.bool_]
+
+
+class Search:
+    """One search; `pairs` looks at pairs of cells of the domain."""
+
+    def __init__(
+        self, grid: Grid, losses: Losses, *, level: int, known: Known | None, pairs: bool
+    ) -> None:
+        for row in losses.weights:
+            grid.add(row)
+        for table, _ in losses.tables:
+            for axis, runs in table.axes:
+                grid.split(axis, runs)
+        self._grid, self._losses, self._pairs = grid, losses, pairs
+        self._n_cells = 2 if pairs else 1
+        self._level = level
+        self._weigh(losses, known or Known(0, Losses(losses.k, {}, [])))
+        if known is None:
+            self._room = -inf
+        self._order_axes()
+        self._prepare_intervals()
+        n_leaves = grid.n_classes**self._n_cells
+        # Where everything can be looked at, the search always ends.
+        self._most_work = inf if n_leaves <= _MOST_CELLS else _WORK
+        self._work = 0
+
+    def _weigh(self, losses: Losses, known: Known) -> None:
+        """Two weights per row and per table: of the loss, and of its rise."""
+        grid, k, before = self._grid, losses.k, known.losses
+        weights = np.zeros((2, len(grid.rows)))
+        for row, place in grid.rows.items():
+            now, then = losses.weights.get(row, 0), before.weights.get(row, 0)
+            weights[:, place] = k * now, k * max(0, now - then)
+        kept = np.flatnonzero(weights[0])
+        of_term = np.array(grid.row_of_term, dtype=np.intp)
+        self._terms = np.flatnonzero(np.isin(of_term, kept))
+        self._starts = np.searchsorted(of_term[self._terms], kept)
+        self._weights = weights[:, kept]
+        errors = np.array(grid.errors)[kept] * self._n_cells
+        # Tables keep their order; of two of the same cells each has its own place.
+        old = [alpha for _, alpha in before.tables] + [0] * len(losses.tables)
+        rises = [alpha - old[i] for i, (_, alpha) in enumerate(losses.tables)]
+        if self._pairs:
+            flat = losses.pair_flat - before.pair_flat
+            alphas = [alpha for _, alpha in losses.tables]
+            self._tables = 2.0 * k * np.array([alphas, rises]).reshape(2, -1)
+            self._flat = losses.pair_flat
+        else:
+            flat = losses.flat - before.flat + k * sum(rises)
+            self._tables = np.zeros((2, 0))
+            self._flat = losses.flat + losses.of_tables
+        self._extra = self._weights @ errors
+        self._room = float(floor(self._level - known.level - flat))
+
+    def _order_axes(self) -> None:
+        """First the attributes that new draws tell apart, then those of much weight."""
+        grid = self._grid
+        factors = [grid.factors(axis)[self._terms] for axis in range(len(grid.sizes))]
+        of_term = np.repeat(self._weights, np.diff([*self._starts, len(self._terms)]), axis=1)
+        differs = [f.min(axis=1, initial=inf) != f.max(axis=1, initial=-inf) for f in factors]
+        uses = [(of_term * d).sum(axis=1)[::-1].tolist() for d in differs]
+        used = [a for a, n in enumerate(grid.shape) if n > 1]
+        self._axes = sorted(used, key=lambda a: uses[a], reverse=True)
+        self._factors = [factors[a] for a in self._axes]
+        named = [dict(t.axes) if self._pairs else {} for t, _ in self._losses.tables]
+        self._parts = [
+            [(i, grid.on_classes(a, t[a])) for i, t in enumerate(named) if a in t]
+            for a in self._axes
+        ]
+        last = [max((i for i, a in enumerate(self._axes) if a in t), default=-1) for t in named]
+        self._last = np.array(last[: self._tables.shape[1]])
+
+    def _prepare_intervals(self) -> None:
+        """Per depth the least and greatest product of the factors that are not fixed."""
+        low = high = np.ones(len(self._terms))
+        self._rest = [(low, high)]
+        for factor in reversed(self._factors):
+            least, most = factor.min(axis=1), factor.max(axis=1)
+            ends = np.array([low * least, low * most, high * least, high * most])
+            low, high = ends.min(axis=0), ends.max(axis=0)
+            self._rest.insert(0, (low, high))
+
+    def above(self) -> Fraction | None:
+        """The greatest loss if it is more than the level, exactly; else None.
+
+        Raises:
+            UnknownFactsError: the search would take too long.
+        """
+        level, found = Fraction(self._level), None
+        coefficients = np.array(self._grid.coefficients)[self._terms]
+        depth, n = len(self._axes) * self._n_cells, self._n_cells
+        stack = [_Node(0, ((),) * n, (coefficients,) * n, self._tables[0] < 0)]
+        while stack:
+            node = stack.pop()
+            if node.depth < depth:
+                stack += self._children(node, float(floor(level - self._flat)))
+                continue
+            loss = self._exact(node)
+            if loss > level:
+                level = found = loss
+        return found
+
+    def _exact(self, node: _Node) -> Fraction:
+        cells = []
+        for found in node.classes:
+            classes = [0] * len(self._grid.sizes)
+            for axis, one in zip(self._axes, found, strict=True):
+                classes[axis] = one
+            cells.append(self._grid.cell(classes))
+        return self._losses.of_pair(*cells) if self._pairs else self._losses.of_cell(cells[0])
+
+    def _children(self, node: _Node, level: float) -> Iterator[_Node]:
+        """The branches that may be above the level, the least promising first."""
+        turn, which = divmod(node.depth, self._n_cells)
+        factors = self._factors[turn] * node.terms[which][:, None]
+        self._work += factors.size
+        if self._work > self._most_work:
+            raise UnknownFactsError("the search for the greatest loss takes too long")
+        low, high = self._row_ends(factors, turn + 1)
+        apart = np.repeat(node.apart[:, None], factors.shape[1], axis=1)
+        if not self._pairs:
+            sizes = np.maximum(high, -low)
+        else:
+            other = node.terms[1 - which][:, None]
+            ends = self._row_ends(other, turn + (0 if which == 0 else 1))
+            sizes = np.maximum(high - ends[0], ends[1] - low)
+            if which == 1:
+                for table, parts in self._parts[turn]:
+                    apart[table] |= parts != parts[node.classes[0][turn]]
+        bounds = self._weights @ sizes + self._extra[:, None]
+        if self._pairs:
+            done = self._last <= (turn if which == 1 else turn - 1)
+            bounds = bounds + self._tables @ (apart | ~done[:, None])
+        kept = np.flatnonzero((bounds[0] > level) & (bounds[1] > self._room))
+        seen = set()
+        for one in kept[np.argsort(bounds[0][kept], kind="stable")].tolist():
+            # Classes that the rest of the search cannot tell apart are one.
+            mark = (factors[:, one].tobytes(), apart[:, one].tobytes())
+            if (self._pairs and which == 0) or mark not in seen:
+                seen.add(mark)
+                yield self._child(node, which, one, factors[:, one], apart[:, one])
+
+    def _row_ends(self, factors: Floats, turn: int) -> tuple[Floats, Floats]:
+        """The least and greatest value of each row, once the rest is fixed anyhow."""
+        rest_low, rest_high = (end[:, None] for end in self._rest[turn])
+        one, other = factors * rest_low, factors * rest_high
+        if not len(self._starts):
+            return one[:0], one[:0]
+        low = np.add.reduceat(np.minimum(one, other), self._starts, axis=0)
+        return low, np.add.reduceat(np.maximum(one, other), self._starts, axis=0)
+
+    def _child(
+        self, node: _Node, which: int, one: int, terms: Floats, apart: NDArray[np.bool_]
+    ) -> _Node:
+        classes, products = list(node.classes), list(node.terms)
+        classes[which], products[which] = (*classes[which], one), terms
+        return _Node(node.depth + 1, tuple(classes), tuple(products), apart)

@@ -1,0 +1,98 @@
+"""The store's copy of the facts that fix a price, held against the journal's.
+
+The store is not trusted: who writes to it could lower k, swap labels or take a guard away, and so
+make answers cheaper than they are. A store that has less than the journal allows (a lower limit, a
+pair that is not there yet) costs nobody anything: a command that died half-way leaves it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+from qserver.ledger.population import pair
+from qserver.records.dataset import DatasetMeta
+from qserver.storage.facts import StoredFacts
+from worker.journal.state import JournalState
+
+
+def differences(
+    stored: StoredFacts, state: JournalState, *, shares: Mapping[str, int]
+) -> list[str]:
+    """How the store's facts of a population differ from the journal's, in words for its owner.
+
+    Args:
+        shares: the greatest share of each snapshot that the journal has, in nano-epsilon.
+    """
+    return [
+        *_of_ledger(stored, state),
+        *_of_shares(stored, state, shares),
+        *_of_datasets(stored, state),
+        *_of_jobs(stored, state),
+    ]
+
+
+def meta_differences(found: DatasetMeta, state: JournalState) -> list[str]:
+    """How a dataset's facts differ from those that were attached."""
+    record = state.by_snapshot.get(found.snapshot)
+    if record is None:
+        return [f"dataset {found.name} is not one that was attached"]
+    text = record.details.get("meta")
+    if text is None:
+        # The first versions wrote fewer facts down.
+        return []
+    known = DatasetMeta.from_json(str(text))
+    names = [f.name for f in fields(known) if getattr(found, f.name) != getattr(known, f.name)]
+    return [f"`{name}` of dataset {found.name} is not what was attached" for name in names]
+
+
+def _of_ledger(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    ledger = stored.ledger
+    if int(ledger.get("limit", 0)) > (state.limit_nano or 0):
+        yield "the limit is more than the journal's"
+    if {record.neighbours for record in state.by_snapshot.values()} != {ledger.get("relation")}:
+        yield "the neighbour relation is not the journal's"
+    if int(ledger.get("spent", 0)) < state.spent_nano:
+        yield "less is spent than the journal says"
+    if {pair(*text.split(" ")) for text in stored.pairs} - state.declared:
+        yield "snapshots are disjoint that nobody declared so"
+
+
+def _of_shares(
+    stored: StoredFacts, state: JournalState, shares: Mapping[str, int]
+) -> Iterator[str]:
+    found = {k[6:]: int(v) for k, v in stored.ledger.items() if k.startswith("spent:")}
+    for snapshot in sorted(found.keys() - state.by_snapshot.keys()):
+        if state.adopted_version is None:
+            yield f"snapshot {snapshot} is not one that was attached"
+    for snapshot, share in sorted(shares.items()):
+        if found.get(snapshot, 0) < share:
+            yield f"the share of snapshot {snapshot} is less than the journal's"
+
+
+def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    for key, snapshot in sorted(stored.ledger.items()):
+        name = key.removeprefix("snapshot:")
+        if name == key:
+            continue
+        if name not in state.attached or name not in stored.metas:
+            yield f"dataset {name} is not one that was attached"
+            continue
+        meta = DatasetMeta.from_json(stored.metas[name])
+        yield from meta_differences(meta, state)
+        guard = "" if meta.guard_nano is None else str(meta.guard_nano)
+        if meta.snapshot != snapshot or meta.name != name:
+            yield f"dataset {name} has another snapshot than the ledger says"
+        if stored.ledger.get(f"guard:{snapshot}", "") != guard:
+            yield f"the disclosure guard of dataset {name} is not what was attached"
+
+
+def _of_jobs(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    known = state.reserved.keys() | state.burnt
+    # A job that is charged but not journalled yet is open, and is burnt at the next start.
+    before = state.adopted_version or 0
+    n_unknown = stored.n_jobs - len(known) - len(stored.open_jobs - known)
+    if n_unknown != before:
+        yield "the store and the journal have charged jobs that the other lacks"
+    if stored.jobs is not None and len(stored.jobs - known - stored.open_jobs) != before:
+        yield "jobs are charged that the journal does not know"

@@ -1,0 +1,81 @@
+"""Before every reservation: what the journal says of the store's facts, and of the plan.
+
+Both come from the journal alone, by code that shares nothing with the ledger that made the plan. A
+difference refuses the plan with one constant public error. The worker's log and `doctor` name it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from qserver.errors import BooksError
+from qserver.records.dataset import DatasetMeta
+from qserver.storage.encoding.requests import Reservation
+from qserver.storage.facts import StoredFacts
+from qserver.storage.store import Store
+from worker.books.accountant import Accountant, Finding
+from worker.books.faults import BookFaultError
+from worker.journal.journal import Journal
+from worker.spending.facts import differences, meta_differences
+
+
+class Witnesses:
+    """The books of all populations of a worker; for one thread.
+
+    Args:
+        log: the worker's private log.
+    """
+
+    def __init__(self, reader: Store, journals: Mapping[str, Journal], log: logging.Logger) -> None:
+        self._reader = reader
+        self._journals = journals
+        self._log = log
+        self._accountants: dict[str, Accountant] = {}
+
+    def judge(
+        self, population: str, reservation: Reservation, meta: DatasetMeta, *, nominal_nano: int
+    ) -> str:
+        """What the books say of a plan: `verified` or `not verified`; under the lease.
+
+        Args:
+            meta: the facts that the plan was made with.
+            nominal_nano: what all tables of a secret sample cost one record of it.
+
+        Raises:
+            BooksError: the store's facts are not the journal's, or the plan costs somebody more
+                than it says.
+        """
+        try:
+            found = self.faults(population)
+            found += meta_differences(meta, self._journals[population].state)
+            if not found:
+                accountant = self._accountants[population]
+                return accountant.judge(reservation.to_json(), nominal_nano=nominal_nano)
+        except BookFaultError as exc:
+            found = [str(exc)]
+        self._log.error("the books of population %s: %s", population, "; ".join(found))
+        raise BooksError
+
+    def faults(self, population: str, *, with_jobs: bool = False) -> list[str]:
+        """How the store differs from the journal, in words for the owner.
+
+        Raises:
+            BookFaultError: a line of the journal is wrong.
+        """
+        accountant, journal = self._accountant(population), self._journals[population]
+        stored = StoredFacts.read(self._reader.client, population, with_jobs=with_jobs)
+        # The journal after the store: what was charged meanwhile is then in it.
+        with journal.exclusive():
+            accountant.read()
+            shares = {k: account.share for k, account in accountant.accounts.items()}
+            return differences(stored, journal.state, shares=shares)
+
+    def examine(self, population: str) -> list[Finding]:
+        """What the books say of every snapshot; BookFaultError."""
+        return self._accountant(population).examine()
+
+    def _accountant(self, population: str) -> Accountant:
+        if population not in self._accountants:
+            self._accountants[population] = Accountant(self._journals[population].path)
+        return self._accountants[population]
