@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qserver.config import Settings
-from qserver.errors import InputError, StoreError
+from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
@@ -32,6 +32,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.standing import Standing
 from qserver.storage.encoding.records import measurements_from_json
+from qserver.storage.encoding.sealed import reading
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Cursor, Store
 
@@ -94,13 +95,8 @@ class Replica:
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only)
         self._singles.clear()
         self._take_in(changes.measurements, changes.estimators)
-        for text in changes.charges:
-            charge = charge_from_json(
-                text, snapshot=self.meta.snapshot, sizes=self.meta.domain.sizes
-            )
-            if charge is not None:
-                self.ledger.append(charge)
-                self.n_charges += 1
+        with reading("charges"):
+            self._charge(changes.charges)
         for paid in changes.paid:
             self.rule.take_in(paid)
         self.ledger.cap(changes.stamp.spent_snapshot_nano)
@@ -109,16 +105,25 @@ class Replica:
         self.worker_alive = changes.worker_alive
         return changes.stamp
 
+    def _charge(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            charge = charge_from_json(
+                text, snapshot=self.meta.snapshot, sizes=self.meta.domain.sizes
+            )
+            if charge is not None:
+                self.ledger.append(charge)
+                self.n_charges += 1
+
     def _take_in(
         self, measurements: Sequence[AnyMeasurement], estimators: Sequence[Estimator]
     ) -> None:
-        try:
+        with reading("history"):
             for measurement in measurements:
                 place_measurement(self.measurements, measurement)
+            if any(not 0 <= i < len(self.measurements) for e in estimators for i, _ in e.weights):
+                raise StoreCorruptError("The store has weights of rows that it does not have.")
             if measurements or estimators:
                 self.engine.extend([*measurements, *estimators])
-        except InputError as exc:
-            raise StoreError("The store's history contradicts itself.") from exc
 
     def tried(self, events: Sequence[str]) -> Replica:
         """The replica after these releases; this replica stays as it is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from qserver.records.problem import error_from_problem
 from qserver.service.datasets import OpenDatasets
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
 from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store
 
 _A = TypeVar("_A", Answer, WorkloadAnswer, ModelAnswer)
@@ -81,7 +82,7 @@ class Asking:
             meta = self._datasets.meta(name)
             earlier = self._bind(meta, idempotency, "")
             if earlier:
-                return self._resume(json.loads(earlier), wait_s)
+                return self._resume(earlier, wait_s)
             found = self._start(name, asked, wait_s, by)
             self._bind(meta, idempotency, _outcome_json(found))
         return self._wait(found.id, wait_s) if isinstance(found, JobStatus) else found
@@ -139,12 +140,15 @@ class Asking:
         status = self.job(job_id)
         if status.result is not None:
             return status.result
-        raise error_from_problem(status.problem or {})
+        with reading("problem of a job"):
+            problem = error_from_problem(status.problem or {})
+        raise problem
 
-    def _resume(self, plain: Mapping[str, object], wait_s: float) -> AnyAnswer | JobStatus:
-        if "job" in plain:
-            return self._wait(str(plain["job"]), wait_s)
-        return answer_from_json(str(plain["answer"]))
+    def _resume(self, outcome: str, wait_s: float) -> AnyAnswer | JobStatus:
+        with reading("idempotency key"):
+            plain = json.loads(outcome)
+            answer, job = plain.get("answer"), str(plain.get("job"))
+        return self._wait(job, wait_s) if answer is None else answer_from_json(str(answer))
 
 
 def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
@@ -158,6 +162,7 @@ def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
     raise StoreError(f"The store answers with a {type(found).__name__}, not {answer.__name__}.")
 
 
+@reading("job")
 def job_status(record: JobRecord) -> JobStatus:
     """The public state of a job."""
     return JobStatus(

@@ -20,6 +20,7 @@ from qserver.records.answer import Answer, JobStatus, Offer, Probability
 from qserver.service.ask import job_status
 from qserver.service.datasets import OpenDatasets
 from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store
 
 # A curve spans this or what was asked, whichever is more.
@@ -97,7 +98,8 @@ class Insight:
     def asked(self, job_id: str) -> AskedJob:
         """A job's state, result or problem, with what it asks; NotFoundError."""
         record = self._store.job(job_id)
-        request = Request.from_json(record.request)
+        with reading("question of a job"):
+            request = Request.from_json(record.request)
         return AskedJob(job_status(record), request.snapshot, request.asked)
 
     def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:

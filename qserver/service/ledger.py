@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ from qserver.query.domain import Domain
 from qserver.query.structured import parse_query
 from qserver.records.account import Allowance
 from qserver.records.answer import LedgerReport
-from qserver.records.audit_chain import digest_of
+from qserver.records.audit_chain import GENESIS, check_links, digest_of
 from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
 from qserver.service.log_reader import LogReader
 from qserver.storage.accounts import AccountBook
+from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store
 
 _MOST_READERS = 256
@@ -158,8 +160,11 @@ class LedgerViews:
         """Who spent what of the population's budget; the whole log is read. NotFoundError."""
         population = self._datasets.meta(name).population
         facts = self._log.ledger(population)
-        metas = attached_metas(self._log.changes())
-        entries = list(map(ChargeEntry.of, self._log.charges(population)))
+        changes, charges = self._log.changes(), self._log.charges(population)
+        check_links(changes, name="the audit log")
+        check_links(charges, name="the charges")
+        with reading("audit log"):
+            metas, entries = attached_metas(changes), list(map(ChargeEntry.of, charges))
         names = {entry.by for entry in entries} | {a.name for a in self._book.accounts()}
         found = []
         for name in sorted(names):
@@ -182,7 +187,14 @@ class LedgerViews:
 
 
 def _page(texts: Sequence[str], *, after: int, limit: int) -> AuditPage:
-    """A page of at most `limit` entries; `texts` has one more if another page follows."""
+    """A page of at most `limit` entries; `texts` has one more if another page follows.
+
+    Raises:
+        StoreCorruptError: an entry does not follow the one before it.
+    """
+    with reading("audit log"):
+        first = GENESIS if after < 0 or not texts else json.loads(texts[0])["prev"]
+    check_links(texts, name=f"the page after {after}", prev=first)
     entries = tuple(
         AuditEntry(after + 1 + i, text, digest_of(text)) for i, text in enumerate(texts[:limit])
     )

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, follow_metas
+from qserver.records.audit_chain import GENESIS, check_links
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
+from qserver.storage.encoding.sealed import reading
 
 
 class LogReader:
@@ -26,6 +28,7 @@ class LogReader:
         self._ledger = OwnLedger(self._metas)
         self._n_charges = 0
         self._n_changes = 0
+        self._charges_head = self._changes_head = GENESIS
         self._lock = threading.Lock()
 
     @contextmanager
@@ -42,8 +45,13 @@ class LogReader:
             n_changes=self._n_changes,
             account=self._account or "",
         )
-        follow_metas(self._metas, news.changes)
-        entries = map(ChargeEntry.of, news.charges)
-        self._ledger.extend(e for e in entries if self._account in (None, e.by))
+        self._changes_head = check_links(
+            news.changes, name="the audit log", prev=self._changes_head
+        )
+        self._charges_head = check_links(news.charges, name="the charges", prev=self._charges_head)
+        with reading("audit log"):
+            follow_metas(self._metas, news.changes)
+            entries = map(ChargeEntry.of, news.charges)
+            self._ledger.extend(e for e in entries if self._account in (None, e.by))
         self._n_charges += len(news.charges)
         self._n_changes += len(news.changes)

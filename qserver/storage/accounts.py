@@ -9,7 +9,8 @@ from typing import Any
 from qserver.config import Settings
 from qserver.errors import ConfigError, NotFoundError
 from qserver.records.account import Account, Allowance, Role, Token, TokenRecord
-from qserver.storage.audit import AuditLog
+from qserver.storage.audit import AuditLog, read_allowance
+from qserver.storage.encoding.sealed import reading, sealed, unsealed
 from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.store import check_schema
@@ -39,19 +40,19 @@ class AccountBook:
     def token_record(self, token_id: str) -> TokenRecord | None:
         """The record of a token in force, or None; one small round trip."""
         text: Any = self._client.hget(TOKENS, token_id)
-        return None if text is None else TokenRecord.from_json(text)
+        if text is None:
+            return None
+        with reading("record of a token"):
+            return TokenRecord.from_json(unsealed(str(text), name=token_id))
 
     def accounts(self) -> list[Account]:
         """Every account that ever was, by name."""
         found: dict[Any, Any] = self._client.hgetall(ACCOUNTS)
-        return [Account.from_json(found[name]) for name in sorted(found)]
+        return [_account(found[name], name) for name in sorted(found)]
 
     def account(self, name: str) -> Account:
         """One account; NotFoundError."""
-        text: Any = self._client.hget(ACCOUNTS, name)
-        if text is None:
-            raise NotFoundError("account", name)
-        return Account.from_json(text)
+        return _account(self._text(name), name)
 
     def create(self, name: str, role: Role) -> Token:
         """The token of a new account.
@@ -62,7 +63,7 @@ class AccountBook:
         """
         token = Token.new()
         account = Account(name, role, int(self._wall_clock()), token.id)
-        if not self._change("account created", None, account, token):
+        if not self._change("account created", "", account, token):
             raise ConfigError("name", "be of no account yet", name, hint="See `account renew`.")
         return token
 
@@ -70,17 +71,19 @@ class AccountBook:
         """A new token of an account, which replaces the old one; NotFoundError."""
         token = Token.new()
         while True:
-            before = self.account(name)
+            text = self._text(name)
+            before = _account(text, name)
             after = Account(name, before.role, before.created_at, token.id)
-            if self._change("token renewed", before, after, token):
+            if self._change("token renewed", text, after, token):
                 return token
 
     def revoke(self, name: str) -> None:
         """End an account's token. Its name and its spending stay; NotFoundError."""
         while True:
-            before = self.account(name)
+            text = self._text(name)
+            before = _account(text, name)
             after = Account(name, before.role, before.created_at, "")
-            if not before.token_id or self._change("token revoked", before, after, None):
+            if not before.token_id or self._change("token revoked", text, after, None):
                 return
 
     def allow(self, name: str, population: str, allowance: Allowance) -> None:
@@ -100,23 +103,29 @@ class AccountBook:
         self._log.append(
             facts,
             lambda n, entry: self._scripts.run(
-                "allow", keys=keys, args=[n, entry, name, allowance.to_json()]
+                "allow", keys=keys, args=[n, entry, name, sealed(allowance.to_json(), name=name)]
             ),
         )
 
     def allowance(self, name: str, population: str) -> Allowance:
         """The allowance of an account in a population's budget."""
         text: Any = self._client.hget(Keys(population).allowances, name)
-        return Allowance() if text is None else Allowance.from_json(text)
+        return read_allowance(text, account=name)
 
     def populations(self) -> frozenset[str]:
         """The populations of the attached datasets."""
         return self._log.populations()
 
-    def _change(
-        self, kind: str, before: Account | None, after: Account, token: Token | None
-    ) -> bool:
-        """Change the account if it still is `before`; returns whether it was."""
+    def _text(self, name: str) -> str:
+        """The stored text of an account; NotFoundError."""
+        text: Any = self._client.hget(ACCOUNTS, name)
+        if text is None:
+            raise NotFoundError("account", name)
+        return str(text)
+
+    def _change(self, kind: str, text: str, after: Account, token: Token | None) -> bool:
+        """Change the account if its text still is `text`; returns whether it was."""
+        before = _account(text, after.name) if text else None
         facts = {
             "kind": kind,
             "at": int(self._wall_clock()),
@@ -125,13 +134,14 @@ class AccountBook:
             "token": after.token_id or (before.token_id if before else ""),
         }
         record = token and TokenRecord.of(token, account=after.name, role=after.role).to_json()
+        kept = record and sealed(record, name=after.token_id)
         args = [
             after.name,
-            before.to_json() if before else "",
-            after.to_json(),
+            text,
+            sealed(after.to_json(), name=after.name),
             before.token_id if before else "",
             after.token_id,
-            record or "",
+            kept or "",
         ]
         code = self._log.append(
             facts,
@@ -140,3 +150,8 @@ class AccountBook:
             ),
         )
         return code == 1
+
+
+@reading("record of an account")
+def _account(text: str, name: str) -> Account:
+    return Account.from_json(unsealed(text, name=name))

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.errors import StoreBehindError, StoreError
+from qserver.errors import StoreBehindError, StoreCorruptError, StoreError
+from qserver.records.account import Allowance
 from qserver.records.audit_chain import digest_of, linked
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.records import reply_code
+from qserver.storage.encoding.sealed import reading, unsealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 
@@ -33,18 +35,23 @@ class LedgerFacts:
     spent_by_snapshot: Mapping[str, int]
     n_reservations: int
 
+    def __post_init__(self) -> None:
+        figures = (self.limit_nano, self.spent_nano, self.version, *self.spent_by_snapshot.values())
+        if min(figures) < 0:
+            raise StoreCorruptError(f"The ledger of population {self.population} is negative.")
+
 
 @dataclass(frozen=True)
 class AuditNews:
     """The entries that a reader does not know yet, read at one moment.
 
     Args:
-        allowance: of the account in question, as JSON, or None.
+        allowance: of the account in question.
     """
 
     charges: tuple[str, ...]
     changes: tuple[str, ...]
-    allowance: str | None
+    allowance: Allowance
 
 
 class AuditLog:
@@ -102,7 +109,8 @@ class AuditLog:
         pipe.lrange(AUDIT, n_changes, -1)
         pipe.hget(keys.allowances, account)
         charges, changes, allowance = pipe.execute()
-        return AuditNews(tuple(charges), tuple(changes), allowance)
+        found = read_allowance(allowance, account=account)
+        return AuditNews(tuple(charges), tuple(changes), found)
 
     def populations(self) -> frozenset[str]:
         """The populations of the attached datasets."""
@@ -115,16 +123,18 @@ class AuditLog:
         fields: dict[Any, Any] = self._client.hgetall(keys.ledger)
         if not fields:
             raise StoreError(f"The store has no ledger of population {population}.")
-        shares = {k[6:]: int(v) for k, v in fields.items() if k.startswith("spent:")}
         n_reservations: Any = self._client.hlen(keys.reservations)
-        return LedgerFacts(
-            population=population,
-            limit_nano=int(fields["limit"]),
-            spent_nano=int(fields["spent"]),
-            version=int(fields["version"]),
-            spent_by_snapshot=shares,
-            n_reservations=int(n_reservations),
-        )
+        with reading("ledger"):
+            return LedgerFacts(
+                population=population,
+                limit_nano=int(fields["limit"]),
+                spent_nano=int(fields["spent"]),
+                version=int(fields["version"]),
+                spent_by_snapshot={
+                    k[6:]: int(v) for k, v in fields.items() if k.startswith("spent:")
+                },
+                n_reservations=int(n_reservations),
+            )
 
     def append(self, facts: Mapping[str, Any], write: Callable[[int, str], Sequence[Any]]) -> int:
         """Make a change and log it in one step; returns the code of the script's reply.
@@ -152,6 +162,14 @@ class AuditLog:
         last = -1 if limit is None else after + limit
         found: Any = self._client.lrange(key, after + 1, last) if limit != 0 else []
         return list(found)
+
+
+@reading("record of an allowance")
+def read_allowance(text: str | None, *, account: str) -> Allowance:
+    """The allowance that the store keeps of an account; no bounds where it has none."""
+    if text is None:
+        return Allowance()
+    return Allowance.from_json(unsealed(text, name=account))
 
 
 def _change_of(facts: Mapping[str, Any]) -> str:

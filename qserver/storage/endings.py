@@ -11,7 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from qserver.records.history import Estimator
-from qserver.storage.encoding.records import estimator_from_json, estimator_json, reply_code
+from qserver.storage.encoding.records import (
+    estimator_from_json,
+    estimator_json,
+    kept_estimator,
+    reply_code,
+)
+from qserver.storage.encoding.sealed import reading, sealed, unsealed
 from qserver.storage.keys import GROUP, Keys
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import Scripts, StoreClient
@@ -70,14 +76,14 @@ class Endings:
         reply = self._scripts.run(
             "conclude",
             keys=[Keys(taken.population).job(taken.job)],
-            args=[outcome.to_json()],
+            args=[sealed(outcome.to_json(), name=taken.job)],
         )
-        return Concluded(Outcome.from_json(str(reply[1])), is_new=reply_code(reply) == 1)
+        return Concluded(_outcome(str(reply[1]), taken), is_new=reply_code(reply) == 1)
 
     def concluded(self, taken: Taken) -> Outcome | None:
         """The written outcome of a job that has not ended; else None."""
         text: Any = self._client.hget(Keys(taken.population).job(taken.job), "ending")
-        return None if text is None else Outcome.from_json(str(text))
+        return None if text is None else _outcome(str(text), taken)
 
     def show(self, taken: Taken, outcome: Outcome) -> None:
         """End a job and show its rows. Comes after `conclude` and durability; idempotent."""
@@ -96,10 +102,15 @@ class Endings:
                 GROUP,
                 taken.entry,
                 outcome.state,
-                outcome.text,
+                sealed(outcome.text, name=taken.job),
                 outcome.snapshot,
                 outcome.n_show,
                 outcome.keep_s,
-                *map(estimator_json, outcome.estimators),
+                *map(kept_estimator, outcome.estimators),
             ],
         )
+
+
+@reading("outcome of a job")
+def _outcome(text: str, taken: Taken) -> Outcome:
+    return Outcome.from_json(unsealed(text, name=taken.job))

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from qserver.errors import StoreCorruptError
 from qserver.records.audit_chain import GENESIS, check_links, is_linked
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.encoding.sealed import ADVICE
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
-
-ADVICE = "Run `qserver-worker restore`: it brings back what the worker's journal has."
 
 
 def check_history(
@@ -37,6 +36,18 @@ def check_history(
         raise StoreCorruptError(
             f"The history of snapshot {snapshot} does not end as it was published. {ADVICE}"
         )
+
+
+def check_charges(texts: Sequence[str], *, after: str) -> None:
+    """Return if these charges follow one another, after the one with the digest `after`.
+
+    The worker's journal has the digest of the last one; only the worker can check that.
+
+    Raises:
+        StoreCorruptError: a charge was changed, moved, added or removed.
+    """
+    if texts and (after != GENESIS or is_linked(texts[0])):
+        check_links(texts, name="the charges", prev=after)
 
 
 def read_history(client: StoreClient, meta: DatasetMeta) -> list[str]:

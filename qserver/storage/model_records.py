@@ -14,6 +14,7 @@ from qserver.records.history import AnyMeasurement
 from qserver.storage.encoding.jobs import model_answer_from_plain
 from qserver.storage.encoding.records import measurements_in_force
 from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
 from qserver.storage.history_chain import read_history
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
@@ -55,7 +56,8 @@ class ModelStore:
     def keep(self, population: str, request: Request, answer: ModelAnswer) -> None:
         """Keep the facts that a model is made from; nothing changes them later."""
         key = Keys(population).models(request.snapshot)
-        self._client.hsetnx(key, answer.id, model_json(request, answer))
+        text = sealed(model_json(request, answer), name=answer.id)
+        self._client.hsetnx(key, answer.id, text)
 
     def count(self, meta: DatasetMeta) -> int:
         """Number of models of the present snapshot."""
@@ -63,8 +65,8 @@ class ModelStore:
 
     def all(self, meta: DatasetMeta) -> tuple[ModelRecord, ...]:
         """The models of the present snapshot, oldest version first."""
-        texts: Any = self._client.hvals(Keys(meta.population).models(meta.snapshot))
-        found = map(model_from_json, texts)
+        texts: Any = self._client.hgetall(Keys(meta.population).models(meta.snapshot))
+        found = [_model(text, number) for number, text in texts.items()]
         return tuple(sorted(found, key=lambda m: (m.answer.version, m.answer.id)))
 
     def one(self, meta: DatasetMeta, number: str) -> ModelRecord:
@@ -72,11 +74,20 @@ class ModelStore:
         text: Any = self._client.hget(Keys(meta.population).models(meta.snapshot), number)
         if text is None:
             raise NotFoundError("model", number)
-        return model_from_json(str(text))
+        return _model(str(text), number)
 
     def history(self, meta: DatasetMeta, version: int) -> tuple[AnyMeasurement, ...]:
         """The measurements in force after the first `version` events of the history."""
         texts = read_history(self._client, meta)
         if len(texts) < version:
             raise StoreCorruptError("The store's history is shorter than a model's.")
-        return tuple(measurements_in_force(texts[:version], sizes=meta.domain.sizes))
+        with reading("released answers"):
+            return tuple(measurements_in_force(texts[:version], sizes=meta.domain.sizes))
+
+
+@reading("record of a model")
+def _model(text: str, number: str) -> ModelRecord:
+    found = model_from_json(unsealed(text, name=number))
+    if found.answer.id != number:
+        raise StoreCorruptError(f"The store's record of model {number} is another's. {ADVICE}")
+    return found

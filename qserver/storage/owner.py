@@ -18,7 +18,9 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.sealed import sealed
 from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.meta_records import meta_text
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import Budget
 
@@ -116,7 +118,7 @@ class OwnerOperations:
         self._scripts.run(
             "readmit",
             keys=[Keys(population).job(reservation.job)],
-            args=[request.dataset, request.to_json()],
+            args=[request.dataset, sealed(request.to_json(), name=reservation.job)],
         )
 
     def budget(self, population: str) -> Budget:
@@ -178,7 +180,7 @@ def snapshot_arguments(meta: DatasetMeta, public_row: str) -> list[str | int]:
     history = relinked([public_row] if public_row else [])
     return [
         meta.snapshot,
-        meta.to_json(),
+        meta_text(meta),
         "".join(history.texts),
         "" if meta.guard_nano is None else meta.guard_nano,
         history.head,

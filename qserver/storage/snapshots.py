@@ -9,8 +9,10 @@ from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement
 from qserver.storage.encoding.records import measurements_in_force
+from qserver.storage.encoding.sealed import reading
 from qserver.storage.history_chain import read_history
 from qserver.storage.keys import Keys
+from qserver.storage.meta_records import read_meta
 from qserver.storage.server.connection import StoreClient
 
 
@@ -47,13 +49,13 @@ class FrozenSnapshots:
             NotFoundError: the dataset had no such snapshot.
         """
         text: Any = self._client.hget(Keys(meta.population).snapshots, snapshot)
-        found = None if text is None else DatasetMeta.from_json(str(text))
-        if found is None or found.name != meta.name:
+        if text is None or snapshot not in self.ids(meta):
             raise NotFoundError("snapshot", snapshot)
-        return found
+        return read_meta(text, name=meta.name)
 
     def history(self, frozen: DatasetMeta) -> FrozenHistory:
         """The released answers of a replaced snapshot, in the order of ids; they never change."""
         texts = read_history(self._client, frozen)
-        found = measurements_in_force(texts, sizes=frozen.domain.sizes)
+        with reading("released answers"):
+            found = measurements_in_force(texts, sizes=frozen.domain.sizes)
         return FrozenHistory(tuple(found), len(texts))

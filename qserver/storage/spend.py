@@ -29,6 +29,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation, events_of
+from qserver.storage.encoding.sealed import PAID, sealed
 from qserver.storage.endings import Endings, Outcome
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.model_records import ModelStore
@@ -370,7 +371,7 @@ def _reserved(reservation: Reservation, *, again: bool) -> list[str | int]:
         after.share_nano if again else after.lost_nano,
         reservation.to_json(),
         len(reservation.paid),
-        *reservation.paid,
+        *(sealed(text, name=PAID) for text in reservation.paid),
     ]
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from qserver.errors import NotFoundError, StoreError
+from qserver.errors import NotFoundError, StoreCorruptError
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.records.dataset import DatasetMeta
 from qserver.records.standing import Standing
+from qserver.storage.encoding.sealed import reading
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 
@@ -72,9 +73,10 @@ class _LossAt:
         pipe.hgetall(keys.ledger)
         pipe.hgetall(keys.disjoint)
         fields, members = pipe.execute()
-        shares = {k[6:]: int(v) for k, v in fields.items() if k.startswith("spent:")}
-        pairs = frozenset(pair(*text.split(" ")) for text in members)
-        state = int(fields.get("version", 0)), len(members)
+        with reading("ledger"):
+            shares = {k[6:]: int(v) for k, v in fields.items() if k.startswith("spent:")}
+            pairs = frozenset(pair(*text.split(" ")) for text in members)
+            state = int(fields.get("version", 0)), len(members)
         return cls(state, PopulationLoss(shares, pairs))
 
     @cached_property
@@ -98,20 +100,24 @@ class Standings:
         pipe.hmget(keys.ledger, [*names, *own])
         pipe.hlen(keys.disjoint)
 
+    @reading("ledger")
     def stamp(self, meta: DatasetMeta, replies: Any) -> Stamp:
         """The stamp that the replies tell.
 
         Raises:
             NotFoundError: the dataset was detached or has another snapshot now.
-            StoreError: the store has no ledger for it, or one that contradicts itself.
+            StoreCorruptError: the store has no ledger for it, or one that contradicts itself.
         """
         (limit, recorded, version, snapshot, shown, share, head), n_pairs = replies
         if snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
         if None in (limit, recorded, version, share):
-            raise StoreError(
+            raise StoreCorruptError(
                 "The store has no ledger for the dataset. Run `qserver-worker doctor`."
             )
+        n_shown = 0 if shown is None else int(shown)
+        if min(n_shown, *map(int, (limit, recorded, version, share))) < 0:
+            raise StoreCorruptError("The store's ledger has a figure below 0.")
         loss = self._loss(meta, (int(version), int(n_pairs)))
         # If the ledger changed meanwhile the loss is that of a later state. The version stays that
         # of the replies, so nothing can be reserved on it.
@@ -120,7 +126,7 @@ class Standings:
         spent = max(int(recorded), loss.spent_nano, lost)
         budget = Budget(int(limit), spent, int(version))
         standing = Standing(budget.limit_nano, spent, lost, int(share))
-        return Stamp(budget, meta.snapshot, int(shown or 0), standing, head)
+        return Stamp(budget, meta.snapshot, n_shown, standing, head)
 
     def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> _LossAt:
         known = self._known.get(meta.population)

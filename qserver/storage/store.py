@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from qserver.errors import (
     IdempotencyError,
     NotFoundError,
     NoWorkerError,
+    StoreCorruptError,
     StoreUnsupportedError,
 )
 from qserver.records.audit_chain import GENESIS, digest_of
@@ -23,14 +24,16 @@ from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.jobs import JobRecord
 from qserver.storage.encoding.records import (
-    estimator_from_json,
-    estimator_json,
+    kept_estimator,
     measurements_from_json,
+    read_estimators,
     reply_code,
 )
 from qserver.storage.encoding.requests import Request
-from qserver.storage.history_chain import check_history
+from qserver.storage.encoding.sealed import ADVICE, PAID, reading, sealed, unsealed
+from qserver.storage.history_chain import check_charges, check_history
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
+from qserver.storage.meta_records import read_meta
 from qserver.storage.model_records import ModelStore
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import check_durable
@@ -48,6 +51,7 @@ class Cursor:
         n_events: events of the history: released rows, tables and refinements.
         n_measurements: the new ones among them, so the next id.
         head: digest of the last event; None if the history had no chain yet.
+        charges_head: digest of the last charge.
     """
 
     n_events: int = 0
@@ -56,6 +60,7 @@ class Cursor:
     n_charges: int = 0
     n_paid: int = 0
     head: str | None = GENESIS
+    charges_head: str = GENESIS
 
 
 @dataclass(frozen=True)
@@ -130,10 +135,15 @@ class Store:
         population = self._client.hget(DATASETS, name)
         if population is None:
             raise NotFoundError("dataset", name)
-        text = self._client.hget(Keys(str(population)).dataset(name), "meta")
-        if text is None:
-            raise NotFoundError("dataset", name)
-        return DatasetMeta.from_json(str(text))
+        with reading("list of datasets"):
+            keys = Keys(str(population))
+        text = self._client.hget(keys.dataset(name), "meta")
+        if text is None and self._client.hget(DATASETS, name) is None:
+            raise NotFoundError("dataset", name)  # detached between the two readings
+        found = read_meta(text, name=name)
+        if found.population != population:
+            raise StoreCorruptError(f"The facts of dataset {name!r} are another's. {ADVICE}")
+        return found
 
     def stamp(self, meta: DatasetMeta) -> Stamp:
         """The present stamp; one round trip.
@@ -170,10 +180,12 @@ class Store:
             # It was chained meanwhile, so it is read once more, and checked from its beginning.
             raise NotFoundError("history", meta.snapshot)
         check_history(rows, after=cursor.head, head=stamp.head, snapshot=meta.snapshot)
+        check_charges(charges, after=cursor.charges_head)
         if shown_only:
             rows = rows[: max(0, stamp.n_shown - cursor.n_events)]
         sizes = meta.domain.sizes
-        measurements = measurements_from_json(rows, next_id=cursor.n_measurements, sizes=sizes)
+        with reading("released answers"):
+            measurements = measurements_from_json(rows, next_id=cursor.n_measurements, sizes=sizes)
         moved = Cursor(
             cursor.n_events + len(rows),
             max([cursor.n_measurements, *(m.id + 1 for m in measurements)]),
@@ -181,13 +193,14 @@ class Store:
             cursor.n_charges + len(charges),
             cursor.n_paid + len(paid),
             None if stamp.head is None else digest_of(rows[-1]) if rows else cursor.head,
+            digest_of(charges[-1]) if charges else cursor.charges_head,
         )
         return Changes(
             stamp=stamp,
             measurements=measurements,
-            estimators=tuple(map(estimator_from_json, estimators)),
+            estimators=read_estimators(estimators),
             charges=tuple(charges),
-            paid=tuple(PaidQuestion.from_json(text, sizes) for text in paid),
+            paid=_paid(paid, sizes),
             cursor=moved,
             worker_alive=bool(alive),
         )
@@ -211,7 +224,7 @@ class Store:
             job,
             digest,
             request.dataset,
-            request.to_json(),
+            sealed(request.to_json(), name=job),
             max_queue,
             int(need_worker),
         ]
@@ -239,14 +252,7 @@ class Store:
         fields: dict[Any, Any] = self._client.hgetall(Keys(population).job(job))
         if not fields:
             raise NotFoundError("job", job)
-        return JobRecord(
-            id=job,
-            state=fields["state"],
-            dataset=fields["dataset"],
-            request=fields["request"],
-            result=fields.get("result"),
-            problem=fields.get("problem"),
-        )
+        return JobRecord.from_fields(job, fields)
 
     def job_state(self, job: str) -> Literal["queued", "running", "done", "failed"] | None:
         """The state of a job, or None; one small round trip for a waiting caller."""
@@ -261,7 +267,7 @@ class Store:
             keys=[keys.estimators(meta.snapshot), keys.remembered(meta.snapshot)],
             args=[
                 estimator.key,
-                estimator_json(estimator),
+                kept_estimator(estimator),
                 STORE.estimators_per_key,
                 STORE.estimators,
             ],
@@ -283,6 +289,11 @@ class Store:
                 "`Idempotency-Key` must come with the same body as before. Use a new key."
             )
         return Binding(str(reply[1]))
+
+
+@reading("paid questions")
+def _paid(texts: Sequence[str], sizes: Sequence[int]) -> tuple[PaidQuestion, ...]:
+    return tuple(PaidQuestion.from_json(unsealed(text, name=PAID), sizes) for text in texts)
 
 
 def check_schema(client: StoreClient) -> None:

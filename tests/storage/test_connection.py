@@ -16,6 +16,7 @@ import redis
 
 from qserver.errors import (
     ConfigError,
+    StoreCorruptError,
     StoreError,
     StoreNotDurableError,
     StoreUnavailableError,
@@ -266,9 +267,31 @@ def test_a_disk_that_cannot_be_written_is_reported() -> None:
 
 
 def test_a_wrong_use_of_a_command_stays_what_it_is(redis_client: StoreClient) -> None:
+    with pytest.raises(redis.ResponseError, match="wrong number of arguments"):
+        redis_client.execute_command("LPUSH", "key")
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_a_value_of_another_kind_is_damage(redis_client: StoreClient, *, in_pipeline: bool) -> None:
+    """Every key has one kind, so a store whose key has another was changed."""
     redis_client.set("key", "text")
-    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        redis_client.lpush("key", "1")
+    sender = redis_client.pipeline() if in_pipeline else redis_client
+    with pytest.raises(StoreCorruptError, match="kind"):  # noqa: PT012
+        sender.lrange("key", 0, -1)
+        if in_pipeline:
+            sender.execute()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_bytes_that_are_no_text_are_damage(redis_client: StoreClient, *, in_pipeline: bool) -> None:
+    """The next command on the same client is answered as ever."""
+    redis_client.rpush("key", "a", b"\xff", "b")
+    sender = redis_client.pipeline() if in_pipeline else redis_client
+    with pytest.raises(StoreCorruptError, match="UTF-8"):  # noqa: PT012
+        sender.lrange("key", 0, -1)
+        if in_pipeline:
+            sender.execute()  # type: ignore[attr-defined]
+    assert [redis_client.lindex("key", i) for i in (0, 2)] == ["a", "b"]
 
 
 def test_the_embedded_server_is_supported(redis_client: StoreClient) -> None:

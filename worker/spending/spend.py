@@ -21,6 +21,7 @@ from qserver.errors import (
     QServerError,
     SnapshotReplacedError,
     StoreBehindError,
+    StoreCorruptError,
     StoreError,
     UnanswerableError,
 )
@@ -158,7 +159,8 @@ class Spender:
         """
         try:
             record = self._reader.job(taken.job)
-        except NotFoundError:
+        except (NotFoundError, StoreCorruptError):
+            # Nobody knows any more what was asked. Other jobs shall not wait for this one.
             self._fail(taken, MeasurementError(), snapshot="", n_show=0)
             return
         if record.state in ("done", "failed"):

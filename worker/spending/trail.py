@@ -105,7 +105,7 @@ class Trail:
                 "The store's charges, or its audit log, are not those of the journal. Nothing is "
                 "measured until its owner restores the store."
             )
-        return Allowance() if news.allowance is None else Allowance.from_json(news.allowance)
+        return news.allowance
 
     def _has(self, digest: str) -> bool:
         """Whether an entry of this digest was read; the beginning always was."""

@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from qserver.errors import StoreCorruptError
 from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
+from qserver.storage.encoding.sealed import ADVICE, reading, unsealed
+
+State = Literal["queued", "running", "done", "failed"]
+_STATES: dict[str, State] = {
+    "queued": "queued",
+    "running": "running",
+    "done": "done",
+    "failed": "failed",
+}
+_ENDS = {"done": "result", "failed": "problem"}
 
 
 @dataclass(frozen=True)
@@ -15,11 +26,31 @@ class JobRecord:
     """A job in the store."""
 
     id: str
-    state: Literal["queued", "running", "done", "failed"]
+    state: State
     dataset: str
     request: str
     result: str | None
     problem: str | None
+
+    @classmethod
+    @reading("job")
+    def from_fields(cls, job: str, fields: Mapping[str, str]) -> JobRecord:
+        """The job of a hash in the store.
+
+        Raises:
+            StoreCorruptError: a field is missing or was changed.
+        """
+        state, dataset = fields["state"], fields["dataset"]
+        request = unsealed(fields["request"], name=job)
+        if state not in _STATES or json.loads(request)["dataset"] != dataset:
+            raise StoreCorruptError(f"The store's record of job {job} was changed. {ADVICE}")
+        texts = {
+            name: unsealed(fields[name], name=job) if name in fields else None
+            for name in ("result", "problem")
+        }
+        if state in _ENDS and texts[_ENDS[state]] is None:
+            raise StoreCorruptError(f"The store's job {job} has no outcome. {ADVICE}")
+        return cls(job, _STATES[state], dataset, request, texts["result"], texts["problem"])
 
 
 def answer_json(answer: AnyAnswer) -> str:
@@ -27,8 +58,9 @@ def answer_json(answer: AnyAnswer) -> str:
     return json.dumps(asdict(answer))
 
 
+@reading("answer")
 def answer_from_json(text: str) -> AnyAnswer:
-    """The answer that `answer_json` wrote."""
+    """The answer that `answer_json` wrote; StoreCorruptError."""
     plain = json.loads(text)
     if "kind" in plain:
         return model_answer_from_plain(plain)

@@ -17,6 +17,9 @@ from qserver.records.history import (
     place_measurement,
 )
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
+from qserver.storage.encoding.sealed import reading, sealed, unsealed
+
+_WEIGHTS = "weights"
 
 
 def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:
@@ -88,6 +91,17 @@ def estimator_from_plain(plain: Mapping[str, Any]) -> Estimator:
 def estimator_json(estimator: Estimator) -> str:
     """JSON text of certified weights."""
     return json.dumps(estimator_plain(estimator))
+
+
+def kept_estimator(estimator: Estimator) -> str:
+    """Certified weights as the store's list keeps them."""
+    return sealed(estimator_json(estimator), name=_WEIGHTS)
+
+
+@reading("remembered weights")
+def read_estimators(texts: Sequence[str]) -> tuple[Estimator, ...]:
+    """The weights that `kept_estimator` wrote; StoreCorruptError."""
+    return tuple(estimator_from_json(unsealed(text, name=_WEIGHTS)) for text in texts)
 
 
 def estimator_from_json(text: str) -> Estimator:

@@ -6,7 +6,7 @@ acknowledged writes behind it. The server's check tool cuts at the first fault i
 it runs only after the scan below has found that nothing whole would be lost.
 
 The format has no checksum: a changed byte inside a value, or a file cut at the end of a command,
-loads without an error. The worker's journal notices these.
+loads without an error. `qserver.storage.server.aof_digests` and the worker's journal notice these.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from redis.retry import Retry
 
 from qserver.errors import StoreCorruptError, StoreUnavailableError
 from qserver.storage.server.aof import AofRepair, last_increment, trim_torn_tail
+from qserver.storage.server.aof_digests import AofDigests, check_digests
 from qserver.storage.server.state_folder import SocketFolder, StateFolder
 
 _PR_SET_PDEATHSIG = 1
@@ -78,6 +79,8 @@ class EmbeddedServer:
         self.pid = process.pid
         self.repair = repair
         self.log = folder.log
+        self._digests = AofDigests(folder.data)
+        self._digests.start()
 
     @classmethod
     def start(
@@ -108,6 +111,7 @@ class EmbeddedServer:
         folder = StateFolder.prepare(state_dir)
         lock_fd = folder.lock(timeout_s=lock_timeout_s)
         try:
+            check_digests(folder.data)
             launch = _Launch(folder=folder, binary=binary, lock_fd=lock_fd)
             return launch.run(ready_timeout_s=ready_timeout_s)
         finally:
@@ -127,6 +131,7 @@ class EmbeddedServer:
         if os.getpid() != self._owner_pid:
             return
         _end_process(self._process, self._socket_folder.socket)
+        self._digests.close()
         self._socket_folder.remove()
 
     def __enter__(self) -> Self:
