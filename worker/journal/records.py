@@ -15,15 +15,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NoReturn
 
 from qserver.errors import JournalError
 from qserver.ledger.population import pair
+from worker.journal.fields import (
+    check_digest,
+    check_integer,
+    check_members,
+    check_text,
+    check_text_or_none,
+    reject,
+)
 
 SCHEMA_VERSION = 1
 GENESIS = bytes(32)
 """The digest before the first line."""
-_DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
 _LATER = ("books", "charges_digest", "replay", "chained", "head")
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
@@ -36,8 +42,8 @@ class Opened:
     schema_version: int
 
     def __post_init__(self) -> None:
-        _text("population", self.population)
-        _integer("schema_version", self.schema_version, least=1)
+        check_text("population", self.population)
+        check_integer("schema_version", self.schema_version, least=1)
 
 
 @dataclass(frozen=True)
@@ -59,20 +65,20 @@ class Attached:
     details: Mapping[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _text("dataset", self.dataset)
-        _text("snapshot", self.snapshot)
-        _integer("limit_nano", self.limit_nano, least=1)
+        check_text("dataset", self.dataset)
+        check_text("snapshot", self.snapshot)
+        check_integer("limit_nano", self.limit_nano, least=1)
         if self.neighbours not in ("add-remove", "replace-one"):
-            _reject("neighbours", "be `add-remove` or `replace-one`")
-        _text("fingerprint_hex", self.fingerprint_hex)
+            reject("neighbours", "be `add-remove` or `replace-one`")
+        check_text("fingerprint_hex", self.fingerprint_hex)
         if not _HEX.fullmatch(self.fingerprint_hex):
-            _reject("fingerprint_hex", "be whole bytes in lower-case hexadecimal")
+            reject("fingerprint_hex", "be whole bytes in lower-case hexadecimal")
         if not isinstance(self.details, Mapping):
-            _reject("details", "be a mapping")
+            reject("details", "be a mapping")
         for name, value in self.details.items():
-            _text("details", name)
+            check_text("details", name)
             if type(value) not in (str, int):
-                _reject("details", "hold text and integers only")
+                reject("details", "hold text and integers only")
         object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
 
     @property
@@ -90,8 +96,8 @@ class ChargeLine:
     nano: int
 
     def __post_init__(self) -> None:
-        _text("scope", self.scope)
-        _integer("nano", self.nano, least=1)
+        check_text("scope", self.scope)
+        check_integer("nano", self.nano, least=1)
 
 
 @dataclass(frozen=True)
@@ -118,14 +124,14 @@ class Reserved:
     books: str = ""
 
     def __post_init__(self) -> None:
-        _text("job", self.job)
-        _integer("ledger_version", self.ledger_version, least=1)
-        _integer("spent_nano_after", self.spent_nano_after, least=0)
-        _members("charges", self.charges, ChargeLine)
-        _digest("charges_digest", self.charges_digest)
-        _text_or_none("replay", self.replay)
+        check_text("job", self.job)
+        check_integer("ledger_version", self.ledger_version, least=1)
+        check_integer("spent_nano_after", self.spent_nano_after, least=0)
+        check_members("charges", self.charges, ChargeLine)
+        check_digest("charges_digest", self.charges_digest)
+        check_text_or_none("replay", self.replay)
         if self.books not in ("", "verified", "not verified"):
-            _reject("books", "be `verified`, `not verified` or empty")
+            reject("books", "be `verified`, `not verified` or empty")
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,9 @@ class ReleasedRow:
     alpha_nano: int = 0
 
     def __post_init__(self) -> None:
-        _text("row", self.row)
-        _members("indices", self.indices, int)
-        _integer("alpha_nano", self.alpha_nano, least=0)
+        check_text("row", self.row)
+        check_members("indices", self.indices, int)
+        check_integer("alpha_nano", self.alpha_nano, least=0)
 
 
 @dataclass(frozen=True)
@@ -163,10 +169,10 @@ class Released:
     head: str = ""
 
     def __post_init__(self) -> None:
-        _text("job", self.job)
-        _members("rows", self.rows, ReleasedRow)
-        _text_or_none("chained", self.chained)
-        _digest("head", self.head)
+        check_text("job", self.job)
+        check_members("rows", self.rows, ReleasedRow)
+        check_text_or_none("chained", self.chained)
+        check_digest("head", self.head)
 
 
 @dataclass(frozen=True)
@@ -184,9 +190,9 @@ class HistoryChained:
     n_events: int
 
     def __post_init__(self) -> None:
-        _text("snapshot", self.snapshot)
-        _digest("head", self.head)
-        _integer("n_events", self.n_events, least=0)
+        check_text("snapshot", self.snapshot)
+        check_digest("head", self.head)
+        check_integer("n_events", self.n_events, least=0)
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,7 @@ class Burnt:
     job: str
 
     def __post_init__(self) -> None:
-        _text("job", self.job)
+        check_text("job", self.job)
 
 
 @dataclass(frozen=True)
@@ -207,8 +213,8 @@ class LimitRaised:
     new_limit_nano: int
 
     def __post_init__(self) -> None:
-        _integer("old_limit_nano", self.old_limit_nano, least=1)
-        _integer("new_limit_nano", self.new_limit_nano, least=self.old_limit_nano + 1)
+        check_integer("old_limit_nano", self.old_limit_nano, least=1)
+        check_integer("new_limit_nano", self.new_limit_nano, least=self.old_limit_nano + 1)
 
 
 @dataclass(frozen=True)
@@ -224,8 +230,8 @@ class Adopted:
     spent_nano: int
 
     def __post_init__(self) -> None:
-        _integer("ledger_version", self.ledger_version, least=0)
-        _integer("spent_nano", self.spent_nano, least=0)
+        check_integer("ledger_version", self.ledger_version, least=0)
+        check_integer("spent_nano", self.spent_nano, least=0)
 
 
 @dataclass(frozen=True)
@@ -239,10 +245,10 @@ class DeclaredDisjoint:
     pairs: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        _members("pairs", self.pairs, tuple)
+        check_members("pairs", self.pairs, tuple)
         for found in self.pairs:
             if len(found) != 2 or not found[0] < found[1]:
-                _reject("pairs", "hold two snapshots each, in rising order")
+                reject("pairs", "hold two snapshots each, in rising order")
 
 
 Record = (
@@ -339,14 +345,14 @@ def _charge(entry: dict[str, object]) -> ChargeLine:
 def _released_row(entry: dict[str, object]) -> ReleasedRow:
     indices = entry["indices"]
     if not isinstance(indices, list):
-        _reject("indices", "be a list")
+        reject("indices", "be a list")
     alpha = entry.get("alpha_nano", 0)
     return ReleasedRow(entry["row"], tuple(indices), alpha)  # type: ignore[arg-type]
 
 
 def _objects(value: object) -> list[dict[str, object]]:
     if not isinstance(value, list):
-        _reject("rows and charges", "be lists")
+        reject("rows and charges", "be lists")
     return value
 
 
@@ -381,33 +387,3 @@ def _damaged(sequence: int) -> JournalError:
         f"The journal's record {sequence} is damaged or out of place. "
         "Nothing is measured until the owner has restored or replaced the journal."
     )
-
-
-def _text(name: str, value: object) -> None:
-    if type(value) is not str or not value:
-        _reject(name, "be a text of one character or more")
-
-
-def _text_or_none(name: str, value: object) -> None:
-    if type(value) is not str:
-        _reject(name, "be a text")
-
-
-def _digest(name: str, value: object) -> None:
-    if type(value) is not str or not _DIGEST.fullmatch(value):
-        _reject(name, "be 64 lower-case hexadecimal digits, or empty")
-
-
-def _integer(name: str, value: object, *, least: int) -> None:
-    # Exact type: a bool is an int to isinstance, and a float would be written with a point.
-    if type(value) is not int or value < least:
-        _reject(name, f"be an int >= {least}")
-
-
-def _members(name: str, value: object, kind: type) -> None:
-    if type(value) is not tuple or not value or any(type(member) is not kind for member in value):
-        _reject(name, f"be a tuple of one {kind.__name__} or more")
-
-
-def _reject(name: str, condition: str) -> NoReturn:
-    raise JournalError(f"`{name}` of a journal record must {condition}.")
