@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ Cell = Sequence[int]
 """An index per attribute."""
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """A number for every value of one attribute: `numbers[i]` up to, without, value `stops[i]`."""
 
     stops: tuple[int, ...]
@@ -42,8 +41,7 @@ class Runs:
         return np.repeat(np.array(self.numbers, np.int64), np.diff((0, *self.stops)))
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """A coefficient times one factor for each of some attributes."""
 
     coefficient: Fraction

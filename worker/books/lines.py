@@ -55,8 +55,9 @@ class JournalLines:
     def _take(self, text: bytes) -> Line:
         try:
             body = json.loads(text)["body"]
-            digest = hashlib.sha256(self._digest + _canonical(body)).digest()
-            sound = text == _canonical({"body": body, "digest": digest.hex()})
+            canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+            digest = hashlib.sha256(self._digest + canonical).digest()
+            sound = text == b'{"body":%b,"digest":"%b"}' % (canonical, digest.hex().encode())
             line = Line(str(body["kind"]), dict(body["fields"]))
         except (ValueError, TypeError, KeyError, RecursionError) as exc:
             raise BookFaultError(f"line {self._number} of the journal is damaged") from exc
@@ -65,7 +66,3 @@ class JournalLines:
         self._digest, self._number = digest, self._number + 1
         self._offset += len(text) + 1
         return line
-
-
-def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")

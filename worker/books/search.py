@@ -20,8 +20,10 @@ from worker.books.faults import UnknownFactsError
 from worker.books.grid import Floats, Grid
 from worker.books.losses import Losses
 
-_WORK = 30_000_000
+_WORK = 6_000_000
 """Numbers that a search may look at: some tenths of a second."""
+_BRANCH = 2_000
+"""Numbers that take as long as the rest of a branch."""
 _MOST_CELLS = 1 << 20
 """Cells, or pairs of cells, that are searched to the end however long it takes."""
 
@@ -161,7 +163,7 @@ class Search:
         """The branches that may be above the level, the least promising first."""
         turn, which = divmod(node.depth, self._n_cells)
         factors = self._factors[turn] * node.terms[which][:, None]
-        self._work += factors.size
+        self._work += _BRANCH + factors.size
         if self._work > self._most_work:
             raise UnknownFactsError("the search for the greatest loss takes too long")
         low, high = self._row_ends(factors, turn + 1)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from qserver.errors import JournalError, StoreBehindError
+from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.operation.facts import StoredFacts
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
@@ -315,5 +317,9 @@ def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Re
                         },
                     )
                 )
+        declared = StoredFacts.read(reader.client, population).pairs
+        if declared:
+            pairs = {pair(*text.split(" ")) for text in declared}
+            journal.append(DeclaredDisjoint(tuple(sorted(pairs))))
         journal.append(adopted)
     return adopted

@@ -12,7 +12,7 @@ from dataclasses import fields
 
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.facts import StoredFacts
+from qserver.storage.operation.facts import StoredFacts
 from worker.journal.state import JournalState
 
 

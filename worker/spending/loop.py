@@ -165,6 +165,7 @@ class Loop:
             if lease is not None:
                 try:
                     self._spender.settle(lease)
+                    self._spender.compare(population)
                 finally:
                     self._writer.release(lease)
 

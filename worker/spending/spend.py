@@ -138,6 +138,10 @@ class Spender:
         self.settle_open(lease)
         self._histories.check(population)
 
+    def compare(self, population: str) -> None:
+        """Hold the store's facts and jobs against the journal; the log names what differs."""
+        self._witnesses.compare(population)
+
     def settle_open(self, lease: Lease) -> None:
         """Finish or burn every open reservation of the store, as the journal decides."""
         population = lease.population

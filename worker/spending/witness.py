@@ -7,12 +7,12 @@ difference refuses the plan with one constant public error. The worker's log and
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from qserver.errors import BooksError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.facts import StoredFacts
+from qserver.storage.operation.facts import StoredFacts
 from qserver.storage.store import Store
 from worker.books.accountant import Accountant, Finding
 from worker.books.faults import BookFaultError
@@ -54,8 +54,20 @@ class Witnesses:
                 return accountant.judge(reservation.to_json(), nominal_nano=nominal_nano)
         except BookFaultError as exc:
             found = [str(exc)]
-        self._log.error("the books of population %s: %s", population, "; ".join(found))
+        self._say(population, found)
         raise BooksError
+
+    def compare(self, population: str) -> None:
+        """Hold everything against the journal, as at a start, and write differences to the log.
+
+        They refuse whatever is to be charged later.
+        """
+        try:
+            found = self.faults(population, with_jobs=True)
+        except BookFaultError as exc:
+            found = [str(exc)]
+        if found:
+            self._say(population, found)
 
     def faults(self, population: str, *, with_jobs: bool = False) -> list[str]:
         """How the store differs from the journal, in words for the owner.
@@ -74,6 +86,9 @@ class Witnesses:
     def examine(self, population: str) -> list[Finding]:
         """What the books say of every snapshot; BookFaultError."""
         return self._accountant(population).examine()
+
+    def _say(self, population: str, found: Sequence[str]) -> None:
+        self._log.error("the books of population %s: %s", population, "; ".join(found))
 
     def _accountant(self, population: str) -> Accountant:
         if population not in self._accountants:

@@ -1,4 +1,4 @@
-"""The operator's tools for a store: `backup`, `gauges` to watch it, `powers` of its users.
+"""The operator's tools for a store: `backup`, `gauges`, `powers` of its users, `facts` of prices.
 
 Begin with `backup`: call it for a copy that was loaded and checked.
 """

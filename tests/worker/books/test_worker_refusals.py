@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from qserver.errors import StoreError
+from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import Keys
@@ -133,13 +133,38 @@ def test_changed_facts_are_refused_and_named(
 
 
 def test_the_cut_end_of_a_journal_is_noticed(
-    town: Deployment, caplog: pytest.LogCaptureFixture
+    town: Deployment,
 ) -> None:
     path = town.registry.journal("town", create=False).path
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-2]))
     assert "charged jobs that the other lacks" in books_of_doctor(town).text
-    assert "charged jobs that the other lacks" in refused(town, caplog)
+    job = town.submit({"age": {"below": 24}}, length=30)
+    assert isinstance(job, JobStatus)
+    n_charges = len(charges(town))
+    # The answer that the journal lacks is noticed as well, and before.
+    with pytest.raises(StoreCorruptError):
+        town.work_off()
+    assert len(charges(town)) == n_charges
+
+
+def test_a_burnt_job_that_was_cut_from_a_journal_is_noticed(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(spend, "draw_all", lambda *_args, **_named: 1 / 0)
+        town.submit({"age": {"below": 23}})
+        town.work_off()
+    assert books_of_doctor(town).ok
+    path = town.registry.journal("town", create=False).path
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-2]))
+    found = town.submit({"age": {"below": 24}}, length=30)
+    assert isinstance(found, JobStatus)
+    with contextlib.suppress(QServerError), caplog.at_level(logging.ERROR):
+        town.work_off()
+    assert town.service().job(found.id).state != "done"
+    assert not books_of_doctor(town).ok
 
 
 def test_an_undercharge_by_the_ledger_is_refused(
