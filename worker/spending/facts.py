@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
+from qserver.errors import StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.meta_records import read_meta
 from qserver.storage.operation.facts import StoredFacts
 from worker.journal.state import JournalState
 
@@ -78,7 +80,11 @@ def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
         if name not in state.attached or name not in stored.metas:
             yield f"dataset {name} is not one that was attached"
             continue
-        meta = DatasetMeta.from_json(stored.metas[name])
+        try:
+            meta = read_meta(stored.metas[name], name=name)
+        except StoreCorruptError:
+            yield f"the facts of dataset {name} were changed"
+            continue
         yield from meta_differences(meta, state)
         guard = "" if meta.guard_nano is None else str(meta.guard_nano)
         if meta.snapshot != snapshot or meta.name != name:

@@ -17,7 +17,7 @@ class StoredFacts:
     Args:
         ledger: fields of the ledger: limit, relation, shares, guards, present snapshots.
         pairs: snapshots with no person in common, two names each.
-        metas: the facts of attached datasets, as JSON, by name.
+        metas: the facts of attached datasets as the store keeps them, by name.
         n_jobs: number of jobs that were charged.
         open_jobs: those that are neither published nor burnt.
         jobs: all of them by name, where they were asked for.
