@@ -38,6 +38,10 @@ class Settings:
         max_queue: questions that may wait for a worker in one population.
         slot_ms: counting and sampling together take a whole multiple of this many milliseconds,
             so that an answer's time tells nothing about the data. Longer than a scan takes.
+        witness: folder on another disk or host in which the worker notes how long its journals
+            were, so that an older copy of the state folder is noticed; '' for none.
+        witness_need: `required` draws nothing while the witness is away; with `wished` the worker
+            goes on.
         lease_ms: how long a worker may hold a population without renewing.
         replicas: replicas that must hold a charge before a draw, and an answer before it is shown.
         durable_timeout_ms: how long a write may take to become durable.
@@ -66,6 +70,8 @@ class Settings:
     max_body_bytes: int = 1 << 20
     max_queue: int = 1000
     slot_ms: int = 5
+    witness: str = ""
+    witness_need: str = "required"
     lease_ms: int = 10_000
     replicas: int = 0
     durable_timeout_ms: int = 2000
@@ -91,6 +97,8 @@ class Settings:
             )
         if self.log_format not in ("text", "json"):
             raise ConfigError("log_format", "be text or json", self.log_format)
+        if self.witness_need not in ("required", "wished"):
+            raise ConfigError("witness_need", "be required or wished", self.witness_need)
 
     @classmethod
     def from_environment(

@@ -24,6 +24,7 @@ from qserver.records.problem import error_from_problem
 from qserver.service.service import Service
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
+from worker.journal.witness import WitnessSettings
 from worker.load import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
@@ -74,6 +75,7 @@ class Deployment:
         rows: Sequence[tuple[int, str]] = tuple(ROWS),
         phi: float = MAX_PHI,
         disclosure_cap: float | None = None,
+        witness: WitnessSettings | None = None,
     ) -> Deployment:
         """Attach `people` under the given limit.
 
@@ -83,7 +85,7 @@ class Deployment:
         settings = Settings(
             redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=60_000, open_access=True
         )
-        registry = Registry(folder)
+        registry = Registry(folder, witness=witness)
         data = write_people(folder / "people.csv", rows)
         request = AttachRequest(
             name="people",

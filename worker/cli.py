@@ -14,6 +14,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
@@ -22,6 +23,7 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, load_domain
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
+from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
 from worker.owner.declare import declare_disjoint
@@ -30,6 +32,7 @@ from worker.owner.doctor import examine
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 from worker.owner.top_up import top_up
+from worker.owner.witness import see_to_witnesses
 from worker.parser import build_parser
 from worker.private.read import infer_domain_document
 from worker.private.registry import Registry
@@ -40,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     try:
         settings = Settings.from_environment(
-            redis_url=arguments.redis_url, state_dir=arguments.state
+            redis_url=arguments.redis_url,
+            state_dir=arguments.state,
+            witness=arguments.witness,
         )
         return _COMMANDS[arguments.command](arguments, settings)
     except QServerError as exc:
@@ -65,7 +70,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         disjoint_from=tuple(arguments.disjoint_from),
         same_data_other_people=arguments.same_data_other_people,
     )
-    meta = attach(request, settings=settings, registry=Registry(settings.state_dir), progress=_say)
+    meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
     words = (
         f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
         f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
@@ -102,7 +107,7 @@ def _declared(meta: DatasetMeta) -> list[str]:
 
 
 def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
-    one, other, registry = arguments.dataset, arguments.other, Registry(settings.state_dir)
+    one, other, registry = arguments.dataset, arguments.other, _registry(settings)
     done = declare_disjoint(arguments.population, one, other, settings=settings, registry=registry)
     words = (
         f"You declared that nobody in a file that {one} has or had is in another file that {other} "
@@ -123,12 +128,12 @@ def _domain(arguments: argparse.Namespace) -> Domain:
 
 
 def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
-    registry = Registry(settings.state_dir)
+    registry = _registry(settings)
     return run(settings, registry=registry, log=_log(registry, settings), say=_say)
 
 
 def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
-    registry = Registry(settings.state_dir)
+    registry = _registry(settings)
     complete = restore(
         settings,
         registry=registry,
@@ -140,21 +145,21 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
-    findings = examine(Registry(settings.state_dir), settings)
+    findings = examine(_registry(settings), settings)
     lines = [f"{'ok  ' if f.ok else 'FAIL'} {f.check}: {f.text}" for f in findings]
     _show(arguments, json.dumps([asdict(finding) for finding in findings]), "\n".join(lines))
     return 0 if all(f.ok for f in findings) else 1
 
 
 def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
-    registry = Registry(settings.state_dir)
+    registry = _registry(settings)
     detach(arguments.name, settings=settings, registry=registry, log=_log(registry, settings))
     sys.stdout.write(f"Detached {arguments.name}. What was spent stays spent.\n")
     return 0
 
 
 def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
-    registry = Registry(settings.state_dir)
+    registry = _registry(settings)
     request = RotateRequest(
         arguments.name,
         arguments.data,
@@ -178,12 +183,27 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.population,
         parse_limit(arguments.to),
         settings=settings,
-        registry=Registry(settings.state_dir),
+        registry=_registry(settings),
     )
     before, after = epsilon_text(done.before_nano), epsilon_text(done.after_nano)
     words = f"The limit of {done.population} was {before} and is {after} epsilon."
     _show(arguments, json.dumps({"population": done.population, "limit": after}), words)
     return 0
+
+
+def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
+    found = see_to_witnesses(_registry(settings), accept=arguments.accept)
+    lines = [f"{'ok  ' if f.ok else 'FAIL'} witness of {f.population}: {f.text}" for f in found]
+    _show(arguments, json.dumps([asdict(f) for f in found]), "\n".join(lines))
+    return 0 if all(f.ok for f in found) else 1
+
+
+def _registry(settings: Settings) -> Registry:
+    """The worker's folder, with the witness that the settings name."""
+    required = settings.witness_need == "required"
+    folder = Path(settings.witness).resolve()
+    witness = WitnessSettings(folder, required) if settings.witness else None
+    return Registry(settings.state_dir, witness=witness)
 
 
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -203,7 +223,7 @@ def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
         epsilon=arguments.epsilon,
         relation=arguments.neighbours,
     )
-    audit_model(request, registry=Registry(settings.state_dir), reader=reader)
+    audit_model(request, registry=_registry(settings), reader=reader)
     written = [str(p) for p in (request.out, request.plot) if p is not None]
     words = f"Wrote {' and '.join(written)}. PRIVATE: it tells of single people."
     _show(arguments, json.dumps({"private_files": written}), words)
@@ -249,4 +269,5 @@ _COMMANDS = {
     "audit-model": _audit_model,
     "top-up": _top_up,
     "declare-disjoint": _declare,
+    "witness": _witness,
 }

@@ -97,6 +97,10 @@ class WorkerConstants:
     """Most cells that are counted by a comparison each; for more, a histogram is faster. It came
     with the change that made counting three times faster; its figures were not kept."""
 
+    witness_free_bytes: int = 1 << 16
+    """Free bytes on the disk of a witness below which nothing is charged: a line has 300, and a
+    charge whose line cannot be written is lost. Not measured: room for a hundred charges."""
+
     free_megabytes: int = 100
     """Free megabytes below which `doctor` reports a fault: without room nothing can be journalled.
     Not measured."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from qserver.config import Settings
 from qserver.errors import ConfigError, StoreUnavailableError
 from worker.load import AttachedData
+from worker.owner.witness import NO_WITNESS
 from worker.private.registry import Registry
 from worker.spending.loop import Loop, waiting_for
 
@@ -26,6 +27,8 @@ def run(
     """
     if not registry.entries():
         raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
+    if not settings.witness:
+        say(f"worker with {NO_WITNESS}")
     attached = AttachedData(registry, log=log)
     loaded = attached.load()
     for name in loaded.refused:

@@ -15,6 +15,9 @@ _REDIS_HELP = """address of the store (default: QSERVER_REDIS_URL, or else whate
 `qserver serve --state` or the demo runs on the state folder)"""
 _STATE_HELP = """folder of the worker's private files, and of the embedded store where that is used
 (QSERVER_STATE_DIR)"""
+_WITNESS_HELP = """folder on another disk or host in which the worker notes how long its journals
+were, so that an older copy of the state folder is noticed (QSERVER_WITNESS)"""
+_WITNESSES_HELP = "begin the witnesses of rollback, or check them"
 _RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
@@ -41,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--redis-url", help=_REDIS_HELP)
     common.add_argument("--state", type=Path, help=_STATE_HELP)
+    common.add_argument("--witness", metavar="FOLDER", help=_WITNESS_HELP)
     common.add_argument("--json", action="store_true", help="print JSON")
     _add_attach(found.add_parser("attach", parents=[common], help="attach a dataset"))
     found.add_parser("run", parents=[common], help="answer questions until stopped")
@@ -54,7 +58,24 @@ def build_parser() -> argparse.ArgumentParser:
     more.add_argument("population", help="the people who own the limit")
     more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
     _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
+    _add_witness(found.add_parser("witness", parents=[common], help=_WITNESSES_HELP))
     return parser
+
+
+def _add_witness(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Begin the witness of each population that has none, and say whether the others agree "
+        "with the journals. A witness notes, on another disk or host, how long a journal was: if "
+        "an older copy of the state folder is put back, the worker refuses to spend."
+    )
+    parser.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="POPULATION",
+        help="the newest journal is lost: go on from this one, on your word that nothing was asked "
+        "since it was copied; if that is wrong, people can lose more than the limit",
+    )
 
 
 def _add_audit_model(parser: argparse.ArgumentParser) -> None:

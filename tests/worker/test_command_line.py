@@ -100,3 +100,39 @@ def test_an_inferred_domain_is_said_to_publish_its_values(
     assert "`domain`" in capsys.readouterr().err
     assert run(*call, "--infer-domain") == 0
     assert "makes every distinct value of every column public" in capsys.readouterr().err
+
+
+def test_the_owner_begins_checks_and_accepts_a_witness(
+    tmp_path: Path, common: list[str], capsys: Out
+) -> None:
+    assert attach(tmp_path, common, "town") == 0
+    place = (*common, "--witness", tmp_path / "other")
+    assert run("witness", *common) == 1
+    assert "name a folder" in capsys.readouterr().err
+    assert run("witness", *place) == 1
+    assert "FAIL witness of town" in capsys.readouterr().out
+    (tmp_path / "other").mkdir()
+    assert run("witness", *place) == 0
+    assert "begun; it has seen 2 lines of the journal" in capsys.readouterr().out
+    assert run("witness", *place, "--accept", "village") == 1
+    assert "`accept`" in capsys.readouterr().err
+    journal = tmp_path / "state" / "worker" / "journals" / "town.journal"
+    first = journal.read_bytes().splitlines(keepends=True)[0]
+    journal.write_bytes(first)
+    assert run("witness", *place) == 1
+    assert "an older copy was put back. Nothing is drawn." in capsys.readouterr().out
+    assert run("witness", *place, "--accept", "town") == 0
+    assert "accepted 1 lines of the journal, on your word" in capsys.readouterr().out
+    assert run("witness", *place) == 0
+
+
+def test_attach_begins_the_witness_of_a_new_population(
+    tmp_path: Path, common: list[str], capsys: Out
+) -> None:
+    place = [*common, "--witness", str(tmp_path / "other")]
+    assert attach(tmp_path, place, "town") == 1
+    assert "Mount its disk" in capsys.readouterr().err
+    (tmp_path / "other").mkdir()
+    assert attach(tmp_path, place, "town") == 0
+    assert (tmp_path / "other" / "town.witness").read_bytes().count(b"\n") == 1
+    assert run("witness", *place) == 0

@@ -11,7 +11,7 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from worker.journal.records import (
     write_line,
 )
 from worker.journal.state import JournalState
+from worker.journal.witness import Testimony, Witness, WitnessAwayError
 
 _UNWRITTEN = b"\0"
 
@@ -38,12 +39,15 @@ class Journal:
     Several threads may use one object, also after a fork: no descriptor outlives a section.
     """
 
+    witness: Witness | None = None
+    """Tells whether the journal is an older copy; None if there is nothing to tell."""
+
     def __init__(self, path: Path, *, fsync: Callable[[int], None]) -> None:
         self._path = path
         self._fsync = fsync
         self._state = JournalState()
         self._digest = GENESIS
-        self._n_records = 0
+        self._heads: list[bytes] = []
         self._n_bytes = 0
         self._identity: tuple[int, int] | None = None
         self._section = threading.RLock()
@@ -125,7 +129,7 @@ class Journal:
         """
         descriptor = self._held_descriptor()
         self._state.check(record)
-        line = write_line(record, sequence=self._n_records, previous=self._digest)
+        line = write_line(record, sequence=len(self._heads), previous=self._digest)
         with self._writing():
             _write_all(descriptor, line.text)
             self._fsync(descriptor)
@@ -149,12 +153,49 @@ class Journal:
     @property
     def n_records(self) -> int:
         """Number of records."""
-        return self._n_records
+        return len(self._heads)
 
     @property
     def state(self) -> JournalState:
         """The sum of its records, to read only."""
         return self._state
+
+    @property
+    def testimony(self) -> Testimony:
+        """What a witness writes down of the journal as it is now."""
+        return Testimony(len(self._heads), self._digest, self._state.spent_nano)
+
+    @property
+    def heads(self) -> Sequence[bytes]:
+        """The digest of each line, to read only."""
+        return self._heads
+
+    def check_witness(self) -> bool:
+        """Whether the witness bears this journal out; within a section.
+
+        Returns:
+            False if the witness is away, and is only wished for. True also without a witness.
+
+        Raises:
+            JournalError: an older copy was put back, or a witness that is required is away.
+        """
+        return self._ask(lambda witness: witness.check(self._heads))
+
+    def attest(self) -> bool:
+        """Let the witness see the journal as it is now; otherwise as `check_witness`."""
+        return self._ask(lambda witness: witness.attest(self.testimony, self._heads))
+
+    def _ask(self, question: Callable[[Witness], None]) -> bool:
+        self._held_descriptor()
+        if self.witness is None:
+            return True
+        try:
+            question(self.witness)
+        except WitnessAwayError:
+            if self.witness.required:
+                raise
+            return False
+        return True
 
     def _touch(self) -> None:
         try:
@@ -219,12 +260,12 @@ class Journal:
             is_last = self._n_bytes + len(text) == n_bytes
             if is_last and _UNWRITTEN in text:
                 return
-            self._take(read_line(text, sequence=self._n_records, previous=self._digest))
+            self._take(read_line(text, sequence=len(self._heads), previous=self._digest))
 
     def _take(self, line: JournalLine) -> None:
         self._state.apply(line.record)
         self._digest = line.digest
-        self._n_records += 1
+        self._heads.append(line.digest)
         self._n_bytes += len(line.text)
 
     def _sync_folder(self) -> None:

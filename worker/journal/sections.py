@@ -134,6 +134,18 @@ def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
     return [ChargeLine("sample", sampled.sample_nano), ChargeLine("tables", sampled.tables_nano)]
 
 
+def check_witness(journal: Journal) -> bool:
+    """As `Journal.check_witness`, in a section for it."""
+    with journal.exclusive():
+        return journal.check_witness()
+
+
+def attest(journal: Journal) -> bool:
+    """As `Journal.attest`, in a section for it."""
+    with journal.exclusive():
+        return journal.attest()
+
+
 def write_released(journal: Journal, drawn: Drawn) -> bool:
     """Write the released answers down; False if the reservation was burnt meanwhile."""
     with journal.exclusive():

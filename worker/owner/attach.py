@@ -26,6 +26,7 @@ from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
 from worker.owner.same_data import ask_for_other_people
+from worker.owner.witness import begin_for_new_population
 from worker.private.read import Snapshot, read_snapshot
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.truncation import PersonRule
@@ -162,6 +163,7 @@ def attach(
         journal = registry.journal(request.population, create=True)
         with journal.exclusive():
             check_store_remembers(store, journal, request.population)
+            begin_for_new_population(journal)
             if journal.state.limit_nano not in (None, request.limit_nano):
                 raise ConfigError("limit", f"be the limit that population {request.population} has")
             journal.append(

@@ -14,6 +14,7 @@ from worker.constants import WORKER
 from worker.owner.doctor_books import books_finding
 from worker.owner.entry import read_entry
 from worker.owner.finding import WorkerFinding
+from worker.owner.witness import NO_WITNESS, look_at_witness
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
 
@@ -29,6 +30,7 @@ def examine(registry: Registry, settings: Settings) -> list[WorkerFinding]:
         findings.append(_journal(registry, population, settings))
         if registry.has_journal(population):
             findings.append(books_finding(registry, population, settings))
+        findings.append(_witness(registry, population))
     if not entries:
         findings.append(WorkerFinding("datasets", ok=False, text="none is attached; run `attach`"))
     return findings
@@ -98,6 +100,20 @@ def _journal(registry: Registry, population: str, settings: Settings) -> WorkerF
         f"{journal.n_records} records, {len(journal.state.open_jobs)} open; store and charges agree"
     )
     return WorkerFinding(check, ok=True, text=text)
+
+
+def _witness(registry: Registry, population: str) -> WorkerFinding:
+    """None is no fault, but its owner should know what cannot be noticed."""
+    check = f"witness of {population}"
+    try:
+        journal = registry.journal(population, create=False)
+        if journal.witness is None:
+            return WorkerFinding(check, ok=True, text=NO_WITNESS)
+        with journal.exclusive():
+            found = look_at_witness(journal, journal.witness)
+    except QServerError as exc:
+        return WorkerFinding(check, ok=False, text=str(exc))
+    return WorkerFinding(check, ok=found.ok, text=found.text)
 
 
 def _space(registry: Registry) -> WorkerFinding:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from qserver.errors import ConfigError, NotFoundError
 from worker.journal.journal import Journal
+from worker.journal.witness import Witness, WitnessSettings
 from worker.private.truncation import PersonRule
 
 _KEY_BYTES = 32
@@ -52,9 +53,11 @@ class Registry:
 
     Args:
         state_dir: the state folder of the settings; the private folder is its `worker/`.
+        witness: where the witnesses of the journals are; None for none.
     """
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, *, witness: WitnessSettings | None = None) -> None:
+        self._witness = witness
         self.folder = state_dir / "worker"
         for folder in (self.folder, self.folder / "journals"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -179,7 +182,10 @@ class Registry:
             JournalError: it is missing (without `create`), damaged or another population's.
         """
         path = self._journal_path(population)
-        return Journal.open(path, population=population, create=create)
+        journal = Journal.open(path, population=population, create=create)
+        if self._witness is not None:
+            journal.witness = Witness(self._witness, population=population, key=self.key())
+        return journal
 
     def _journal_path(self, population: str) -> Path:
         return self.folder / "journals" / f"{population}.journal"

@@ -160,6 +160,10 @@ def slot_of(planned: Sequence[Planned], *, slot_s: float, sampled: bool = False)
 def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
     """How long to wait until counting and sampling have taken a whole number of slots.
 
+    Their time alone may depend on private data, so they alone are rounded up. To round up a longer
+    time would be weaker: another part whose time varies, such as a disk, could bring the sum close
+    to a slot's end, where a little more counting shows.
+
     Args:
         elapsed_s: seconds since counting began.
         slot_s: the plan's slot, in seconds; 0 for none.

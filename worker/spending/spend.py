@@ -40,6 +40,8 @@ from worker.journal.journal import Journal
 from worker.journal.sections import (
     Drawn,
     Replay,
+    attest,
+    check_witness,
     released_or_burnt,
     write_burnt,
     write_released,
@@ -127,6 +129,7 @@ class Spender:
         population = lease.population
         journal = self._trusted.journals[population]
         with journal.exclusive():
+            journal.check_witness()
             version, last = journal.state.ledger_version, journal.state.last_reserved_job
         behind = self._writer.ledger_version(population) < version
         if behind or (last is not None and not self._writer.knows_reservation(population, last)):
@@ -256,6 +259,8 @@ class Spender:
         books = self._witnesses.judge(
             lease.population, reservation, replica.meta, nominal_nano=nominal_nano
         )
+        journal = self._trusted.journals[lease.population]
+        check_witness(journal)  # One that is away, or says no, must not waste a charge.
         version = self._writer.reserve(
             lease,
             reservation,
@@ -263,7 +268,6 @@ class Spender:
             charges=entries.texts,
         )
         self._writer.await_durable()
-        journal = self._trusted.journals[lease.population]
         write_reserved(
             journal,
             Replay(reservation, entries.texts, entries.changes, nominal_nano),
@@ -271,6 +275,7 @@ class Spender:
             charges_digest=entries.digest,
             books=books,
         )
+        self._attest(lease)
 
     def _measure(self, table: Tables, reservation: Reservation, live: Live) -> Drawn:
         """The released answers. Truth, noise and samples live in this call only.
@@ -297,13 +302,13 @@ class Spender:
         """Write the released answers down; False if the reservation was burnt meanwhile."""
         return write_released(self._trusted.journals[lease.population], drawn)
 
-    def _keep_slot(self, begun: float, planned: Sequence[Planned], *, sampled: bool) -> None:
-        """Wait until a whole number of slots has passed since counting began.
+    def _attest(self, lease: Lease) -> None:
+        """Let the witness see what the journal has; JournalError if it refuses."""
+        if not attest(self._trusted.journals[lease.population]):
+            self._log.warning("the witness is away; it is wished for only, so work goes on")
 
-        The time of counting and sampling alone may depend on private data, so they alone are
-        rounded up. To round up a longer time would be weaker: another part whose time varies, such
-        as a disk, could bring the sum close to a slot's end, where a little more counting shows.
-        """
+    def _keep_slot(self, begun: float, planned: Sequence[Planned], *, sampled: bool) -> None:
+        """Wait until a whole number of slots has passed since counting began."""
         if self._settings.slot_ms == 0:
             return
         slot_s = slot_of(planned, slot_s=self._settings.slot_ms / 1000, sampled=sampled)
@@ -316,6 +321,7 @@ class Spender:
         """Publish, wait until that is durable, then show and acknowledge. Idempotent by job."""
         reservation = drawn.reservation
         population, request = lease.population, reservation.request
+        self._attest(lease)  # An older journal without the answer would draw another one.
         # On another history a refinement might replace a row that is not the live one.
         released = self._trusted.journals[population].state.released[reservation.job]
         outcome = self._writer.publish(

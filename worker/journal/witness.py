@@ -1,0 +1,260 @@
+"""A witness of rollback: a file on another disk or host that tells how long the journal was.
+
+Journal and store of one folder can be put back together from an old copy, and neither notices. The
+witness does, if it was not put back as well. Each line has the number of the journal's lines, the
+digest of the last, what was spent, and a MAC over these and over the line before.
+
+A line is written, durable, after a charge is journalled and before its answer is drawn, and once
+more before an answer is published. So whatever was drawn has its charge, and whatever was shown is
+itself, in every journal that the witness accepts; and the witness is never ahead of a journal that
+lost nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qserver.errors import JournalError
+from worker.constants import WORKER
+
+_PURPOSE = b"qserver witness 1"
+_FIRST = bytes(32)
+"""In place of the MAC before the first line."""
+_UNWRITTEN = b"\0"
+
+
+class WitnessAwayError(JournalError):
+    """The witness cannot be read or written: it says neither yes nor no."""
+
+
+@dataclass(frozen=True)
+class WitnessSettings:
+    """Where the witnesses are, and whether anything is drawn without them.
+
+    Args:
+        folder: it has a file for each population; on another disk or host.
+        required: draw nothing while the witness is away. Otherwise the worker goes on.
+    """
+
+    folder: Path
+    required: bool
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """What a line says: the journal had `number` lines, and `head` was the last one's digest."""
+
+    number: int
+    head: bytes
+    spent_nano: int
+
+
+class Witness:
+    """The witness of one population; use it within a section of its journal.
+
+    Args:
+        key: the worker's secret.
+        fsync: makes the writes of a descriptor durable before it returns.
+    """
+
+    def __init__(
+        self,
+        settings: WitnessSettings,
+        *,
+        population: str,
+        key: bytes,
+        fsync: Callable[[int], None] = os.fsync,
+    ) -> None:
+        self.path = settings.folder / f"{population}.witness"
+        self.required = settings.required
+        self._population = population
+        self._key = hmac.digest(key, _PURPOSE, "sha256")
+        self._fsync = fsync
+        self._identity: tuple[int, int] | None = None
+        self._n_bytes = 0
+        self._mac = _FIRST
+        self._last: Testimony | None = None
+
+    def begin(self, said: Testimony) -> bool:
+        """Make the file with its first line; False if it has one already.
+
+        Raises:
+            WitnessAwayError: it cannot be made.
+            JournalError: there is another file in its place.
+        """
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._fsync(folder)
+            finally:
+                os.close(folder)
+        except FileExistsError:
+            self._read()
+            if self._last is not None:
+                return False
+        except OSError as exc:
+            raise self._away() from exc
+        self.write(said)
+        return True
+
+    def check(self, heads: Sequence[bytes]) -> None:
+        """Return if the journal has everything that the witness has seen; it changes nothing.
+
+        Args:
+            heads: the digest of each line of the journal.
+
+        Raises:
+            WitnessAwayError: the witness cannot be read, or has no room.
+            JournalError: the journal is an older copy, or another one.
+        """
+        self._read()
+        last = self._last
+        if last is None:
+            raise JournalError(
+                f"The witness {self.path} is empty. Put it back; if there never was one, begin it "
+                "with `qserver-worker witness`."
+            )
+        if last.number > len(heads):
+            raise self._refused(
+                f"has seen {last.number} lines of the journal of population {self._population}, "
+                f"which has {len(heads)} now: an older copy was put back."
+            )
+        if not hmac.compare_digest(last.head, heads[last.number - 1]):
+            raise self._refused(
+                f"has seen another journal of population {self._population}: this one was "
+                "replaced, or went on from an older copy."
+            )
+
+    def attest(self, said: Testimony, heads: Sequence[bytes]) -> None:
+        """Check, then write down what the journal has now; durable when this returns.
+
+        Raises:
+            WitnessAwayError, JournalError: as `check`, or the line cannot be written.
+        """
+        self.check(heads)
+        if self._last is None or self._last.number < said.number:
+            self.write(said)
+
+    def write(self, said: Testimony) -> None:
+        """Append a line, whatever was said before; durable when this returns.
+
+        Raises:
+            WitnessAwayError: it cannot be written.
+        """
+        self._read()
+        text, mac = self._line(said, previous=self._mac)
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                os.ftruncate(descriptor, self._n_bytes)  # A crash may have left a torn line.
+                self._fsync(_written(descriptor, text))
+            finally:
+                os.close(descriptor)
+        except OSError as exc:
+            self._forget()
+            raise self._away() from exc
+        self._last, self._mac, self._n_bytes = said, mac, self._n_bytes + len(text)
+
+    def _read(self) -> None:
+        """Take in the whole lines that were added; a torn last one is left."""
+        try:
+            # For writing too: a read-only witness is noticed before anything is charged.
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                status, room = os.fstat(descriptor), os.fstatvfs(descriptor)
+                identity = (status.st_dev, status.st_ino)
+                if identity != self._identity or status.st_size < self._n_bytes:
+                    self._forget()
+                self._identity = identity
+                text = _read_all(descriptor, start=self._n_bytes, end=status.st_size)
+            finally:
+                os.close(descriptor)
+        except OSError as exc:
+            raise self._away() from exc
+        if room.f_bavail * room.f_frsize < WORKER.witness_free_bytes:
+            raise WitnessAwayError(f"The disk of the witness {self.path} is full: make room there.")
+        self._take(text)
+
+    def _take(self, text: bytes) -> None:
+        *lines, _torn = text.split(b"\n")
+        for i, line in enumerate(lines):
+            if i == len(lines) - 1 and _UNWRITTEN in line:
+                return
+            self._take_line(line + b"\n")
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            plain = json.loads(line)
+            said = Testimony(
+                int(plain["number"]), bytes.fromhex(plain["head"]), int(plain["spent_nano"])
+            )
+            text, mac = self._line(said, previous=self._mac)
+        except (ValueError, TypeError, KeyError, RecursionError) as exc:
+            raise self._foreign() from exc
+        if said.number < 1 or not hmac.compare_digest(text, line):
+            raise self._foreign()
+        self._last, self._mac, self._n_bytes = said, mac, self._n_bytes + len(line)
+
+    def _line(self, said: Testimony, *, previous: bytes) -> tuple[bytes, bytes]:
+        """A line and its MAC."""
+        body: dict[str, str | int] = {
+            "population": self._population,
+            "number": said.number,
+            "head": said.head.hex(),
+            "spent_nano": said.spent_nano,
+        }
+        mac = hmac.digest(self._key, previous + _canonical(body), hashlib.sha256)
+        return _canonical({**body, "mac": mac.hex()}) + b"\n", mac
+
+    def _forget(self) -> None:
+        self._identity, self._n_bytes, self._mac, self._last = None, 0, _FIRST, None
+
+    def _away(self) -> WitnessAwayError:
+        return WitnessAwayError(
+            f"The witness {self.path} is missing, read-only or no file. Mount its disk. If "
+            "there never was one, begin it with `qserver-worker witness`."
+        )
+
+    def _foreign(self) -> JournalError:
+        self._forget()
+        return JournalError(
+            f"The witness {self.path} was changed, or is another worker's or population's. Put "
+            "the right one back. If it is lost, move this file away and begin another one with "
+            "`qserver-worker witness`."
+        )
+
+    def _refused(self, why: str) -> JournalError:
+        return JournalError(
+            f"The witness {self.path} {why} Nothing is drawn. Put the newest journal back and run "
+            "`qserver-worker restore`. If the newest is lost for ever and you know that nothing "
+            "was asked since this copy was made, say so with `qserver-worker witness --accept "
+            f"{self._population}`."
+        )
+
+
+def _canonical(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def _read_all(descriptor: int, *, start: int, end: int) -> bytes:
+    found = b""
+    while start + len(found) < end:
+        chunk = os.pread(descriptor, end - start - len(found), start + len(found))
+        if not chunk:
+            break
+        found += chunk
+    return found
+
+
+def _written(descriptor: int, text: bytes) -> int:
+    """The descriptor, with all of `text` written to it."""
+    while text:
+        text = text[os.write(descriptor, text) :]
+    return descriptor
