@@ -125,6 +125,8 @@ class Chains:
             raise BookFaultError("a row goes on from a cell that it is not paired with")
         is_paired = named is not None or (number is not None and first == number)
         origin = own.answer if isinstance(own, RowInForce) else None
+        if entry is None and charged_from != self._planned_from(origin, named):
+            raise BookFaultError("a row was planned on answers that are not in force")
         if is_paired and home is not None:
             cell = self._explicit(*home, row)
             if origin is None or cell.alpha > origin.alpha:
@@ -132,6 +134,13 @@ class Chains:
         _check_paid(origin, charged_from)
         index = None if entry is None else int(entry["indices"][0])
         self._put(number, RowInForce(row, step, self._draw(origin, row, alpha, index)))
+
+    def _planned_from(self, own: Answer | None, named: tuple[int, int] | None) -> int:
+        """The alpha that a new plan must say it goes on from."""
+        if named is None:
+            return 0 if own is None else own.alpha
+        table = self.in_force[named[0]]
+        return table.alpha if isinstance(table, TableInForce) else 0
 
     def _table(self, plain: Mapping[str, Any], entry: Mapping[str, Any] | None) -> None:
         table, step, alpha = Table.of(plain["table"]), str(plain["step"]), int(plain["alpha"])
@@ -143,6 +152,8 @@ class Chains:
             raise BookFaultError("a table goes on from an answer to another one")
         if old.alpha < int(plain.get("old_alpha", 0)) or alpha <= old.alpha:
             raise BookFaultError("a table is charged less than its rise")
+        if entry is None and old.alpha != int(plain.get("old_alpha", 0)):
+            raise BookFaultError("a table was planned on answers that are not in force")
         indices = None if entry is None else tuple(map(int, entry["indices"]))
         origins = self._origins(number, old)
         for place, _, paid in plain.get("sources", ()):

