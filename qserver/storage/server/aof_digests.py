@@ -27,7 +27,11 @@ _CHUNK = 1 << 20
 _ADVICE = (
     "Nothing was changed. Restore the state folder's `redis` folder from a backup, or move it away "
     "and start on an empty store; then run `qserver-worker restore`, which brings back what the "
-    "worker's journal has. If you put these files there yourself, remove {note}."
+    "worker's journal has."
+)
+_ADVICE_CUT = (
+    "Restore the state folder's `redis` folder from a backup. Or remove {note}, which loads what "
+    "is left. Either way run `qserver-worker restore` then: the end of the file is gone."
 )
 
 
@@ -122,19 +126,21 @@ def check_digests(data: Path) -> None:
     except FileNotFoundError:
         return  # an empty store, or one whose files were moved away
     except (OSError, ValueError) as exc:
-        raise _changed(data, data / "appendonlydir" / MANIFEST) from exc
+        raise _changed(data / "appendonlydir" / MANIFEST) from exc
     folder = data / "appendonlydir"
     for name in names:
         if not (folder / name).exists():
-            raise _changed(data, folder / name)
+            raise _changed(folder / name)
     # A rewrite makes new files and names them in a new manifest, perhaps just before the end.
     is_rewritten = bool(set(names) - set(noted))
     for name, beginning in noted.items():
         path = folder / name
         if is_rewritten and (name == MANIFEST or not path.exists()):
             continue
+        if path.exists() and path.stat().st_size < beginning.n_bytes:
+            raise _cut(data, path)
         if not path.exists() or _beginning(path, beginning.n_bytes) != beginning:
-            raise _changed(data, path)
+            raise _changed(path)
 
 
 def _files(data: Path) -> list[str]:
@@ -176,7 +182,12 @@ def _write(path: Path, found: Mapping[str, Beginning]) -> None:
     partial.rename(path)
 
 
-def _changed(data: Path, path: Path) -> StoreCorruptError:
+def _changed(path: Path) -> StoreCorruptError:
+    state = "not as the server wrote it" if path.exists() else "missing"
+    return StoreCorruptError(f"{path} is {state}. {_ADVICE}")
+
+
+def _cut(data: Path, path: Path) -> StoreCorruptError:
     return StoreCorruptError(
-        f"{path} is not as the server wrote it. {_ADVICE.format(note=data / NOTE)}"
+        f"{path} is shorter than the server left it. {_ADVICE_CUT.format(note=data / NOTE)}"
     )
