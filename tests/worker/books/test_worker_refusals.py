@@ -15,6 +15,7 @@ import pytest
 from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
 from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.sealed import sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
@@ -58,19 +59,28 @@ def books_of_doctor(town: Deployment) -> doctor.WorkerFinding:
     return next(f for f in findings if f.check == "books of town")
 
 
+def kept(client: StoreClient) -> str:
+    """The facts of the dataset in the store."""
+    return unsealed(client.hget(DATASET, "meta"), name="people")
+
+
+def keep(client: StoreClient, text: str) -> object:
+    """Write them as somebody does who knows how they are sealed."""
+    return client.hset(DATASET, "meta", sealed(text, name="people"))
+
+
 def meta(**changes: object) -> Callable[[StoreClient], object]:
     def attack(client: StoreClient) -> object:
-        plain = json.loads(client.hget(DATASET, "meta"))
-        return client.hset(DATASET, "meta", json.dumps(plain | changes))
+        return keep(client, json.dumps(json.loads(kept(client)) | changes))
 
     return attack
 
 
 def swap_labels(client: StoreClient) -> object:
-    text = client.hget(DATASET, "meta")
+    text = kept(client)
     for old, new in (("Female", "?"), ("Male", "Female"), ("?", "Male")):
         text = text.replace(f'"{old}"', f'"{new}"')
-    return client.hset(DATASET, "meta", text)
+    return keep(client, text)
 
 
 def ledger(**changes: int | str) -> Callable[[StoreClient], object]:
@@ -89,7 +99,7 @@ def take_guard_away(client: StoreClient) -> object:
 
 
 def add_pair(client: StoreClient) -> object:
-    snapshot = json.loads(client.hget(DATASET, "meta"))["snapshot"]
+    snapshot = json.loads(kept(client))["snapshot"]
     return client.hset(KEYS.disjoint, f"0000 {snapshot}", "1")
 
 
