@@ -13,6 +13,7 @@ from qserver.records.audit_chain import digest_of, linked
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import LOG, Deployment
+from worker.owner.doctor import examine
 from worker.owner.restore import restore
 
 TOWN = Keys("town")
@@ -90,6 +91,9 @@ def test_a_damaged_history_is_refused_and_brought_back(
     damage(redis_client, history)
     web = town.web()
     asked = web.post("/v1/datasets/people/query", json=QUESTION)
+    findings = {f.check: f for f in examine(town.registry, town.settings)}
+    assert not findings["released answers of town"].ok
+    assert "qserver-worker restore" in findings["released answers of town"].text
     for reply in (asked, web.get("/readyz"), web.get("/v1/datasets/people/history")):
         assert (reply.status_code, reply.get_json()["code"]) == (503, "store_corrupt")
         assert "restore" in reply.get_json()["detail"]
@@ -112,6 +116,8 @@ def test_a_head_that_was_changed_with_its_events_is_found_by_the_worker(
     redis_client.lset(history, -1, forged)
     redis_client.hset(TOWN.ledger, f"head:{snapshot}", digest_of(forged))
     town.service().ready()
+    findings = {f.check: f for f in examine(town.registry, town.settings)}
+    assert f"event 2 of snapshot {snapshot}" in findings["released answers of town"].text
     town.submit({"age": [22, 23]}, length=20)
     with pytest.raises(StoreCorruptError, match="journal"):
         town.work_off()

@@ -12,6 +12,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.owner.doctor_books import books_finding
+from worker.owner.doctor_histories import histories_finding
 from worker.owner.entry import read_entry
 from worker.owner.finding import WorkerFinding
 from worker.owner.witness import NO_WITNESS, look_at_witness
@@ -30,6 +31,7 @@ def examine(registry: Registry, settings: Settings) -> list[WorkerFinding]:
         findings.append(_journal(registry, population, settings))
         if registry.has_journal(population):
             findings.append(books_finding(registry, population, settings))
+            findings.append(histories_finding(registry, population, settings))
         findings.append(_witness(registry, population))
     if not entries:
         findings.append(WorkerFinding("datasets", ok=False, text="none is attached; run `attach`"))

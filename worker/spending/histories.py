@@ -38,6 +38,22 @@ class Histories:
             if head != known.get(snapshot):
                 raise _other(snapshot)
 
+    def differences(self, population: str) -> list[str]:
+        """How the store's histories differ from the journal's, in words; takes no lease."""
+        journal, found = self._journals[population], list[str]()
+        with journal.exclusive():
+            released = read_histories(journal)
+            jobs, known = set(journal.state.released), dict(journal.state.heads)
+        is_open = set(self._writer.open_reservations(population))
+        for snapshot, head in self._writer.heads(population).items():
+            texts = self._raw(population, snapshot)
+            right = relinked(released.texts(snapshot, jobs=jobs - is_open))
+            if released.is_whole and self._as_linked(texts, head) != right.texts:
+                found.append(_difference(snapshot, texts, right.texts))
+            elif head is not None and not is_open and head != known.get(snapshot):
+                found.append(f"the head of snapshot {snapshot} is not the journal's")
+        return found
+
     def chain(self, lease: Lease) -> None:
         """Link the histories that an earlier version wrote, once compared with the journal.
 
@@ -86,6 +102,14 @@ class Histories:
             if whole and snapshot not in journal.state.heads:
                 self._keep_head(population, snapshot, right.texts, found)
         return n_mended
+
+    @staticmethod
+    def _as_linked(texts: Sequence[str], head: str | None) -> tuple[str, ...]:
+        """The events with links, which a history of an earlier version lacks."""
+        try:
+            return relinked(texts).texts if head is None else tuple(texts)
+        except (ValueError, TypeError):
+            return tuple(texts)
 
     def _raw(self, population: str, snapshot: str) -> tuple[str, ...]:
         """The events as the store has them; none where they are no text."""
@@ -137,6 +161,18 @@ class Histories:
             n_shown=n_shown,
         )
         self._writer.await_durable()
+
+
+def _difference(snapshot: str, texts: Sequence[str], right: Sequence[str]) -> str:
+    """The first event that differs."""
+    if len(texts) < len(right) and tuple(texts) == tuple(right[: len(texts)]):
+        return f"snapshot {snapshot} lacks its last {len(right) - len(texts)} events"
+    same = (one == other for one, other in zip(texts, right, strict=False))
+    place = next((i for i, is_same in enumerate(same) if not is_same), len(right))
+    if place == len(right):
+        return f"snapshot {snapshot} has {len(texts) - place} events that the journal lacks"
+    job = json.loads(right[place])["job"]
+    return f"event {place} of snapshot {snapshot}, of job {job}, is not what was released"
 
 
 def _by_job(texts: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from qserver.client.http import HttpClient
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.records.charge import epsilon_text
+from qserver.service.integrity import Integrity
 from qserver.storage.operation.gauges import read_gauges
 from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.server.connection import connect, public_address
@@ -154,6 +156,7 @@ def _check_store(settings: Settings) -> Iterator[Finding]:
     )
     yield _guarded("durability", lambda: _check_durability(store, settings))
     yield _check_user(store, is_embedded=url.startswith(("unix:", "state:")))
+    yield _guarded("released answers", lambda: _check_histories(store))
     datasets = store.datasets()
     if not datasets:
         yield Finding("datasets", "note", "none is attached; `qserver-worker attach` does it")
@@ -168,6 +171,11 @@ def _check_durability(store: Store, settings: Settings) -> str:
     if settings.allow_volatile:
         return "not asked for, because allow_volatile is set: charges may be forgotten"
     return "what the store acknowledges is kept"
+
+
+def _check_histories(store: Store) -> str:
+    Integrity(store, clock=time.monotonic).check()
+    return "every history is as it was published"
 
 
 def _check_user(store: Store, *, is_embedded: bool) -> Finding:
