@@ -99,6 +99,7 @@ def test_a_damaged_history_is_refused_and_brought_back(
         assert "restore" in reply.get_json()["detail"]
     said: list[str] = []
     assert restore(town.settings, registry=town.registry, accept_loss=(), log=LOG, say=said.append)
+    assert "Changed answers were mended: 1 snapshots." in said[0]
     assert redis_client.lrange(history, 0, -1) == before
     again = web.post("/v1/datasets/people/query", json=QUESTION)
     assert (again.status_code, web.get("/readyz").status_code) == (200, 200)

@@ -42,6 +42,7 @@ class Recovered:
         n_attached, n_charged: snapshots and charged jobs that the store had forgotten.
         ledger_version: the store's ledger version afterwards.
         spent_nano: the spending afterwards, in 1e-9 epsilon.
+        n_mended: snapshots whose released answers were not the journal's.
     """
 
     population: str
@@ -49,6 +50,7 @@ class Recovered:
     n_charged: int
     ledger_version: int
     spent_nano: int
+    n_mended: int
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Recovery:
         self._writer.queue.make_queue(population)
         lease, histories = self._acquire(population), Histories(self._writer, {population: journal})
         try:
-            histories.mend(lease, whole=False)
+            n_mended = histories.mend(lease, whole=False)
             self._spender.settle_open(lease)
             for step in script.steps:
                 self._writer.renew(lease)
@@ -134,7 +136,12 @@ class Recovery:
         self._detach_again(script)
         budget = self._writer.owner.budget(population)
         return Recovered(
-            population, script.n_attached, script.n_charged, budget.version, budget.spent_nano
+            population,
+            script.n_attached,
+            script.n_charged,
+            budget.version,
+            budget.spent_nano,
+            n_mended=n_mended,
         )
 
     def put_back_log(self, journal: Journal) -> None:

@@ -72,10 +72,11 @@ def restore(
 
 
 def _recovered_text(found: Recovered) -> str:
+    mended = f" Changed answers were mended: {found.n_mended} snapshots." if found.n_mended else ""
     return (
         f"Population {found.population}: {found.n_attached} datasets and {found.n_charged} charged "
-        f"jobs were given back. The store agrees with the journal: {found.ledger_version} charges, "
-        f"{epsilon_text(found.spent_nano)} epsilon spent."
+        f"jobs were given back.{mended} The store agrees with the journal: {found.ledger_version} "
+        f"charges, {epsilon_text(found.spent_nano)} epsilon spent."
     )
 
 
