@@ -27,9 +27,8 @@ from worker.journal.records import (
     write_line,
 )
 from worker.journal.state import JournalState
+from worker.journal.torn import is_torn
 from worker.journal.witness import Testimony, Witness, WitnessAwayError
-
-_UNWRITTEN = b"\0"
 
 
 class Journal:
@@ -251,16 +250,14 @@ class Journal:
     def _read_new(self, descriptor: int, *, n_bytes: int) -> None:
         """Take the whole lines up to `n_bytes`, and leave the torn rest that a crash left.
 
-        A torn append ends without a newline, or holds blocks that were never written (zeros).
         Any other fault is damage, in the last line too: that line may have been acknowledged.
         """
         for text in _lines(descriptor, start=self._n_bytes, end=n_bytes):
-            if not text.endswith(b"\n"):
-                return
+            place = len(self._heads)
             is_last = self._n_bytes + len(text) == n_bytes
-            if is_last and _UNWRITTEN in text:
+            if is_last and is_torn(text, sequence=place, previous=self._digest):
                 return
-            self._take(read_line(text, sequence=len(self._heads), previous=self._digest))
+            self._take(read_line(text, sequence=place, previous=self._digest))
 
     def _take(self, line: JournalLine) -> None:
         self._state.apply(line.record)

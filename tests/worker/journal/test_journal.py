@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from pathlib import Path
@@ -122,16 +123,42 @@ def test_a_first_line_torn_at_any_byte_is_begun_again_only_on_create(path: Path)
 
 
 def test_a_flipped_bit_anywhere_is_refused(path: Path) -> None:
-    """Every byte but the last newline, whose loss is a torn append; nothing is cut off."""
+    """The last newline too, which a torn append would lack; nothing is cut off."""
     written(path, *HISTORY[:4])
     whole = path.read_bytes()
-    for place in range(len(whole) - 1):
+    for place in range(len(whole)):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 7
         path.write_bytes(damaged)
         with pytest.raises(JournalError, match="damaged"):
             opened(path)
         assert path.read_bytes() == damaged
+
+
+def test_a_zero_byte_anywhere_is_refused(path: Path) -> None:
+    """A crash leaves zeros by whole blocks, never one alone."""
+    written(path, *HISTORY[:4])
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = whole[:place] + b"\0" + whole[place + 1 :]
+        path.write_bytes(damaged)
+        with pytest.raises(JournalError, match="damaged"):
+            opened(path)
+        assert path.read_bytes() == damaged
+
+
+def test_blocks_of_the_last_line_that_were_never_written_are_a_torn_append(path: Path) -> None:
+    """Any of its blocks, the first from the line's beginning on."""
+    written(path, *HISTORY[:4])
+    start = path.stat().st_size
+    with opened(path).exclusive() as journal:
+        journal.append(Reserved("far", 99, 500, (ChargeLine("s", 1),), replay="x" * 1500))
+    whole = path.read_bytes()
+    borders = [start, *range(-(-start // 512) * 512, len(whole), 512)]
+    for begin, end in itertools.pairwise(borders):
+        path.write_bytes(whole[:begin] + bytes(end - begin) + whole[end:])
+        assert opened(path).n_records == 5
+        assert path.read_bytes() == whole[:start]
 
 
 @pytest.mark.parametrize("byte", [b"\r", b"\n", b"\0", b"\xff", b" "])
