@@ -76,6 +76,7 @@ class Deployment:
         phi: float = MAX_PHI,
         disclosure_cap: float | None = None,
         witness: WitnessSettings | None = None,
+        capacity: int | None = None,
     ) -> Deployment:
         """Attach `people` under the given limit.
 
@@ -97,6 +98,7 @@ class Deployment:
             records_per_person=k,
             phi=phi,
             disclosure_cap=disclosure_cap,
+            capacity=capacity,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

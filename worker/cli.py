@@ -69,6 +69,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         disclosure_cap=arguments.disclosure_cap,
         disjoint_from=tuple(arguments.disjoint_from),
         same_data_other_people=arguments.same_data_other_people,
+        capacity=arguments.capacity,
     )
     meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
     words = (
@@ -93,6 +94,8 @@ def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
         )
         if meta.guard_nano >= limit_nano:
             lines.append("It cannot bind: the limit is reached first.")
+    if meta.capacity is not None:
+        lines.append(f"Capacity: {meta.capacity:,} records, public; the slot holds their scan.")
     lines += _declared(meta)
     return lines
 

@@ -28,6 +28,28 @@ class WorkerConstants:
     """Slots added for drawing a secret sample and looking at it. A sample reads every record, as a
     count does, and copies a tenth of them. Not measured."""
 
+    reads_per_slot: int = 1 << 19
+    """Reads of a record's attribute that one slot holds, where a capacity is declared: 10 ns each
+    in the default slot of 5 ms. Two million made-up records took 1 to 4 ns for a read on a busy
+    core; attach times it on its own machine and refuses a slot that is too short."""
+
+    sample_reads: int = 40
+    """Reads that take as long as drawing a secret sample: 193 ns a record, with the same room."""
+
+    large_sum_reads: int = 24
+    """The same for a read of a sum that 64 bits do not hold: 104 ns."""
+
+    slot_share: int = 2
+    """A slot must hold this many times the scan that attach times, so that a busy machine keeps it.
+    Not measured: the room that the slot has for draws."""
+
+    timed_records: int = 1 << 22
+    """Most records that attach makes up to time a scan; a larger capacity is reckoned from them, as
+    a scan goes through equal chunks. Not measured: 4 MB for an attribute of up to 256 values."""
+
+    timed_scans: int = 5
+    """Times that attach times a scan; the fastest counts, as others wait for the processor."""
+
     take_block_ms: int = 500
     """Milliseconds that an idle worker waits for a job in one call; a stop request waits that long.
     Not measured: well under the 5 s after which the store's connection gives up."""

@@ -25,6 +25,10 @@ _OTHER_PEOPLE_HELP = """\
 declare that nobody in this file is in another population, though one has the same file, records or
 people; otherwise such a file is refused, as the same people would get a limit for each population
 """
+_CAPACITY_HELP = """\
+most records that this and every later file may have, a public number: answers then take as long as
+a scan of so many records needs, so that their time does not tell how many there are
+"""
 _PHI_HELP = """\
 what may be spent on rows as asked before tables are bought that answer later questions too, as a
 part of the tables' price (default %(default)g): 0.25 for data that will be asked for years, 1 or
@@ -177,4 +181,5 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "what is spent on both adds up",
     )
     parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
+    parser.add_argument("--capacity", type=int, metavar="N", help=_CAPACITY_HELP)
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)

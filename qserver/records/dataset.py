@@ -24,6 +24,8 @@ class DatasetMeta:
             best tables. Small for datasets that will be asked for years.
         disclosure_cap: most probability at which a cell's count may be known; None for no guard.
         disjoint_from: snapshots with which it has no person in common, by the owner's word.
+        capacity: most records that it may ever have, as its owner declared; the time of an answer
+            follows from it in place of their number. None if nobody did.
     """
 
     name: str
@@ -36,6 +38,7 @@ class DatasetMeta:
     phi: float = DEFAULT_PHI
     disclosure_cap: float | None = None
     disjoint_from: tuple[str, ...] = ()
+    capacity: int | None = None
 
     @cached_property
     def guard_nano(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +26,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
+from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.read import Snapshot, read_snapshot
@@ -53,6 +55,7 @@ class AttachRequest:
             any file that they have or had.
         same_data_other_people: the owner's word that nobody in this file is in another population
             that has the same data. Without it such a file is refused.
+        capacity: most records that the dataset may ever have, public; None declares nothing.
 
     Raises:
         ConfigError: a value is out of range.
@@ -70,6 +73,7 @@ class AttachRequest:
     disclosure_cap: float | None = None
     disjoint_from: tuple[str, ...] = ()
     same_data_other_people: bool = False
+    capacity: int | None = None
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -84,6 +88,8 @@ class AttachRequest:
             raise ConfigError("phi", f"be from {MIN_PHI:g} to {MAX_PHI:g}", self.phi)
         if self.person_column in self.domain.names:
             raise ConfigError("person_id", "name a column that is no attribute of the domain")
+        if self.capacity is not None and not 1 <= self.capacity <= MAX_CAPACITY:
+            raise ConfigError("capacity", "be from 1 to 2^40", self.capacity)
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
 
@@ -121,13 +127,14 @@ def attach(
     settings: Settings,
     registry: Registry,
     progress: Callable[[str], None],
+    clock: Callable[[], float] = time.perf_counter,
 ) -> DatasetMeta:
     """Read and convert the file, then register the dataset; returns its public facts.
 
     Raises:
         PrivateDataError: the file cannot be read as the domain says.
         ConfigError: the name is taken, or the population has another limit or relation, or another
-            population has the same data.
+            population has the same data, or the records or a scan of them pass the capacity.
         StoreBehindError: the journal has charges that the store lacks.
     """
     store = SpendingStore.open(settings)
@@ -150,7 +157,12 @@ def attach(
         phi=request.phi,
         disclosure_cap=request.disclosure_cap,
         disjoint_from=disjoint_from,
+        capacity=request.capacity,
     )
+    check_capacity(meta.capacity, snapshot.table)
+    if meta.capacity is not None:
+        progress("timing a scan of as many records as the capacity")
+        check_slot(meta.capacity, meta.domain, slot_ms=settings.slot_ms, clock=clock)
     progress("registering the dataset")
     with registry.comparing():
         others = ask_for_other_people(

@@ -11,6 +11,7 @@ from qserver.storage.operation.powers import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
+from worker.owner.capacity import slot_finding
 from worker.owner.doctor_books import books_finding
 from worker.owner.doctor_histories import histories_finding
 from worker.owner.entry import read_entry
@@ -26,6 +27,7 @@ def examine(registry: Registry, settings: Settings) -> list[WorkerFinding]:
     entries = registry.entries()
     findings.append(_user(settings))
     findings += [_data(registry, entry) for entry in entries.values()]
+    findings += [slot_finding(entry, settings) for entry in entries.values()]
     populations = sorted({entry.population for entry in entries.values()})
     for population in populations:
         findings.append(_journal(registry, population, settings))

@@ -26,6 +26,7 @@ from worker.owner.attach import (
     public_row,
     snapshots_so_far,
 )
+from worker.owner.capacity import check_capacity
 from worker.owner.entry import read_entry
 from worker.owner.same_data import ask_for_other_people
 from worker.private.registry import Registry
@@ -67,7 +68,7 @@ def rotate(
         NotFoundError: there is no such dataset.
         StoreBehindError: the journal has charges that the store lacks.
         StaleVersionError: somebody else rotated the dataset meanwhile.
-        ConfigError: another population has the same data.
+        ConfigError: another population has the same data, or the records pass the capacity.
         BusyError: a worker held the population all the time.
     """
     rotation = _Rotation(request, settings, registry, log)
@@ -112,6 +113,7 @@ class _Rotation:
         entry = self._registry.entry(old.name)
         found = replace(entry, data=str(self._request.data.resolve()), snapshot=new_id)
         self._snapshot = read_entry(self._registry, found)
+        check_capacity(self.new.capacity, self._snapshot.table)
         self._entry = replace(found, fingerprint=self._snapshot.fingerprint)
 
     def acquire(self, pause: Callable[[float], None]) -> Lease:

@@ -118,10 +118,7 @@ class RecordTable:
 
     def _by_records(self, term: Term) -> Fraction:
         """Sum a term over the records, for a query whose class grid is too large."""
-        largest = 1
-        for factor in term.factors:
-            largest *= max(map(abs, factor.weights.values))
-        dtype = np.int64 if largest * _CHUNK < 1 << 62 else object
+        dtype = np.int64 if sums_fit(term) else object
         total = 0
         for start in range(0, len(self.codes[0]), _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -150,6 +147,14 @@ class _Lookup:
             table = self.classes.tobytes().ljust(_N_BYTE, b"\0")
             return np.frombuffer(part.tobytes().translate(table), dtype=np.uint8)
         return np.take(self.classes, part, mode="clip")
+
+
+def sums_fit(term: Term) -> bool:
+    """Whether 64 bits hold the sum of a term over a chunk of records; public."""
+    largest = 1
+    for factor in term.factors:
+        largest *= max(map(abs, factor.weights.values))
+    return largest * _CHUNK < 1 << 62
 
 
 def _histogram(cell: NDArray[Any], n_cells: int) -> NDArray[np.int64]:

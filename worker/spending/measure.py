@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +9,6 @@ from typing import Protocol
 
 from qserver.errors import MeasurementError
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
-from worker.constants import WORKER
 from worker.noise.mechanism import release, release_refined
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables
@@ -139,44 +137,3 @@ def draw_table(
         draw_row(count, table, origin=origins.get(cell), entropy=entropy)
         for cell, count in enumerate(counts)
     )
-
-
-def slot_of(planned: Sequence[Planned], *, slot_s: float, sampled: bool = False) -> float:
-    """The plan's slot in seconds: counting and sampling take a whole multiple of it.
-
-    The time of a draw grows with the number of answers, and varies with their noise. So the slot
-    grows too: by one `slot_s` for every 64 new answers begun, or 21 refined ones. Both numbers are
-    public. A slot must hold the whole draw: one that ends near a slot's end would reveal its time.
-
-    Args:
-        planned: all rows and tables of the draw, with the tables of a sample.
-        slot_s: the slot of a few answers, in seconds.
-        sampled: whether a sample of the records is drawn and looked at first.
-    """
-    n_slots = math.ceil(sum(map(_as_new, planned)) / WORKER.new_per_slot)
-    return slot_s * (n_slots + (WORKER.sample_slots if sampled else 0))
-
-
-def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
-    """How long to wait until counting and sampling have taken a whole number of slots.
-
-    Their time alone may depend on private data, so they alone are rounded up. To round up a longer
-    time would be weaker: another part whose time varies, such as a disk, could bring the sum close
-    to a slot's end, where a little more counting shows.
-
-    Args:
-        elapsed_s: seconds since counting began.
-        slot_s: the plan's slot, in seconds; 0 for none.
-    """
-    if slot_s <= 0:
-        return 0.0
-    n_slots = max(1, math.ceil(elapsed_s / slot_s))
-    return max(0.0, n_slots * slot_s - elapsed_s)
-
-
-def _as_new(planned: Planned) -> int:
-    """Number of new answers that take as long to draw as these."""
-    if isinstance(planned, PlannedRow):
-        return WORKER.refined_as_new if planned.old_alpha_nano else 1
-    refined = planned.old_alpha_nano > 0 or bool(planned.sources)
-    return planned.partition.n_cells * (WORKER.refined_as_new if refined else 1)

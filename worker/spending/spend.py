@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from qserver.answering.decide import Free, decide
@@ -27,7 +27,6 @@ from qserver.errors import (
 )
 from qserver.planning.planner import Plan
 from qserver.records.answer import ModelAnswer
-from qserver.records.plan import Planned
 from qserver.records.problem import problem_from_error
 from qserver.storage.encoding.jobs import JobRecord, answer_json
 from qserver.storage.encoding.requests import Request, Reservation
@@ -51,9 +50,10 @@ from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
 from worker.spending.histories import Histories
 from worker.spending.live import Live
-from worker.spending.measure import draw_all, slot_of, slot_wait_s
+from worker.spending.measure import draw_all
 from worker.spending.rehearsal import rehearse
 from worker.spending.reservation import answer_spent, charges_of, reservation_of
+from worker.spending.slot import slot_of_job, slot_wait_s
 from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
 from worker.spending.witness import Witnesses
@@ -285,18 +285,18 @@ class Spender:
         Args:
             live: the measurements in force; the new ones are added.
         """
-        domain, entropy = self._replica(reservation.request).meta.domain, self._trusted.entropy
-        planned = [*reservation.planned, *first_tables(reservation, domain)]
+        meta, entropy = self._replica(reservation.request).meta, self._trusted.entropy
+        slot_s = slot_of_job(reservation, meta, slot_ms=self._settings.slot_ms)
         begun = self._clock()
         try:
             if reservation.sampled is not None:
                 return draw_in_two_stages(
-                    reservation, domain=domain, private=table, live=live, entropy=entropy
+                    reservation, domain=meta.domain, private=table, live=live, entropy=entropy
                 )
             indices = draw_all(reservation.planned, private=table, live=live, entropy=entropy)
             return Drawn(reservation, indices)
         finally:
-            self._keep_slot(begun, planned, sampled=reservation.sampled is not None)
+            self._keep_slot(begun, slot_s)
 
     def _journal_release(self, lease: Lease, drawn: Drawn) -> bool:
         """Write the released answers down; False if the reservation was burnt meanwhile."""
@@ -307,13 +307,10 @@ class Spender:
         if not attest(self._trusted.journals[lease.population]):
             self._log.warning("the witness is away; it is wished for only, so work goes on")
 
-    def _keep_slot(self, begun: float, planned: Sequence[Planned], *, sampled: bool) -> None:
+    def _keep_slot(self, begun: float, slot_s: float) -> None:
         """Wait until a whole number of slots has passed since counting began."""
-        if self._settings.slot_ms == 0:
-            return
-        slot_s = slot_of(planned, slot_s=self._settings.slot_ms / 1000, sampled=sampled)
         elapsed_s = self._clock() - begun
-        if elapsed_s > slot_s:
+        if elapsed_s > slot_s > 0:
             self._log.warning("counting and sampling took longer than their slot: make it longer")
         self._pause(slot_wait_s(elapsed_s, slot_s=slot_s))
 

@@ -20,7 +20,8 @@ from tests.statistical.test_noise import SeededEntropy
 from worker.noise.randomness import SystemEntropy
 from worker.spending import measure as measuring
 from worker.spending.live import Live, Origin
-from worker.spending.measure import draw_all, draw_table, slot_of, slot_wait_s
+from worker.spending.measure import draw_all, draw_table
+from worker.spending.slot import slot_of, slot_wait_s
 
 G = Fraction(1, 1 << 20)
 SIZES = (4,)

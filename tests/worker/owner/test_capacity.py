@@ -1,0 +1,187 @@
+"""A declared capacity: refused on the owner's terminal, and the slot that follows from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from qserver.errors import ConfigError
+from qserver.query.partition import product_partition
+from qserver.records.dataset import DatasetMeta
+from qserver.records.plan import PlannedTable
+from qserver.storage.store import Store
+from tests.deployment import LOG, PEOPLE, ROWS, Deployment, write_people
+from worker.constants import WORKER
+from worker.owner import capacity as module
+from worker.owner.attach import AttachRequest, attach
+from worker.owner.capacity import slot_finding
+from worker.owner.rotate import RotateRequest, rotate
+from worker.spending.slot import reads_of, slot_of
+
+CAPACITY = 4 * len(ROWS)
+
+
+class Scans:
+    """A clock: every second reading is `seconds` after the one before."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._now = 0.0
+        self.n_read = 0
+
+    def __call__(self) -> float:
+        self.n_read += 1
+        self._now += self._seconds if self.n_read % 2 == 0 else 1.0
+        return self._now
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url)
+
+
+def attach_with(
+    town: Deployment, *, capacity: int, scan_s: float = 0.0, slot_ms: int = 5
+) -> DatasetMeta:
+    request = AttachRequest(
+        name="sized",
+        data=town.data,
+        domain=PEOPLE,
+        limit=Fraction(1),
+        relation="add-remove",
+        population="town",
+        records_per_person=1,
+        capacity=capacity,
+    )
+    return attach(
+        request,
+        settings=replace(town.settings, slot_ms=slot_ms),
+        registry=town.registry,
+        progress=lambda _text: None,
+        clock=Scans(scan_s),
+    )
+
+
+@pytest.mark.parametrize("capacity", [0, -1, (1 << 40) + 1])
+def test_a_capacity_out_of_range_is_refused(town: Deployment, capacity: int) -> None:
+    with pytest.raises(ConfigError, match="`capacity` must be from 1 to"):
+        attach_with(town, capacity=capacity)
+
+
+def test_the_capacity_is_a_public_fact_that_old_datasets_lack(town: Deployment) -> None:
+    attach_with(town, capacity=CAPACITY)
+    found = Store.open(town.settings).meta("sized")
+    assert found.capacity == CAPACITY
+    plain = town.meta.to_json()
+    assert DatasetMeta.from_json(plain).capacity is None
+    older = re.sub(r', "capacity": null', "", plain)
+    assert older != plain
+    assert DatasetMeta.from_json(older) == town.meta
+
+
+def test_more_records_than_the_capacity_are_refused_without_their_number(
+    town: Deployment,
+) -> None:
+    with pytest.raises(ConfigError, match="number of records in the file") as found:
+        attach_with(town, capacity=len(ROWS) - 1)
+    assert str(len(ROWS)) not in str(found.value)
+    assert "sized" not in Store.open(town.settings).datasets()
+    assert attach_with(town, capacity=len(ROWS)).capacity == len(ROWS)
+
+
+def turn(town: Deployment, rows: list[tuple[int, str]]) -> None:
+    request = RotateRequest("sized", write_people(town.settings.state_dir / "next.csv", rows))
+    rotate(
+        request,
+        settings=town.settings,
+        registry=town.registry,
+        progress=lambda _text: None,
+        log=LOG,
+    )
+
+
+def test_a_rotation_keeps_the_capacity_and_refuses_more_records(town: Deployment) -> None:
+    before = attach_with(town, capacity=len(ROWS))
+    with pytest.raises(ConfigError, match="`capacity`"):
+        turn(town, [*ROWS, ROWS[0]])
+    assert Store.open(town.settings).meta("sized") == before
+    turn(town, ROWS[1:])
+    found = Store.open(town.settings).meta("sized")
+    assert found.snapshot != before.snapshot
+    assert found.capacity == len(ROWS)
+
+
+def test_a_slot_that_does_not_hold_a_scan_is_refused_and_the_needed_one_is_named(
+    town: Deployment,
+) -> None:
+    """A slot of 5 ms holds scans of up to 2.5: one of 2.9 needs a setting of 6."""
+    with pytest.raises(ConfigError, match=r"`slot_ms` must be at least 6 .*, got 5") as found:
+        attach_with(town, capacity=CAPACITY, scan_s=0.0029)
+    assert "takes 2.9 ms here" in str(found.value)
+    assert attach_with(town, capacity=CAPACITY, scan_s=0.0029, slot_ms=6).capacity == CAPACITY
+
+
+def test_what_is_timed_depends_on_the_capacity_and_not_on_the_records(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    make = module._made_up
+
+    def noting(n: int, sizes: tuple[int, ...]) -> object:
+        made.append(n)
+        return make(n, sizes)
+
+    monkeypatch.setattr(module, "_made_up", noting)
+    attach_with(town, capacity=CAPACITY)
+    assert made == [CAPACITY]
+
+
+def test_a_large_capacity_is_reckoned_from_fewer_records(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A millisecond for the timed records, of which the capacity has a thousand times as many."""
+    monkeypatch.setattr("worker.owner.capacity.WORKER", replace(WORKER, timed_records=1000))
+    capacity = 1_000_000
+    slot_ms = slot_of_reads(2, capacity) * 5
+    with pytest.raises(ConfigError, match=r"takes 1000\.0 ms here") as found:
+        attach_with(town, capacity=capacity, scan_s=0.001)
+    assert f"slot of {slot_ms:g} ms" in str(found.value)
+
+
+def slot_of_reads(reads: int, capacity: int) -> int:
+    """Whole slots that hold scans of so many reads."""
+    return -(-capacity * reads // WORKER.reads_per_slot)
+
+
+def test_the_slot_follows_from_capacity_and_plan(town: Deployment) -> None:
+    sizes = town.meta.domain.sizes
+    by_sex = PlannedTable(product_partition(sizes, {1: [0, 1, 2]}), 10**9, Fraction(1))
+    assert reads_of(by_sex) == 2
+    alone = slot_of([by_sex], slot_s=0.005)
+    assert alone == slot_of([by_sex], slot_s=0.005, capacity=1000) == 0.005
+    per_million = slot_of([by_sex], slot_s=0.005, capacity=10**6)
+    assert per_million == pytest.approx(0.005 * slot_of_reads(2, 10**6))
+    assert slot_of([by_sex] * 8, slot_s=0.005, capacity=10**6) == pytest.approx(
+        0.005 * slot_of_reads(16, 10**6)
+    )
+    sampled = slot_of([by_sex], slot_s=0.005, capacity=10**6, sampled=True)
+    more = WORKER.sample_slots + slot_of_reads(2 + WORKER.sample_reads, 10**6)
+    assert sampled == pytest.approx(0.005 * more)
+
+
+def test_the_doctor_tells_of_datasets_without_a_capacity(town: Deployment) -> None:
+    attach_with(town, capacity=CAPACITY)
+    entries = town.registry.entries()
+    plain = slot_finding(entries["people"], replace(town.settings, slot_ms=5))
+    assert plain.ok
+    assert "no capacity is declared" in plain.text
+    sized = slot_finding(entries["sized"], replace(town.settings, slot_ms=60_000))
+    assert sized.ok
+    assert f"a scan of {CAPACITY:,} records takes" in sized.text
+    off = slot_finding(entries["sized"], town.settings)
+    assert not off.ok
+    assert "QSERVER_SLOT_MS is 0" in off.text
