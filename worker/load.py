@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from qserver.errors import PrivateDataError
 from worker.journal.journal import Journal
 from worker.noise.randomness import SystemEntropy
-from worker.owner.entry import read_entry
+from worker.private.entry import read_entry
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.tables import Tables
 from worker.spending.spend import Trusted

@@ -48,7 +48,7 @@ from tests.privacy.scan import (
     text_secret,
 )
 from worker.owner.doctor import examine
-from worker.owner.entry import read_entry
+from worker.private.entry import read_entry
 
 ROOT = Path(__file__).parents[2]
 N_MEN, N_UNKNOWN, N_WOMEN = 104_729, 71_993, 83_003

@@ -14,9 +14,9 @@ from worker.constants import WORKER
 from worker.owner.capacity import slot_finding
 from worker.owner.doctor_books import books_finding
 from worker.owner.doctor_histories import histories_finding
-from worker.owner.entry import read_entry
 from worker.owner.finding import WorkerFinding
 from worker.owner.witness import NO_WITNESS, look_at_witness
+from worker.private.entry import read_entry
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
 

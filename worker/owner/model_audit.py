@@ -31,7 +31,7 @@ from qserver.models.tracing.roc import Roc
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.storage.store import Store
-from worker.owner.entry import read_entry
+from worker.private.entry import read_entry
 from worker.private.read import read_snapshot
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.tables import RecordTable

@@ -27,8 +27,8 @@ from worker.owner.attach import (
     snapshots_so_far,
 )
 from worker.owner.capacity import check_capacity
-from worker.owner.entry import read_entry
 from worker.owner.same_data import ask_for_other_people
+from worker.private.entry import read_entry
 from worker.private.registry import Registry
 from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from qserver.errors import ConfigError, PrivateDataError
 from worker.journal.records import Attached
-from worker.owner.entry import read_entry
 from worker.private.content import Content
+from worker.private.entry import read_entry
 from worker.private.read import Snapshot
 from worker.private.registry import Registry, RegistryEntry
 
