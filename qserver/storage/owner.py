@@ -16,11 +16,11 @@ from qserver.ledger.population import Pair, pair
 from qserver.records.audit_chain import Links, relinked
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
+from qserver.storage.encoding.metas import meta_text
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import sealed
 from qserver.storage.keys import AUDIT, Keys
-from qserver.storage.meta_records import meta_text
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import Budget
 

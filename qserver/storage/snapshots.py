@@ -8,11 +8,11 @@ from typing import Any
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement
+from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.records import measurements_in_force
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.history_chain import read_history
 from qserver.storage.keys import Keys
-from qserver.storage.meta_records import read_meta
 from qserver.storage.server.connection import StoreClient
 
 

@@ -23,6 +23,7 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.jobs import JobRecord
+from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.records import (
     kept_estimator,
     measurements_from_json,
@@ -33,7 +34,6 @@ from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, PAID, reading, sealed, unsealed
 from qserver.storage.history_chain import check_charges, check_history
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
-from qserver.storage.meta_records import read_meta
 from qserver.storage.model_records import ModelStore
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import check_durable

@@ -13,7 +13,7 @@ from dataclasses import fields
 from qserver.errors import StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.meta_records import read_meta
+from qserver.storage.encoding.metas import read_meta
 from qserver.storage.operation.facts import StoredFacts
 from worker.journal.state import JournalState
 
