@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from qserver.records.charge import Charge, TableCharge, charge_from_json
+from qserver.storage.encoding.sealed import unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE
@@ -62,8 +63,9 @@ class Books:
                 for name in found.scan_iter(prefix + "*")
             },
             jobs={
-                name.removeprefix(keys.job("")): found.hgetall(name)
+                job: {k: unsealed(text, name=job) for k, text in found.hgetall(name).items()}
                 for name in found.scan_iter(keys.job("*"))
+                for job in [name.removeprefix(keys.job(""))]
             },
             models=frozenset(
                 model for name in found.scan_iter(keys.models("*")) for model in found.hkeys(name)
