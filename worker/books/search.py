@@ -20,7 +20,7 @@ from worker.books.faults import UnknownFactsError
 from worker.books.grid import Floats, Grid
 from worker.books.losses import Losses
 
-_WORK = 6_000_000
+_WORK = 3_000_000
 """Numbers that a search may look at: some tenths of a second."""
 _BRANCH = 2_000
 """Numbers that take as long as the rest of a branch."""
@@ -67,8 +67,11 @@ class Search:
         self._weigh(losses, known or Known(0, Losses(losses.k, {}, [])))
         if known is None:
             self._room = -inf
-        self._order_axes()
-        self._prepare_intervals()
+        factors = self._narrowed()
+        if not self._is_void:
+            self._order_axes(factors)
+            self._prepare_groups()
+            self._prepare_intervals()
         n_leaves = grid.n_classes**self._n_cells
         # Where everything can be looked at, the search always ends.
         self._most_work = inf if n_leaves <= _MOST_CELLS else _WORK
@@ -78,12 +81,12 @@ class Search:
         """Two weights per row and per table: of the loss, and of its rise."""
         grid, k, before = self._grid, losses.k, known.losses
         weights = np.zeros((2, len(grid.rows)))
-        for row, place in grid.rows.items():
-            now, then = losses.weights.get(row, 0), before.weights.get(row, 0)
-            weights[:, place] = k * now, k * max(0, now - then)
+        for row, now in losses.weights.items():
+            rise = now - before.weights.get(row, 0)
+            weights[:, grid.rows[row]] = k * now, k * max(0, rise)
         kept = np.flatnonzero(weights[0])
         of_term = np.array(grid.row_of_term, dtype=np.intp)
-        self._terms = np.flatnonzero(np.isin(of_term, kept))
+        self._terms = np.flatnonzero(weights[0][of_term])
         self._starts = np.searchsorted(of_term[self._terms], kept)
         self._weights = weights[:, kept]
         errors = np.array(grid.errors)[kept] * self._n_cells
@@ -102,17 +105,19 @@ class Search:
         self._extra = self._weights @ errors
         self._room = float(floor(self._level - known.level - flat))
 
-    def _order_axes(self) -> None:
-        """First the attributes that new draws tell apart, then those of much weight."""
+    def _order_axes(self, factors: list[Floats]) -> None:
+        """The attributes by the weight of the rows that tell their values apart."""
         grid = self._grid
-        factors = [grid.factors(axis)[self._terms] for axis in range(len(grid.sizes))]
-        of_term = np.repeat(self._weights, np.diff([*self._starts, len(self._terms)]), axis=1)
-        differs = [f.min(axis=1, initial=inf) != f.max(axis=1, initial=-inf) for f in factors]
-        uses = [(of_term * d).sum(axis=1)[::-1].tolist() for d in differs]
-        used = [a for a, n in enumerate(grid.shape) if n > 1]
-        self._axes = sorted(used, key=lambda a: uses[a], reverse=True)
-        self._factors = [factors[a] for a in self._axes]
+        of_term = self._of_terms()[0]
         named = [dict(t.axes) if self._pairs else {} for t, _ in self._losses.tables]
+        lives = np.array([f.any(axis=1) for f in factors]).all(axis=0)
+        differs = [((f != f[:, :1]).any(axis=1) & lives) @ of_term for f in factors]
+        tells = {a for t in named for a in t} | {a for a, weight in enumerate(differs) if weight}
+        self._axes = sorted(tells, key=lambda a: differs[a], reverse=True)
+        self._factors = [factors[a] for a in self._axes]
+        # Where no value matters, any will do.
+        rest = [f[:, 0] for a, f in enumerate(factors) if a not in tells]
+        self._coefficients = np.array(grid.coefficients)[self._terms] * np.prod(rest, axis=0)
         self._parts = [
             [(i, grid.on_classes(a, t[a])) for i, t in enumerate(named) if a in t]
             for a in self._axes
@@ -120,8 +125,36 @@ class Search:
         last = [max((i for i, a in enumerate(self._axes) if a in t), default=-1) for t in named]
         self._last = np.array(last[: self._tables.shape[1]])
 
+    def _of_terms(self) -> Floats:
+        """Both weights of each term: those of its row."""
+        return np.repeat(self._weights, np.diff([*self._starts, len(self._terms)]), axis=1)
+
+    def _narrowed(self) -> list[Floats]:
+        """The factors on the values that a cell may have whose loss rose by more than the room."""
+        grid, weights = self._grid, self._of_terms()
+        factors = [grid.factors(axis)[self._terms] for axis in range(len(grid.sizes))]
+        self._columns, self._is_void = [np.arange(n) for n in grid.shape], False
+        if self._pairs or self._room < 0:
+            return factors
+        weights = weights * np.abs(np.array(grid.coefficients)[self._terms])
+        most = np.array([np.abs(factor).max(axis=1, initial=0) for factor in factors])
+        rises = weights[1] * most.prod(axis=0)
+        for axis, factor in enumerate(factors):
+            if grid.shape[axis] > 1:
+                parts = (rises / np.maximum(most[axis], 1)) @ np.abs(factor)
+                kept = np.flatnonzero(parts + self._extra[1] > self._room * (1 - 1e-9))
+                self._is_void = self._is_void or not len(kept)
+                self._columns[axis], factors[axis] = kept, factor[:, kept]
+                most[axis] = np.abs(factors[axis]).max(axis=1, initial=0)
+        # All rows at their greatest there: enough where they have little in common.
+        greatest = float(weights[0] @ most.prod(axis=0) + self._extra[0])
+        self._is_void = self._is_void or greatest * (1 + 1e-9) <= floor(self._level - self._flat)
+        return factors
+
     def _prepare_intervals(self) -> None:
-        """Per depth the least and greatest product of the factors that are not fixed."""
+        """Per turn the least and greatest product of the factors that are not fixed."""
+        if not self._pairs and not len(self._mixed):
+            return
         low = high = np.ones(len(self._terms))
         self._rest = [(low, high)]
         for factor in reversed(self._factors):
@@ -130,6 +163,50 @@ class Search:
             low, high = ends.min(axis=0), ends.max(axis=0)
             self._rest.insert(0, (low, high))
 
+    def _prepare_groups(self) -> None:
+        """For rows of one term the greatest size from each attribute on, by the value there."""
+        counts = np.diff([*self._starts, len(self._terms)])
+        self._single, self._mixed = np.flatnonzero(counts == 1), np.flatnonzero(counts > 1)
+        self._single_terms = np.asarray(self._starts)[self._single]
+        sizes = [np.abs(factor[self._single_terms]) for factor in self._factors]
+        self._matters = np.array([(size != 1).any(axis=1) for size in sizes], dtype=bool)
+        rest = np.ones(len(self._single))
+        self._from_here: list[Floats] = []
+        for size in reversed(sizes):
+            self._from_here.insert(0, size * rest[:, None])
+            rest = rest * size.max(axis=1)
+        self._groups: dict[int, list[tuple[int, NDArray[np.intp], Floats]]] = {}
+
+    def _groups_from(self, turn: int) -> list[tuple[int, NDArray[np.intp], Floats]]:
+        """The rows of one term by the first attribute, from a turn on, that matters to them."""
+        if turn not in self._groups:
+            n = len(self._axes)
+            matters = np.ones((n + 1 - turn, len(self._single)), dtype=bool)
+            matters[:-1] = self._matters[turn:] if n else True
+            first = turn + matters.argmax(axis=0)
+            fixed = np.ones((len(self._single), 1))
+            parts = [(i, np.flatnonzero(first == i)) for i in range(turn, n + 1)]
+            self._groups[turn] = [
+                (i, rows, (self._from_here[i] if i < n else fixed)[rows])
+                for i, rows in parts
+                if len(rows)
+            ]
+        return self._groups[turn]
+
+    def _alone(self, terms: Floats, turn: int) -> Floats:
+        """A bound of what the rows of one term cost one cell, by its value of the next attribute.
+
+        A cell has one value of each attribute: of rows that are told apart by one, the best value's
+        sum counts, not each row's best.
+        """
+        width = self._factors[turn].shape[1] if turn < len(self._axes) else 1
+        found = np.zeros((2, width))
+        scale = self._weights[:, self._single] * np.abs(terms[self._single_terms])
+        for i, rows, sizes in self._groups_from(turn):
+            sums = scale[:, rows] @ sizes
+            found += sums if i == turn else sums.max(axis=1, keepdims=True)
+        return found
+
     def above(self) -> Fraction | None:
         """The greatest loss if it is more than the level, exactly; else None.
 
@@ -137,9 +214,10 @@ class Search:
             UnknownFactsError: the search would take too long.
         """
         level, found = Fraction(self._level), None
-        coefficients = np.array(self._grid.coefficients)[self._terms]
+        if self._is_void:
+            return None
         depth, n = len(self._axes) * self._n_cells, self._n_cells
-        stack = [_Node(0, ((),) * n, (coefficients,) * n, self._tables[0] < 0)]
+        stack = [_Node(0, ((),) * n, (self._coefficients,) * n, self._tables[0] < 0)]
         while stack:
             node = stack.pop()
             if node.depth < depth:
@@ -153,9 +231,9 @@ class Search:
     def _exact(self, node: _Node) -> Fraction:
         cells = []
         for found in node.classes:
-            classes = [0] * len(self._grid.sizes)
+            classes = [int(kept[0]) for kept in self._columns]
             for axis, one in zip(self._axes, found, strict=True):
-                classes[axis] = one
+                classes[axis] = int(self._columns[axis][one])
             cells.append(self._grid.cell(classes))
         return self._losses.of_pair(*cells) if self._pairs else self._losses.of_cell(cells[0])
 
@@ -166,19 +244,12 @@ class Search:
         self._work += _BRANCH + factors.size
         if self._work > self._most_work:
             raise UnknownFactsError("the search for the greatest loss takes too long")
-        low, high = self._row_ends(factors, turn + 1)
         apart = np.repeat(node.apart[:, None], factors.shape[1], axis=1)
-        if not self._pairs:
-            sizes = np.maximum(high, -low)
-        else:
-            other = node.terms[1 - which][:, None]
-            ends = self._row_ends(other, turn + (0 if which == 0 else 1))
-            sizes = np.maximum(high - ends[0], ends[1] - low)
+        bounds = self._of_rows(node, turn, which, factors) + self._extra[:, None]
+        if self._pairs:
             if which == 1:
                 for table, parts in self._parts[turn]:
                     apart[table] |= parts != parts[node.classes[0][turn]]
-        bounds = self._weights @ sizes + self._extra[:, None]
-        if self._pairs:
             done = self._last <= (turn if which == 1 else turn - 1)
             bounds = bounds + self._tables @ (apart | ~done[:, None])
         kept = np.flatnonzero((bounds[0] > level) & (bounds[1] > self._room))
@@ -189,6 +260,21 @@ class Search:
             if (self._pairs and which == 0) or mark not in seen:
                 seen.add(mark)
                 yield self._child(node, which, one, factors[:, one], apart[:, one])
+
+    def _of_rows(self, node: _Node, turn: int, which: int, factors: Floats) -> Floats:
+        """A bound of what the rows cost, by the value that is fixed next."""
+        alone = self._alone(node.terms[which], turn)
+        if not self._pairs and not len(self._mixed):
+            return alone
+        low, high = self._row_ends(factors, turn + 1)
+        if not self._pairs:
+            return alone + self._weights[:, self._mixed] @ np.maximum(high, -low)[self._mixed]
+        other_low, other_high = self._row_ends(node.terms[1 - which][:, None], turn + which)
+        sizes = np.maximum(high - other_low, other_high - low)
+        other = self._alone(node.terms[1 - which], turn + which).max(axis=1, keepdims=True)
+        apart = alone + other + self._weights[:, self._mixed] @ sizes[self._mixed]
+        found: Floats = np.minimum(self._weights @ sizes, apart)
+        return found
 
     def _row_ends(self, factors: Floats, turn: int) -> tuple[Floats, Floats]:
         """The least and greatest value of each row, once the rest is fixed anyhow."""
