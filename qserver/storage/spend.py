@@ -290,8 +290,8 @@ class SpendingStore:
         keys, snapshot = Keys(lease.population), reservation.request.snapshot
         before: Any = self._client.hget(keys.ledger, f"head:{snapshot}")
         after = relinked(events_of(reservation, indices), prev=str(before))
-        is_open = self._client.hexists(keys.open, reservation.job)
-        if is_open and head not in ("", after.head):
+        is_other = head not in ("", after.head)
+        if is_other and self._client.hexists(keys.open, reservation.job):
             raise StoreCorruptError(f"The history before job {reservation.job} {_CHANGED}")
         reply = self._scripts.run(
             "publish",
