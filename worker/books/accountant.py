@@ -37,6 +37,7 @@ class Account:
         null_cell: whether a record may be replaced by none; None if the journal does not say.
         share: the most that a plan in the journal said the snapshot has spent.
         samples: what secret samples cost a record, in nano-epsilon.
+        paid: the paid questions of its plans, as they were written.
         unknown: why the books cannot tell its loss; '' if they can.
         fault: why they refuse it; '' if they do not.
     """
@@ -48,6 +49,7 @@ class Account:
     chains: Chains = field(default_factory=Chains)
     share: int = 0
     samples: Fraction = Fraction(0)
+    paid: list[str] = field(default_factory=list)
     unknown: str = ""
     fault: str = ""
     grid: Grid | None = None
@@ -288,6 +290,7 @@ class Accountant:
         plain = json.loads(replay["plan"])
         account, _ = self._account(plain)
         account.share = max(account.share, int(plain["after"]["share_nano"]))
+        account.paid += map(str, plain.get("paid", ()))
         plain["nominal_nano"] = int(replay.get("nominal_nano", 0))
         self._open[job] = plain
 

@@ -7,30 +7,37 @@ pair that is not there yet) costs nobody anything: a command that died half-way 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
 from qserver.errors import StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.metas import read_meta
+from qserver.storage.encoding.sealed import PAID, unsealed
 from qserver.storage.operation.facts import StoredFacts
 from worker.journal.state import JournalState
 
 
 def differences(
-    stored: StoredFacts, state: JournalState, *, shares: Mapping[str, int]
+    stored: StoredFacts,
+    state: JournalState,
+    *,
+    shares: Mapping[str, int],
+    paid: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """How the store's facts of a population differ from the journal's, in words for its owner.
 
     Args:
         shares: the greatest share of each snapshot that the journal has, in nano-epsilon.
+        paid: the paid questions of each snapshot that the journal has.
     """
     return [
         *_of_ledger(stored, state),
         *_of_shares(stored, state, shares),
         *_of_datasets(stored, state),
         *_of_jobs(stored, state),
+        *_of_paid(stored, state, paid),
     ]
 
 
@@ -104,3 +111,18 @@ def _of_jobs(stored: StoredFacts, state: JournalState) -> Iterator[str]:
         yield "the store and the journal have charged jobs that the other lacks"
     if stored.jobs is not None and len(stored.jobs - known - stored.open_jobs) != before:
         yield "jobs are charged that the journal does not know"
+
+
+def _of_paid(
+    stored: StoredFacts, state: JournalState, paid: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Paid questions decide when tables are bought. Compared where the journal has every job."""
+    if stored.jobs != state.reserved.keys():
+        return
+    for snapshot, texts in sorted(stored.paid.items()):
+        try:
+            found = [unsealed(text, name=PAID) for text in texts]
+        except StoreCorruptError:
+            found = []
+        if found != list(paid.get(snapshot, ())):
+            yield f"the paid questions of snapshot {snapshot} are not the journal's"

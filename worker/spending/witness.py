@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from qserver.errors import BooksError
 from qserver.records.dataset import DatasetMeta
@@ -32,6 +33,7 @@ class Witnesses:
         self._journals = journals
         self._log = log
         self._accountants: dict[str, Accountant] = {}
+        self._at_start: dict[str, list[str]] = {}
 
     def judge(
         self, population: str, reservation: Reservation, meta: DatasetMeta, *, nominal_nano: int
@@ -47,7 +49,7 @@ class Witnesses:
                 than it says.
         """
         try:
-            found = self.faults(population)
+            found = self._at_start.get(population, []) + self.faults(population)
             found += meta_differences(meta, self._journals[population].state)
             if not found:
                 accountant = self._accountants[population]
@@ -60,12 +62,13 @@ class Witnesses:
     def compare(self, population: str) -> None:
         """Hold everything against the journal, as at a start, and write differences to the log.
 
-        They refuse whatever is to be charged later.
+        They refuse whatever is to be charged until the next start.
         """
         try:
             found = self.faults(population, with_jobs=True)
         except BookFaultError as exc:
             found = [str(exc)]
+        self._at_start[population] = found
         if found:
             self._say(population, found)
 
@@ -80,8 +83,11 @@ class Witnesses:
         # The journal after the store: what was charged meanwhile is then in it.
         with journal.exclusive():
             accountant.read()
-            shares = {k: account.share for k, account in accountant.accounts.items()}
-            return differences(stored, journal.state, shares=shares)
+            accounts = accountant.accounts
+            shares = {k: account.share for k, account in accounts.items()}
+            paid = {k: account.paid for k, account in accounts.items() if not account.unknown}
+            stored = replace(stored, paid={k: v for k, v in stored.paid.items() if k in paid})
+            return differences(stored, journal.state, shares=shares, paid=paid)
 
     def examine(self, population: str) -> list[Finding]:
         """What the books say of every snapshot; BookFaultError."""

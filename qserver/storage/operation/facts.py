@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from qserver.storage.keys import Keys
@@ -21,6 +21,7 @@ class StoredFacts:
         n_jobs: number of jobs that were charged.
         open_jobs: those that are neither published nor burnt.
         jobs: all of them by name, where they were asked for.
+        paid: the paid questions of attached snapshots, likewise.
     """
 
     ledger: Mapping[str, str]
@@ -29,6 +30,7 @@ class StoredFacts:
     n_jobs: int
     open_jobs: frozenset[str]
     jobs: frozenset[str] | None = None
+    paid: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -52,6 +54,7 @@ class StoredFacts:
         if with_jobs:
             pipe.hkeys(keys.reservations)
         found: Any = pipe.execute()
+        paid = cls._read_paid(client, keys, found[0]) if with_jobs else {}
         metas = dict(zip(datasets, found[4:], strict=False))
         return cls(
             ledger=found[0],
@@ -60,4 +63,13 @@ class StoredFacts:
             n_jobs=int(found[2]),
             open_jobs=frozenset(found[3]),
             jobs=frozenset(found[-1]) if with_jobs else None,
+            paid=paid,
         )
+
+    @staticmethod
+    def _read_paid(
+        client: StoreClient, keys: Keys, ledger: Mapping[str, str]
+    ) -> dict[str, tuple[str, ...]]:
+        snapshots = [s for name, s in ledger.items() if name.startswith("snapshot:")]
+        found: Any = [client.lrange(keys.paid(snapshot), 0, -1) for snapshot in snapshots]
+        return dict(zip(snapshots, map(tuple, found), strict=True))

@@ -15,7 +15,7 @@ import pytest
 from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.encoding.sealed import sealed, unsealed
+from qserver.storage.encoding.sealed import PAID, sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
@@ -156,6 +156,19 @@ def test_the_cut_end_of_a_journal_is_noticed(
     with pytest.raises(StoreCorruptError):
         town.work_off()
     assert len(charges(town)) == n_charges
+
+
+def test_an_edited_paid_question_is_named_at_the_next_start(
+    town: Deployment, redis_client: StoreClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    snapshot = town.meta.snapshot
+    text = unsealed(redis_client.lindex(KEYS.paid(snapshot), 0), name=PAID)
+    changed = json.dumps(json.loads(text) | {"price": 1})
+    redis_client.lset(KEYS.paid(snapshot), 0, sealed(changed, name=PAID))
+    assert "paid questions" in books_of_doctor(town).text
+    with caplog.at_level(logging.ERROR):
+        town.spender().compare("town")
+    assert "paid questions" in caplog.text
 
 
 def test_a_burnt_job_that_was_cut_from_a_journal_is_noticed(
