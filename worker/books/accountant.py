@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -40,6 +41,7 @@ class Account:
         paid: the paid questions of its plans, as they were written.
         unknown: why the books cannot tell its loss; '' if they can.
         fault: why they refuse it; '' if they do not.
+        n_failed: searches in a row that took too long; each next one may take half the work.
     """
 
     dataset: str
@@ -54,6 +56,7 @@ class Account:
     fault: str = ""
     grid: Grid | None = None
     known: Known | None = None
+    n_failed: int = 0
 
     def losses(self, chains: Chains, *, more: int = 0, samples: Fraction = Fraction(0)) -> Losses:
         """What these chains cost.
@@ -73,11 +76,16 @@ class Account:
         """
         if self.grid is None:
             return None
-        found = []
-        if self.relation == "replace-one":
-            found.append(Search(self.grid, losses, level=level, known=known, pairs=True).above())
-        if self.relation == "add-remove" or self.null_cell:
-            found.append(Search(self.grid, losses, level=level, known=known, pairs=False).above())
+        kinds = [True] if self.relation == "replace-one" else []
+        kinds += [False] if self.relation == "add-remove" or self.null_cell else []
+        found, n_failed = [], self.n_failed
+        self.n_failed += 1
+        for pairs in kinds:
+            search = Search(
+                self.grid, losses, level=level, known=known, pairs=pairs, n_failed=n_failed
+            )
+            found.append(search.above())
+        self.n_failed = 0
         return max((loss for loss in found if loss is not None), default=None)
 
     def rises_within(self, losses: Losses, level: int) -> bool:
@@ -97,7 +105,11 @@ class Account:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the books say of one snapshot: its exact loss, or why it is not known."""
+    """What the books say of one snapshot: its loss, or why it is not known.
+
+    Args:
+        loss: exact; on a wide domain it may be a bound that is no more than the share.
+    """
 
     dataset: str
     snapshot: str
@@ -112,9 +124,15 @@ class Finding:
 
 
 class Accountant:
-    """The books of one population; they read new lines of its journal at every call."""
+    """The books of one population; they read new lines of its journal at every call.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        proves: show of every charge in the journal what is shown before a new one, for `examine`:
+            on a wide domain one step after the other can be shown where the whole cannot.
+    """
+
+    def __init__(self, path: Path, *, proves: bool = False) -> None:
+        self._proves = proves
         self._lines = JournalLines(path)
         self.accounts: dict[str, Account] = {}
         self.limit = 0
@@ -147,14 +165,9 @@ class Accountant:
         if account.unknown:
             return NOT_VERIFIED
         try:
-            losses = self._after(account, plain, nominal_nano)
-            if not account.rises_within(losses, share):
-                excess = account.above(losses, share, account.known)
-                if excess is not None:
-                    raise BookFaultError(f"a person loses {_text(excess)}, not {_text(share)}")
+            self._prove(account, plain, nominal_nano)
         except UnknownFactsError:
             return NOT_VERIFIED
-        self._levels[str(plain["job"])] = share
         return verdict
 
     def examine(self) -> list[Finding]:
@@ -189,7 +202,11 @@ class Accountant:
                 found = one.above(one.losses(one.chains), -1, None) or Fraction(0)
                 loss = -(-found.numerator // found.denominator)
             except UnknownFactsError as exc:
-                text = f"{NOT_VERIFIED}: {exc}"
+                known = one.known
+                if known is not None and known.losses == one.losses(one.chains):
+                    loss = known.level
+                else:
+                    text = f"{NOT_VERIFIED}: {exc}"
             if loss is not None and loss > one.share:
                 text = f"a person has lost {_text(loss)}, not {_text(one.share)}"
         return Finding(one.dataset, snapshot, one.share, loss, text)
@@ -205,6 +222,16 @@ class Accountant:
         if account.grid.sizes != sizes:
             raise BookFaultError("a plan is for another domain than the snapshot's")
         return account, snapshot
+
+    def _prove(self, account: Account, plain: Mapping[str, Any], nominal_nano: int) -> None:
+        """Show that nobody in the snapshot loses more than the plan's share, or raise."""
+        share = int(plain["after"]["share_nano"])
+        losses = self._after(account, plain, nominal_nano)
+        if not account.rises_within(losses, share):
+            excess = account.above(losses, share, account.known)
+            if excess is not None:
+                raise BookFaultError(f"a person loses {_text(excess)}, not {_text(share)}")
+        self._levels[str(plain["job"])] = share
 
     def _people(self, plain: Mapping[str, Any], snapshot: str, share: int) -> str:
         """Whether everybody stays within the limit, and within what the plan says is spent."""
@@ -290,6 +317,10 @@ class Accountant:
         plain = json.loads(replay["plan"])
         account, _ = self._account(plain)
         account.share = max(account.share, int(plain["after"]["share_nano"]))
+        if self._proves and not account.unknown:
+            # What it refuses is told by the replay, or by the greatest loss in the end.
+            with suppress(BookFaultError, UnknownFactsError):
+                self._prove(account, plain, int(replay.get("nominal_nano", 0)))
         account.paid += map(str, plain.get("paid", ()))
         plain["nominal_nano"] = int(replay.get("nominal_nano", 0))
         self._open[job] = plain

@@ -21,7 +21,8 @@ from worker.books.grid import Floats, Grid
 from worker.books.losses import Losses
 
 _WORK = 3_000_000
-"""Numbers that a search may look at: some tenths of a second."""
+"""Numbers that a search may look at: some tenths of a second. Half after a failure, and so on."""
+_MOST_HALVED = 6
 _BRANCH = 2_000
 """Numbers that take as long as the rest of a branch."""
 _MOST_CELLS = 1 << 20
@@ -54,7 +55,14 @@ class Search:
     """One search; `pairs` looks at pairs of cells of the domain."""
 
     def __init__(
-        self, grid: Grid, losses: Losses, *, level: int, known: Known | None, pairs: bool
+        self,
+        grid: Grid,
+        losses: Losses,
+        *,
+        level: int,
+        known: Known | None,
+        pairs: bool,
+        n_failed: int = 0,
     ) -> None:
         for row in losses.weights:
             grid.add(row)
@@ -74,7 +82,8 @@ class Search:
             self._prepare_intervals()
         n_leaves = grid.n_classes**self._n_cells
         # Where everything can be looked at, the search always ends.
-        self._most_work = inf if n_leaves <= _MOST_CELLS else _WORK
+        work = _WORK >> min(n_failed, _MOST_HALVED)
+        self._most_work = inf if n_leaves <= _MOST_CELLS else work
         self._work = 0
 
     def _weigh(self, losses: Losses, known: Known) -> None:
