@@ -28,8 +28,9 @@ from qserver.storage.server.state_folder import StateFolder
 from tests.deployment import Deployment
 
 Verdict = Literal["refused", "same", "ALTERED"]
-WHERES: tuple[dict[str, object], ...] = ({"sex": "Female"}, {"sex": "Male"}, {"age": [20, 24]})
-_NETWORK = {"edges": [["sex", "age"]], "variables": ["sex", "age"]}
+# No question is answered by another's row or by the model's table: each has one answer.
+WHERES: tuple[dict[str, object], ...] = ({"age": [20, 22]}, {"age": [23, 25]}, {"age": [26, 27]})
+_NETWORK: dict[str, list[object]] = {"edges": [], "variables": ["sex"]}
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ def replies_of(site: Site, town: Deployment) -> dict[str, str]:
     paths += [f"/v1/jobs/{job}" for job in site.jobs]
     paths += ["/v1/datasets/people/models", f"/v1/datasets/people/models/{site.jobs[-1]}"]
     paths += ["/v1/audit", "/v1/datasets/people/audit", "/v1/datasets/people/spending"]
-    paths += ["/v1/datasets/people/ledger", "/datasets/people", "/"]
+    paths += ["/v1/datasets/people/ledger", "/portal/", "/portal/datasets/people"]
+    paths += ["/portal/datasets/people/history", "/portal/datasets/people/budget", "/portal/jobs"]
+    paths += [f"/portal/jobs/{job}" for job in site.jobs]
+    paths += [f"/portal/datasets/people/models/{site.jobs[-1]}"]
     for path in paths:
         found[path] = _told(web, path)
     for i, where in enumerate(WHERES):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qserver.errors import StoreCorruptError
 from qserver.records.audit_chain import digest_of, linked
 from qserver.storage.keys import Keys
+from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
+from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment
+from tests.worker.crashes import Crash
 from worker.owner.doctor import examine
 from worker.owner.restore import restore
 
@@ -122,3 +126,40 @@ def test_a_head_that_was_changed_with_its_events_is_found_by_the_worker(
     town.submit({"age": [22, 23]}, length=20)
     with pytest.raises(StoreCorruptError, match="journal"):
         town.work_off()
+
+
+@pytest.mark.parametrize("step", ["replace_history", "await_durable"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_restore_that_dies_while_it_mends_is_done_again(
+    town: Deployment,
+    redis_client: StoreClient,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    *,
+    after: bool,
+) -> None:
+    history = TOWN.history(town.meta.snapshot)
+    before = redis_client.lrange(history, 0, -1)
+    _changed_digit(redis_client, history)
+    owner = OwnerOperations if step == "replace_history" else SpendingStore
+    original: Callable[..., None] = getattr(owner, step)
+
+    def dying(*args: Any, **named: Any) -> None:
+        if after:
+            original(*args, **named)
+        raise Crash
+
+    def again() -> bool:
+        return restore(
+            town.settings, registry=town.registry, accept_loss=(), log=LOG, say=lambda _text: None
+        )
+
+    with monkeypatch.context() as deadly:
+        deadly.setattr(owner, step, dying)
+        with pytest.raises(Crash):
+            again()
+    redis_client.delete(TOWN.lease)
+    assert again()
+    assert redis_client.lrange(history, 0, -1) == before
+    town.service().ready()
+    assert town.ask({"age": [25, 29]}).source == "measured"

@@ -48,7 +48,7 @@ class JobRecord:
             name: unsealed(fields[name], name=job) if name in fields else None
             for name in ("result", "problem")
         }
-        if state in _ENDS and texts[_ENDS[state]] is None:
+        if state in _ENDS and not texts[_ENDS[state]]:
             raise StoreCorruptError(f"The store's job {job} has no outcome. {ADVICE}")
         return cls(job, _STATES[state], dataset, request, texts["result"], texts["problem"])
 
