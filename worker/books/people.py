@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 
 from worker.books.faults import UnknownFactsError
 
-_MOST_STEPS = 20_000
+_MOST_WORK = 3_000_000
+"""Pairs of snapshots that a search may look at: some tenths of a second."""
 
 
 def heaviest(shares: Mapping[str, int], pairs: Collection[tuple[str, str]]) -> int:
@@ -21,23 +22,23 @@ def heaviest(shares: Mapping[str, int], pairs: Collection[tuple[str, str]]) -> i
         if one in apart and other in apart:
             apart[one].add(other)
             apart[other].add(one)
-    best = n_steps = 0
+    best = work = 0
     stack = [(names, 0)]
     while stack:
         left, weight = stack.pop()
-        n_steps += 1
-        if n_steps > _MOST_STEPS:
-            raise UnknownFactsError("too many snapshots and pairs for an exact sum")
+        members = set(left)
+        tied = [name for name in left if apart[name] & members]
+        # A snapshot without a pair is in every heaviest set.
+        weight += sum(shares[name] for name in left) - sum(shares[name] for name in tied)
         best = max(best, weight)
-        if weight + _at_most(left, shares, apart) <= best:
+        work += len(left) + len(tied) ** 2
+        if work > _MOST_WORK:
+            raise UnknownFactsError("too many snapshots and pairs for an exact sum")
+        if weight + _at_most(tied, shares, apart) <= best:
             continue
         # The snapshot of the most pairs: without it, or with it and without those apart from it.
-        members = set(left)
-        first = max(left, key=lambda name: len(apart[name] & members))
-        rest = [name for name in left if name != first]
-        if not apart[first] & members:
-            stack.append(([], weight + sum(shares[name] for name in left)))
-            continue
+        first = max(tied, key=lambda name: len(apart[name] & members))
+        rest = [name for name in tied if name != first]
         stack.append((rest, weight))
         stack.append(([n for n in rest if n not in apart[first]], weight + shares[first]))
     return best

@@ -325,6 +325,10 @@ def test_sixty_files_are_added_up_exactly_and_too_many_are_said_to_be() -> None:
     pairs = {p for p in combinations(shares, 2) if rng.random() < 0.05}
     with pytest.raises(UnknownFactsError):
         heaviest(shares, pairs)
+    # Ten years of weekly rotations, each of the same people or each of others.
+    weeks = {f"{i:03}": 10**6 + i for i in range(520)}
+    assert heaviest(weeks, ()) == sum(weeks.values())
+    assert heaviest(weeks, set(combinations(weeks, 2))) == max(weeks.values())
 
 
 @pytest.mark.parametrize("seed", range(12))
