@@ -62,6 +62,8 @@ class DatasetMeta:
     def to_json(self) -> str:
         """The facts as JSON text."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "domain"}
+        if self.capacity is None:
+            del plain["capacity"]  # as earlier versions wrote it
         return json.dumps({**plain, "domain": self.domain_document})
 
     @classmethod
