@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qserver.errors import JournalError
-from worker.constants import WORKER
+from worker.journal.files import read_lines, sync_folder, write_all
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
@@ -130,7 +130,7 @@ class Journal:
         self._state.check(record)
         line = write_line(record, sequence=len(self._heads), previous=self._digest)
         with self._writing():
-            _write_all(descriptor, line.text)
+            write_all(descriptor, line.text)
             self._fsync(descriptor)
         self._take(line)
 
@@ -138,7 +138,7 @@ class Journal:
         """Every record, oldest first, read again from the file; within a section."""
         descriptor = self._held_descriptor()
         digest = GENESIS
-        texts = _lines(descriptor, start=0, end=self._n_bytes)
+        texts = read_lines(descriptor, start=0, end=self._n_bytes)
         for sequence, text in enumerate(texts):
             line = read_line(text, sequence=sequence, previous=digest)
             digest = line.digest
@@ -252,7 +252,7 @@ class Journal:
 
         Any other fault is damage, in the last line too: that line may have been acknowledged.
         """
-        for text in _lines(descriptor, start=self._n_bytes, end=n_bytes):
+        for text in read_lines(descriptor, start=self._n_bytes, end=n_bytes):
             place = len(self._heads)
             is_last = self._n_bytes + len(text) == n_bytes
             if is_last and is_torn(text, sequence=place, previous=self._digest):
@@ -267,11 +267,7 @@ class Journal:
 
     def _sync_folder(self) -> None:
         with self._writing():
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                self._fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self._path.parent, fsync=self._fsync)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -282,26 +278,6 @@ class Journal:
         except OSError as exc:
             raise JournalError("The journal could not be written.") from exc
         self._failed = False
-
-
-def _lines(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
-    """Lines with their newlines from `start` to `end`; the last may lack its newline."""
-    pending = b""
-    while start < end:
-        chunk = os.pread(descriptor, min(WORKER.journal_chunk_bytes, end - start), start)
-        if not chunk:
-            break
-        start += len(chunk)
-        # Not splitlines: a carriage return, which damage can make, ends no line.
-        *whole, pending = (pending + chunk).split(b"\n")
-        yield from (text + b"\n" for text in whole)
-    if pending:
-        yield pending
-
-
-def _write_all(descriptor: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(descriptor, text) :]
 
 
 def _locked() -> JournalError:

@@ -294,8 +294,8 @@ def write_line(record: Record, *, sequence: int, previous: bytes) -> JournalLine
         "kind": _NAMES[type(record)],
         "sequence": sequence,
     }
-    digest = hashlib.sha256(previous + _canonical(body)).digest()
-    text = _canonical({"body": body, "digest": digest.hex()}) + b"\n"
+    digest = hashlib.sha256(previous + canonical(body)).digest()
+    text = canonical({"body": body, "digest": digest.hex()}) + b"\n"
     return JournalLine(record=record, digest=digest, text=text)
 
 
@@ -376,7 +376,8 @@ def _plain_value(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _canonical(document: object) -> bytes:
+def canonical(document: object) -> bytes:
+    """The JSON that lines and their digests are made of: sorted keys, no spaces, ASCII."""
     return json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     ).encode("ascii")

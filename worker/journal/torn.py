@@ -27,6 +27,11 @@ def is_torn(text: bytes, *, sequence: int, previous: bytes) -> bool:
     """
     if not text.endswith(b"\n"):
         return not _is_whole(text[:-1] + b"\n", sequence=sequence, previous=previous)
+    return has_unwritten_block(text)
+
+
+def has_unwritten_block(text: bytes) -> bool:
+    """Whether a crash left a part of this line unwritten: zeros, and none of them alone."""
     return b"\0" in text and not _ALONE.search(text)
 
 

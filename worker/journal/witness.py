@@ -22,11 +22,13 @@ from pathlib import Path
 
 from qserver.errors import JournalError
 from worker.constants import WORKER
+from worker.journal.files import read_lines, sync_folder, write_all
+from worker.journal.records import canonical
+from worker.journal.torn import has_unwritten_block
 
 _PURPOSE = b"qserver witness 1"
 _FIRST = bytes(32)
 """In place of the MAC before the first line."""
-_UNWRITTEN = b"\0"
 
 
 class WitnessAwayError(JournalError):
@@ -90,11 +92,7 @@ class Witness:
         """
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                self._fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self.path.parent, fsync=self._fsync)
         except FileExistsError:
             self._read()
             if self._last is not None:
@@ -154,7 +152,8 @@ class Witness:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
                 os.ftruncate(descriptor, self._n_bytes)  # A crash may have left a torn line.
-                self._fsync(_written(descriptor, text))
+                write_all(descriptor, text)
+                self._fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as exc:
@@ -173,23 +172,19 @@ class Witness:
                 if identity != self._identity or status.st_size < self._n_bytes:
                     self._forget()
                 self._identity = identity
-                text = _read_all(descriptor, start=self._n_bytes, end=status.st_size)
+                lines = list(read_lines(descriptor, start=self._n_bytes, end=status.st_size))
             finally:
                 os.close(descriptor)
         except OSError as exc:
             raise self._away() from exc
         if room.f_bavail * room.f_frsize < WORKER.witness_free_bytes:
             raise WitnessAwayError(f"The disk of the witness {self.path} is full: make room there.")
-        self._take(text)
+        if lines and (not lines[-1].endswith(b"\n") or has_unwritten_block(lines[-1])):
+            lines.pop()  # It was never durable, so nothing was drawn after it.
+        for line in lines:
+            self._take(line)
 
-    def _take(self, text: bytes) -> None:
-        *lines, _torn = text.split(b"\n")
-        for i, line in enumerate(lines):
-            if i == len(lines) - 1 and _UNWRITTEN in line:
-                return
-            self._take_line(line + b"\n")
-
-    def _take_line(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> None:
         try:
             plain = json.loads(line)
             said = Testimony(
@@ -210,8 +205,8 @@ class Witness:
             "head": said.head.hex(),
             "spent_nano": said.spent_nano,
         }
-        mac = hmac.digest(self._key, previous + _canonical(body), hashlib.sha256)
-        return _canonical({**body, "mac": mac.hex()}) + b"\n", mac
+        mac = hmac.digest(self._key, previous + canonical(body), hashlib.sha256)
+        return canonical({**body, "mac": mac.hex()}) + b"\n", mac
 
     def _forget(self) -> None:
         self._identity, self._n_bytes, self._mac, self._last = None, 0, _FIRST, None
@@ -237,24 +232,3 @@ class Witness:
             "was asked since this copy was made, say so with `qserver-worker witness --accept "
             f"{self._population}`."
         )
-
-
-def _canonical(document: object) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def _read_all(descriptor: int, *, start: int, end: int) -> bytes:
-    found = b""
-    while start + len(found) < end:
-        chunk = os.pread(descriptor, end - start - len(found), start + len(found))
-        if not chunk:
-            break
-        found += chunk
-    return found
-
-
-def _written(descriptor: int, text: bytes) -> int:
-    """The descriptor, with all of `text` written to it."""
-    while text:
-        text = text[os.write(descriptor, text) :]
-    return descriptor

@@ -134,13 +134,16 @@ def test_blocks_that_were_never_written_are_a_torn_line(place: Place) -> None:
     assert b"\0" not in place.witness_path.read_bytes()
 
 
-@pytest.mark.parametrize("change", ["a digit", "a line less", "two lines swapped", "no json"])
+@pytest.mark.parametrize(
+    "change", ["a digit", "a zero", "a line less", "two lines swapped", "no json"]
+)
 def test_a_changed_witness_is_refused(place: Place, change: str) -> None:
     for i in range(3):
         place.grow(f"job-{i}")
     lines = place.witness_path.read_bytes().splitlines(keepends=True)
     changed = {
         "a digit": [lines[0].replace(b'"number":1', b'"number":2'), *lines[1:]],
+        "a zero": [*lines[:3], lines[3].replace(b'"mac"', b'"\0ac"')],
         "a line less": [lines[0], *lines[2:]],
         "two lines swapped": [lines[0], lines[2], lines[1], lines[3]],
         "no json": [b"[" * 5000 + b"\n", *lines],
