@@ -146,7 +146,23 @@ def attach(
     snapshot = read_snapshot(
         request.data, request.domain, key=registry.key(), person=request.person_rule
     )
-    meta = DatasetMeta(
+    meta = _meta(request, disjoint_from)
+    check_capacity(meta.capacity, snapshot.table)
+    if meta.capacity is not None:
+        progress("timing a scan of as many records as the capacity")
+        check_slot(meta.capacity, meta.domain, slot_ms=settings.slot_ms, clock=clock)
+    progress("registering the dataset")
+    _write_down(request, meta, snapshot, store=store, registry=registry, say=progress)
+    # The registry first: after a crash between the two, the owner can attach again.
+    registry.put(_entry(request, meta, snapshot))
+    store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
+    store.queue.make_queue(request.population)
+    store.await_durable()
+    return meta
+
+
+def _meta(request: AttachRequest, disjoint_from: tuple[str, ...]) -> DatasetMeta:
+    return DatasetMeta(
         name=request.name,
         population=request.population,
         snapshot=secrets.token_hex(8),
@@ -159,18 +175,25 @@ def attach(
         disjoint_from=disjoint_from,
         capacity=request.capacity,
     )
-    check_capacity(meta.capacity, snapshot.table)
-    if meta.capacity is not None:
-        progress("timing a scan of as many records as the capacity")
-        check_slot(meta.capacity, meta.domain, slot_ms=settings.slot_ms, clock=clock)
-    progress("registering the dataset")
+
+
+def _write_down(
+    request: AttachRequest,
+    meta: DatasetMeta,
+    snapshot: Snapshot,
+    *,
+    store: SpendingStore,
+    registry: Registry,
+    say: Callable[[str], None],
+) -> None:
+    """Write the snapshot to the population's journal, if its owner and the store allow it."""
     with registry.comparing():
         others = ask_for_other_people(
             snapshot,
             population=request.population,
             registry=registry,
             other_people=request.same_data_other_people,
-            say=progress,
+            say=say,
         )
         journal = registry.journal(request.population, create=True)
         with journal.exclusive():
@@ -183,12 +206,6 @@ def attach(
                     meta, snapshot, limit_nano=request.limit_nano, other_people_than=others
                 )
             )
-    # The registry first: after a crash between the two, the owner can attach again.
-    registry.put(_entry(request, meta, snapshot))
-    store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
-    store.queue.make_queue(request.population)
-    store.await_durable()
-    return meta
 
 
 def _disjoint_from(

@@ -48,7 +48,7 @@ class TimedScan:
 
 
 def check_capacity(capacity: int | None, table: RecordTable) -> None:
-    """Return unless the records are more than were declared; the message has no number of them.
+    """Refuse more records than were declared; the message does not tell their number.
 
     Raises:
         ConfigError: there are more. For the owner's terminal only.

@@ -13,7 +13,7 @@ from worker.books.accountant import Finding
 from worker.books.faults import BookFaultError
 from worker.owner.finding import WorkerFinding
 from worker.private.registry import Registry
-from worker.spending.witness import Witnesses
+from worker.spending.bookkeeper import Bookkeeper
 
 
 def books_finding(registry: Registry, population: str, settings: Settings) -> WorkerFinding:
@@ -22,9 +22,9 @@ def books_finding(registry: Registry, population: str, settings: Settings) -> Wo
     try:
         reader = Store.open(settings, role="worker-doctor")
         journals = {population: registry.journal(population, create=False)}
-        witnesses = Witnesses(reader, journals, logging.getLogger(__name__))
-        faults = witnesses.faults(population, with_jobs=True)
-        found = witnesses.examine(population)
+        keeper = Bookkeeper(reader, journals, logging.getLogger(__name__))
+        faults = keeper.faults(population, with_jobs=True)
+        found = keeper.examine(population)
     except (QServerError, BookFaultError) as exc:
         return WorkerFinding(check, ok=False, text=str(exc))
     faults += [f"{one.dataset}: {one.text}" for one in found if not one.ok]

@@ -48,6 +48,7 @@ from worker.journal.sections import (
 )
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
+from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.histories import Histories
 from worker.spending.live import Live
 from worker.spending.measure import draw_all
@@ -56,7 +57,6 @@ from worker.spending.reservation import answer_spent, charges_of, reservation_of
 from worker.spending.slot import slot_of_job, slot_wait_s
 from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
-from worker.spending.witness import Witnesses
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Spender:
         self._replicas: dict[str, Replica] = {}
         self._trails = Trails(reader, trusted.journals)
         self._histories = Histories(writer, trusted.journals)
-        self._witnesses = Witnesses(reader, trusted.journals, log)
+        self._bookkeeper = Bookkeeper(reader, trusted.journals, log)
 
     @classmethod
     def without_data(
@@ -143,7 +143,7 @@ class Spender:
 
     def compare(self, population: str) -> None:
         """Hold the store's facts and jobs against the journal; the log names what differs."""
-        self._witnesses.compare(population)
+        self._bookkeeper.compare(population)
 
     def settle_open(self, lease: Lease) -> None:
         """Finish or burn every open reservation of the store, as the journal decides."""
@@ -256,7 +256,7 @@ class Spender:
         payment = ChargePayment(request.by, request.snapshot, charges_of(reservation), at)
         entries = self._trails.entries(lease.population, payment)
         nominal_nano = sum(t.alpha_nano for t in first_tables(reservation, replica.meta.domain))
-        books = self._witnesses.judge(
+        books = self._bookkeeper.judge(
             lease.population, reservation, replica.meta, nominal_nano=nominal_nano
         )
         journal = self._trusted.journals[lease.population]

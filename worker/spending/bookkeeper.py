@@ -1,7 +1,8 @@
-"""Before every reservation: what the journal says of the store's facts, and of the plan.
+"""Ask the books before every reservation: about the store's facts, and about the plan.
 
-Both come from the journal alone, by code that shares nothing with the ledger that made the plan. A
-difference refuses the plan with one constant public error. The worker's log and `doctor` name it.
+The answers come from the journal alone, by code that shares nothing with the ledger that made the
+plan. A difference refuses the plan with one constant public error. The worker's log and `doctor`
+name it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from worker.journal.journal import Journal
 from worker.spending.facts import differences, meta_differences
 
 
-class Witnesses:
-    """The books of all populations of a worker; for one thread.
+class Bookkeeper:
+    """Keeps the books of all populations of a worker; for one thread.
 
     Args:
         log: the worker's private log.
