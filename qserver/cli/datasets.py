@@ -74,6 +74,8 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     worker = "alive" if dataset["worker_alive"] else "not alive; only history is answered"
     console.line(f"worker: {worker}")
     console.line(f"cells: {int(dataset['n_cells']):,}")
+    if dataset.get("capacity") is not None:  # an older server does not send it
+        console.line(f"capacity: {dataset['capacity']:,} records")
     console.line()
     rows = [_attribute_row(attribute) for attribute in dataset["domain"]["attributes"]]
     for name, kind, n_values, values in rows:

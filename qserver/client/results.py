@@ -153,6 +153,7 @@ class DatasetInfo(FromJson):
     Args:
         limit, spent, remaining: in epsilon.
         worker_alive: whether the server can measure now.
+        capacity: most records that it may ever have; None if its owner declared none.
         attributes: their names; empty in a list of datasets.
     """
 
@@ -161,6 +162,7 @@ class DatasetInfo(FromJson):
     spent: float
     remaining: float
     worker_alive: bool
+    capacity: int | None
     attributes: tuple[str, ...] = field(
         metadata=at("domain", "attributes", by=lambda all_: [a["name"] for a in all_ or ()])
     )

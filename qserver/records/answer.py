@@ -320,6 +320,8 @@ class DatasetStatus:
         guard: the bound on knowledge of a cell; None without a guard.
         earlier_snapshots: ids of the replaced snapshots, oldest first.
         phi: budget for single rows before tables are bought, as a part of their price.
+        capacity: most records that it may ever have, as its owner declared; the time of an answer
+            follows from it. None if nobody did.
         version: of the history.
         worker_alive: whether a worker can measure now.
     """
@@ -338,6 +340,7 @@ class DatasetStatus:
     guard: Guard | None
     earlier_snapshots: tuple[str, ...]
     phi: float
+    capacity: int | None
     version: int
     worker_alive: bool
 

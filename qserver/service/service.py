@@ -104,6 +104,7 @@ class Service:
             guard=_guard(meta, stamp),
             earlier_snapshots=self._store.frozen.ids(meta),
             phi=meta.phi,
+            capacity=meta.capacity,
             version=stamp.n_shown,
             worker_alive=self._store.worker_alive(meta.population),
         )

@@ -318,6 +318,7 @@ class FakeService:
             guard=Guard(0.5, 1_098_612_288, 60_000_001, 0.03, binds=False),
             earlier_snapshots=("41aa",),
             phi=0.25,
+            capacity=50_000 if name == "adult" else None,
             version=7,
             worker_alive=name == "adult",
         )

@@ -93,6 +93,7 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
         },
         "earlier_snapshots": ["41aa"],
         "phi": 0.25,
+        "capacity": 50_000,
         "version": 7,
         "worker_alive": True,
     }

@@ -36,6 +36,7 @@ DATASET = {
     "limit": 2.0,
     "spent": 0.5,
     "remaining": 1.5,
+    "capacity": 2_000_000,
     "version": 3,
     "worker_alive": True,
     "domain": {
@@ -232,6 +233,7 @@ def test_dataset_show_lists_attributes_with_their_values(
     output = capsys.readouterr().out
     assert "budget: 0.5 of 2 epsilon spent, 1.5 remain" in output
     assert "cells: 170,000,000,000,000,000" in output
+    assert "capacity: 2,000,000 records" in output
     assert "sex  labels       3  Female, Male, or unknown" in output
     assert "age  integer      2  from 17 to below 91" in output
 

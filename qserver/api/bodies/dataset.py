@@ -64,6 +64,10 @@ class DatasetSummary(RecordBody):
         description="what may be spent on rows as asked before tables are bought, as a part of "
         "the tables' price"
     )
+    capacity: int | None = Field(
+        description="most records that it may ever have, as its owner declared; the time of an "
+        "answer follows from it, not from their number. Null if nobody did"
+    )
     version: int
     worker_alive: bool
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from qserver.client import DatasetInfo
 from qserver.errors import ConfigError
 from qserver.query.partition import product_partition
 from qserver.records.dataset import DatasetMeta
@@ -79,6 +80,26 @@ def test_the_capacity_is_a_public_fact_that_old_datasets_lack(town: Deployment) 
     plain = town.meta.to_json()
     assert "capacity" not in plain
     assert DatasetMeta.from_json(plain) == town.meta
+
+
+def test_whoever_asks_is_told_the_capacity(town: Deployment) -> None:
+    """Over HTTP, by the client and on the page; null and nothing where none was declared."""
+    attach_with(town, capacity=123_456)
+    web = town.web()
+    shown = {name: web.get(f"/v1/datasets/{name}").json for name in ("sized", "people")}
+    assert {name: found["capacity"] for name, found in shown.items() if found} == {
+        "sized": 123_456,
+        "people": None,
+    }
+    assert DatasetInfo.of(shown["sized"]).capacity == 123_456
+    assert web.get("/portal/").text.count("never more than 123,456 records") == 1
+
+
+def test_a_reply_of_an_older_server_has_no_capacity(town: Deployment) -> None:
+    shown = town.web().get("/v1/datasets/people").json
+    assert shown
+    del shown["capacity"]
+    assert DatasetInfo.of(shown).capacity is None
 
 
 def test_more_records_than_the_capacity_are_refused_without_their_number(
