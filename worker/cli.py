@@ -26,9 +26,9 @@ from qserver.records.dataset import DatasetMeta
 from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
+from worker.owner.checks.doctor import examine
 from worker.owner.declare import declare_disjoint
 from worker.owner.detach import detach
-from worker.owner.doctor import examine
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 from worker.owner.top_up import top_up

@@ -17,7 +17,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment
 from tests.worker.crashes import Crash
-from worker.owner.doctor import examine
+from worker.owner.checks.doctor import examine
 from worker.owner.restore import restore
 
 TOWN = Keys("town")

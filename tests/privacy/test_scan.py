@@ -47,7 +47,7 @@ from tests.privacy.scan import (
     noted_secrets,
     text_secret,
 )
-from worker.owner.doctor import examine
+from worker.owner.checks.doctor import examine
 from worker.private.entry import read_entry
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from qserver.storage.encoding.sealed import PAID, sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
-from worker.owner import doctor
+from worker.owner.checks import doctor
 from worker.spending import spend
 
 KEYS = Keys("town")

@@ -15,7 +15,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.doctor import examine
+from worker.owner.checks.doctor import examine
 from worker.owner.rotate import RotateRequest, rotate
 from worker.owner.top_up import top_up
 

@@ -19,8 +19,8 @@ from tests.deployment import LOG, PEOPLE, Deployment, write_people
 from tests.worker.crashes import Crash, crashing
 from worker.noise.randomness import SystemEntropy
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.checks.doctor import examine
 from worker.owner.detach import detach
-from worker.owner.doctor import examine
 from worker.owner.recovery import Recovery
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate

@@ -25,7 +25,7 @@ from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.crashes import Crash, crashing
 from worker.journal.journal import Journal
-from worker.owner.doctor import examine
+from worker.owner.checks.doctor import examine
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.spending.spend import Spender

@@ -18,7 +18,7 @@ from tests.deployment import PEOPLE, Deployment
 from tests.worker.by_hand import live
 from tests.worker.crashes import Crash
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.doctor import examine
+from worker.owner.checks.doctor import examine
 from worker.owner.top_up import top_up
 
 YOUNG = {"age": {"below": 25}}

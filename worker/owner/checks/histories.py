@@ -5,7 +5,7 @@ from __future__ import annotations
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.storage.spend import SpendingStore
-from worker.owner.finding import WorkerFinding
+from worker.owner.checks.finding import WorkerFinding
 from worker.private.registry import Registry
 from worker.spending.histories import Histories
 

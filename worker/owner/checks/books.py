@@ -11,7 +11,7 @@ from qserver.records.charge import epsilon_text
 from qserver.storage.store import Store
 from worker.books.accountant import Finding
 from worker.books.faults import BookFaultError
-from worker.owner.finding import WorkerFinding
+from worker.owner.checks.finding import WorkerFinding
 from worker.private.registry import Registry
 from worker.spending.bookkeeper import Bookkeeper
 

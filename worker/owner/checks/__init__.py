@@ -1,0 +1,1 @@
+"""What the owner has checked: `doctor`, and the findings of each part."""
