@@ -7,21 +7,25 @@ workers drew. Losses are summed cell by cell, without the ledger that is being c
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from qserver.errors import JournalError
 from qserver.records.charge import Charge, TableCharge, charge_from_json
 from qserver.storage.encoding.sealed import unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE
 from tests.faults.clients import Shown
+from tests.faults.steps import n_seen
 from worker.journal.journal import Journal
+from worker.journal.records import Record, Released, Reserved
 
 _CELLS = list(product(*(range(size) for size in PEOPLE.sizes)))
 
@@ -81,6 +85,7 @@ def faults(books: Books, *, shown: Sequence[Shown] = (), draws: Path | None = No
         *_release_faults(books),
         *_job_faults(books),
         *_shown_faults(books, shown),
+        *_witness_faults(books),
         *(_draw_faults(books, draws) if draws is not None and draws.exists() else []),
     ]
 
@@ -209,12 +214,36 @@ def _essence(answer: Mapping[str, Any]) -> tuple[Any, ...]:
     return (answer.get("estimate"), *ends, answer.get("version"), answer.get("source"))
 
 
+def _witness_faults(books: Books) -> list[str]:
+    """The witness, if there is one, bears the journal out and has seen every released answer."""
+    if books.journal.witness is None:
+        return []
+    with books.journal.exclusive():
+        try:
+            books.journal.check_witness()
+        except JournalError as exc:
+            return [str(exc)]
+        last = max((i for i, r in _numbered(books.journal) if isinstance(r, Released)), default=0)
+    n_unseen = max(0, last - n_seen(books.journal.witness.path))
+    return ["an answer was published that the witness has not seen"] if n_unseen else []
+
+
+def _numbered(journal: Journal) -> Iterable[tuple[int, Record]]:
+    """The journal's lines, counted from 1; within a section."""
+    return enumerate(journal.records(), start=1)
+
+
 def _draw_faults(books: Books, path: Path) -> list[str]:
-    """No reservation was drawn twice, and nothing was released but what was drawn."""
+    """Each draw was made once, after the witness had its charge, and is what was released."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    mine = [(job, drawn) for job, drawn in lines if job in books.reservations]
+    seen = {job: n for job, _, n in lines}
+    with books.journal.exclusive():
+        charged = {r.job: i for i, r in _numbered(books.journal) if isinstance(r, Reserved)}
+    mine = [(job, drawn) for job, drawn, _ in lines if job in books.reservations]
     found = [f"{j} was drawn {n} times" for j, n in Counter(j for j, _ in mine).items() if n > 1]
     for job, drawn in mine:
+        if seen[job] < charged.get(job, math.inf):
+            found.append(f"{job} was drawn before the witness had its charge")
         released = books.journal.state.released.get(job)
         if released is not None and drawn != [list(map(str, r.indices)) for r in released.rows]:
             found.append(f"{job} released another answer than was drawn")

@@ -22,7 +22,8 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import PEOPLE, write_people
-from tests.faults.steps import Traps
+from tests.faults.steps import WITNESSES, Traps
+from worker.journal.witness import WitnessSettings
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
 
@@ -86,11 +87,14 @@ class Site:
             redis_url=url,
             state_dir=self.folder,
             port=port,
+            witness=str(self.folder / WITNESSES),
             **self._given,  # type: ignore[arg-type]
         )
         try:
             self.start_store()
-            self.registry = Registry(self.folder)
+            witnesses = self.folder / WITNESSES
+            witnesses.mkdir(exist_ok=True)
+            self.registry = Registry(self.folder, witness=WitnessSettings(witnesses, required=True))
             for dataset in self.datasets:
                 self._attach(dataset)
             self.workers = [self._start_worker() for _ in range(self._n_workers)]

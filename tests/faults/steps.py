@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import qserver.answering.decide
+import worker.journal.witness
 import worker.spending.measure
 import worker.spending.spend
 from qserver.answering.replica import Replica
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Endings
+from qserver.storage.keys import population_of_job
 from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import JobQueue
 from qserver.storage.spend import Lease, SpendingStore
@@ -30,6 +32,9 @@ from worker.spending.spend import Spender
 Victim = Literal["worker", "store", "http", "pause", "slow"]
 When = Literal["before", "after"]
 
+WITNESSES = "witnesses"
+"""The folder of a site's witnesses, by its name there."""
+
 # Step -> where it is found: an object, and the name in it.
 _PLACES: dict[str, tuple[Any, str]] = {
     "take": (JobQueue, "take"),
@@ -38,9 +43,13 @@ _PLACES: dict[str, tuple[Any, str]] = {
     "plan": (Replica, "plan"),
     "plan workload": (Replica, "plan_workload"),
     "plan model": (qserver.answering.decide, "plan_model"),
+    "check witness": (worker.spending.spend, "check_witness"),
     "reserve": (SpendingStore, "reserve"),
     "await": (SpendingStore, "await_durable"),
     "journal charge": (worker.spending.spend, "write_reserved"),
+    # Twice in a spend: after the charge, and after the answer is in the journal.
+    "witness": (Spender, "_attest"),
+    "witness line": (worker.journal.witness, "write_all"),
     "read": (RecordTable, "answer"),
     "count": (RecordTable, "counts"),
     "sample": (worker.spending.measure, "draw_row"),
@@ -135,8 +144,18 @@ def _passing(original: Callable[..., Any], step: str, traps: Traps) -> Callable[
     return passing
 
 
-def record_draws(path: Path) -> None:
-    """Write down each draw of this process as it is made: job and lattice indices, a line each."""
+def n_seen(witness: Path) -> int:
+    """The lines of the journal that a witness has seen, by its last whole line."""
+    *lines, _torn = witness.read_text().split("\n")
+    return int(json.loads(lines[-1])["number"])
+
+
+def record_draws(path: Path, witnesses: Path) -> None:
+    """Write down each draw of this process: job, lattice indices, and what the witness had seen.
+
+    Args:
+        witnesses: their folder; each is asked as it was before the draw.
+    """
     reserve, measure = Spender._reserve, Spender._measure
 
     def reserving(self: Any, lease: Lease, reservation: Reservation, *rest: Any) -> None:
@@ -144,8 +163,10 @@ def record_draws(path: Path) -> None:
         self.job_at_hand = reservation
 
     def measuring(self: Any, *args: Any, **kwargs: Any) -> Any:
+        job = self.job_at_hand.job
+        seen = n_seen(witnesses / f"{population_of_job(job)}.witness")
         drawn = measure(self, *args, **kwargs)
-        line = json.dumps([self.job_at_hand.job, [list(map(str, i)) for i in drawn.indices]]) + "\n"
+        line = json.dumps([job, [list(map(str, i)) for i in drawn.indices], seen]) + "\n"
         with path.open("a") as file:
             file.write(line)
         return drawn

@@ -22,6 +22,7 @@ from tests.faults.checks import Books, faults
 from tests.faults.clients import Shown
 from tests.faults.site import Site
 from tests.faults.steps import STEPS, Victim
+from worker.journal.witness import WitnessSettings
 
 SEED = 11
 VICTIMS: tuple[Victim, ...] = ("worker", "store", "http")
@@ -64,8 +65,10 @@ def test_different_questions_of_many_clients_never_pass_the_limit(site: Site) ->
 
 @pytest.fixture
 def books(tmp_path: Path, store_url: str) -> Books:
-    """The books of a deployment that answered three questions."""
-    town = Deployment.make(tmp_path, store_url, limit="10")
+    """The books of a deployment with a witness that answered three questions."""
+    witness = WitnessSettings(tmp_path / "witnesses", required=True)
+    witness.folder.mkdir()
+    town = Deployment.make(tmp_path, store_url, limit="10", witness=witness)
     for length in (60, 40, 30):
         town.ask({"age": {"below": 25}}, length=length)
     client = connect(store_url, role="test")
@@ -156,11 +159,27 @@ def test_answers_of_a_workload_and_a_model_that_are_others_now_are_found_out(
     assert found("models", model) == [f"the model {model.id} was shown and is not kept"]
 
 
-def test_a_second_draw_for_one_reservation_is_found_out(books: Books, tmp_path: Path) -> None:
+def test_a_second_or_unwitnessed_draw_is_found_out(books: Books, tmp_path: Path) -> None:
+    """The journal of `books` has opened and attached, then each job's charge and answer."""
     ((_, events),) = books.history.items()
-    line = json.dumps([events[0]["job"], [events[0]["index"].split()]]) + "\n"
-    draws = tmp_path / "draws.txt"
-    draws.write_text(line)
-    assert faults(books, draws=draws) == []
-    draws.write_text(2 * line)
-    assert faults(books, draws=draws) != []
+    job, draws = events[0]["job"], tmp_path / "draws.txt"
+
+    def found(n_seen: int, *, n_draws: int = 1) -> list[str]:
+        line = json.dumps([job, [events[0]["index"].split()], n_seen]) + "\n"
+        draws.write_text(n_draws * line)
+        return faults(books, draws=draws)
+
+    assert found(3) == []
+    assert found(3, n_draws=2) == [f"{job} was drawn 2 times"]
+    assert found(2) == [f"{job} was drawn before the witness had its charge"]
+
+
+def test_a_witness_that_missed_an_answer_or_saw_another_journal_is_found_out(books: Books) -> None:
+    witness = books.journal.witness
+    assert witness is not None
+    lines = witness.path.read_text().splitlines(keepends=True)
+    witness.path.write_text("".join(lines[:-1]))
+    assert faults(books) == ["an answer was published that the witness has not seen"]
+    with books.journal.exclusive():
+        witness.write(replace(books.journal.testimony, number=books.journal.n_records + 1))
+    assert "an older copy was put back" in faults(books)[0]
