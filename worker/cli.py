@@ -26,6 +26,7 @@ from qserver.records.dataset import DatasetMeta
 from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
+from worker.owner.checks.audit import audit
 from worker.owner.checks.doctor import examine
 from worker.owner.declare import declare_disjoint
 from worker.owner.detach import detach
@@ -201,6 +202,13 @@ def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0 if all(f.ok for f in found) else 1
 
 
+def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
+    checks = audit(_registry(settings), settings, file=arguments.file)
+    lines = [f"{'ok  ' if c.ok else 'FAIL'} {c.subject}: {c.text}" for c in checks]
+    _show(arguments, json.dumps([asdict(check) for check in checks]), "\n".join(lines))
+    return 0 if all(check.ok for check in checks) else 1
+
+
 def _registry(settings: Settings) -> Registry:
     """The worker's folder, with the witness that the settings name."""
     required = settings.witness_need == "required"
@@ -273,4 +281,5 @@ _COMMANDS = {
     "top-up": _top_up,
     "declare-disjoint": _declare,
     "witness": _witness,
+    "audit-verify": _audit_verify,
 }

@@ -20,6 +20,7 @@ were, so that an older copy of the state folder is noticed (QSERVER_WITNESS)"""
 _WITNESSES_HELP = "begin the witnesses of rollback, or check them"
 _RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
+_VERIFY_HELP = "check an audit log against the journals, and what every person has lost"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
 _OTHER_PEOPLE_HELP = """\
 declare that nobody in this file is in another population, though one has the same file, records or
@@ -63,7 +64,18 @@ def build_parser() -> argparse.ArgumentParser:
     more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
     _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
     _add_witness(found.add_parser("witness", parents=[common], help=_WITNESSES_HELP))
+    _add_audit_verify(found.add_parser("audit-verify", parents=[common], help=_VERIFY_HELP))
     return parser
+
+
+def _add_audit_verify(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Check the audit log of the store, or of a file that `qserver audit export` wrote, as "
+        "`qserver audit verify` does. Then hold its charges against the worker's journals, and let "
+        "an accountant that shares no code with the ledger recompute what every person has lost. "
+        "It reads the journals and the log only, so it also works on copies of both."
+    )
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: the store")
 
 
 def _add_witness(parser: argparse.ArgumentParser) -> None:

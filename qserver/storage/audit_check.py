@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
@@ -54,6 +55,15 @@ class AuditExport:
         for population, texts in self.charges.items():
             for text in texts:
                 yield json.dumps({"population": population, "charge": text})
+
+    @classmethod
+    def of_file(cls, path: Path) -> AuditExport:
+        """The log in a file; ConfigError if it cannot be read, or is none."""
+        try:
+            with path.open(encoding="utf-8") as file:
+                return cls.from_lines(file)
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError("file", f"be a readable file ({type(exc).__name__})") from exc
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> AuditExport:

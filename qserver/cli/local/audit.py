@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _VERIFY = """\
 Check the audit log of a store, or of a file that `audit export` wrote: whether every entry follows
 the one before it, whether the charges cost what the ledger says, and whether every limit was
-logged. `qserver-worker doctor` also holds the charges against the worker's journal, which nobody
-who can write to the store alone can change.
+logged. `qserver-worker audit-verify` also holds the charges against the worker's journal, which
+nobody who can write to the store alone can change, and recomputes what every person has lost.
 """
 
 
@@ -73,8 +73,4 @@ def _of_store(args: argparse.Namespace, runtime: Runtime) -> AuditExport:
 def _of_file(path: Path) -> AuditExport:
     from qserver.storage.audit_check import AuditExport
 
-    try:
-        with path.open(encoding="utf-8") as file:
-            return AuditExport.from_lines(file)
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError("file", f"be a readable file ({type(exc).__name__})") from exc
+    return AuditExport.of_file(path)

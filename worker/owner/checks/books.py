@@ -31,10 +31,11 @@ def books_finding(registry: Registry, population: str, settings: Settings) -> Wo
     if faults:
         text = "nothing is measured until this is mended: " + "; ".join(faults)
         return WorkerFinding(check, ok=False, text=text)
-    return WorkerFinding(check, ok=True, text=_losses_text(found))
+    return WorkerFinding(check, ok=True, text=losses_text(found))
 
 
-def _losses_text(found: Sequence[Finding]) -> str:
+def losses_text(found: Sequence[Finding]) -> str:
+    """What was charged for each snapshot, and what anybody has lost, in words."""
     return "; ".join(
         f"{one.dataset}: {epsilon_text(one.share)} epsilon charged, "
         + (one.text if one.loss is None else f"{epsilon_text(one.loss)} lost at most by anybody")
