@@ -280,6 +280,26 @@ def test_a_worker_whose_reservation_was_burnt_before_it_was_journalled_draws_not
     assert books_are_right(town, client)
 
 
+def test_a_worker_whose_lease_passed_on_while_it_planned_leaves_the_job_to_the_holder(
+    town: Deployment, client: StoreClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan is older than what the journal has by then: that is no fault of the books."""
+    job = submitted(town)
+    slow = town.spender()
+    rehearse = slow._rehearse
+
+    def rehearsing(*args: object) -> None:
+        rehearse(*args)  # type: ignore[arg-type]
+        client.delete(KEYS.lease)
+        town.ask({"sex": "Male"})  # another worker works this job off, and the one asked here
+
+    monkeypatch.setattr(slow, "_rehearse", rehearsing)
+    with pytest.raises(FencedError):
+        spender_work(town, slow)
+    assert state(town, job) == "done"
+    assert books_are_right(town, client)
+
+
 def test_a_worker_whose_lease_passed_on_while_it_measured_throws_its_draw_away(
     town: Deployment, client: StoreClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

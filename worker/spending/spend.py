@@ -14,6 +14,8 @@ from qserver.answering.decide import Free, decide
 from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import (
+    BooksError,
+    FencedError,
     InputError,
     JournalError,
     MeasurementError,
@@ -171,17 +173,20 @@ class Spender:
             self._fail(taken, MeasurementError(), snapshot="", n_show=0)
             return
         if record.state in ("done", "failed"):
-            self._end(taken, Outcome("done", "", "", 0, 0))
+            self._writer.acknowledge(taken, Outcome("done", "", "", 0, 0))
             return
         concluded = self._writer.endings.concluded(taken)
         if concluded is not None:
-            self._end(taken, concluded)
+            self._writer.acknowledge(taken, concluded)
             return
         try:
             self._answer(lease, taken, record)
         except (StoreError, JournalError, MemoryError):
             raise
         except QServerError as exc:
+            if isinstance(exc, BooksError) and not self._writer.renew(lease):
+                # Others have charged since the plan was made; the job is the new holder's.
+                raise FencedError("The lease passed to another worker.") from exc
             self._fail(taken, exc, snapshot="", n_show=0)
         except Exception:  # noqa: BLE001
             # The fault may depend on private data, so the public text is constant.
@@ -387,11 +392,9 @@ class Spender:
         n_show = self._writer.n_history(taken.population, request.snapshot)
         text = answer_json(answer)
         outcome = Outcome("done", text, request.snapshot, n_show, keep_s, found.estimators)
-        self._end(taken, outcome)
+        self._writer.acknowledge(taken, outcome)
 
     def _fail(self, taken: Taken, error: QServerError, *, snapshot: str, n_show: int) -> None:
         text = problem_from_error(error).to_json()
-        self._end(taken, Outcome("failed", text, snapshot, n_show, WORKER.job_keep_s))
-
-    def _end(self, taken: Taken, outcome: Outcome) -> None:
+        outcome = Outcome("failed", text, snapshot, n_show, WORKER.job_keep_s)
         self._writer.acknowledge(taken, outcome)
