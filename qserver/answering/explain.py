@@ -8,6 +8,7 @@ from math import inf
 from typing import Generic, TypeVar
 
 from qserver.answering.answer import offer, refusal
+from qserver.answering.both_choices import choices_of_question
 from qserver.answering.models.bounded_kind import foretold_error
 from qserver.answering.models.kinds.model_work import ModelWork, WeighedKind
 from qserver.answering.models.kinds.registry import kind_of
@@ -21,6 +22,7 @@ from qserver.planning.planner import Plan
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.records.answer import (
+    BothChoices,
     CurvePoint,
     Explanation,
     FactorPoint,
@@ -68,7 +70,8 @@ class Explained(Generic[E]):
 
 
 def explain_question(replica: Replica, question: Question) -> Explained[Explanation]:
-    """Plan, price, free interval and price curve of one question."""
+    """Plan, price, free interval and price curve of one question, and what its choices cost."""
+    question = replica.chosen(question)
     row, plan = question.row, replica.plan(question)
     explanation = Explanation(
         kind=plan.kind,
@@ -79,6 +82,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         tables=tuple(map(_plan_table, plan.tables)),
         free=offer(question, plan.estimate),
         curve=falling([_curve_point(replica, question, factor) for factor in _CURVE]),
+        measure=choices_of_question(replica, question, plan),
         sensitivity=float(row.sensitivity),
         sensitivity_exact=row.exact,
         version=replica.present.n_shown,
@@ -88,7 +92,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
 
 def explain_workload(replica: Replica, workload: Workload) -> Explained[WorkloadExplanation]:
     """Plan, price, price of single questions, free intervals and price curve of a workload."""
-    effort = Effort()
+    effort, workload = Effort(), replica.chosen(workload)
     plan = replica.plan_workload(workload, effort=effort)
     price, apart = replica.price_nano(plan), _price_apart(replica, workload, effort)
     # Other lengths take about as much.
@@ -107,6 +111,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
         tables=tuple(map(_plan_table, plan.tables)),
         free=offers(replica.engine, workload),
         curve=falling(curve),
+        measure=BothChoices(workload.measure or "auto", price, price, ""),
         simultaneous=plan.simultaneous,
         version=replica.present.n_shown,
     )
@@ -115,7 +120,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
 
 def payable_charges(replica: Replica, workload: Workload) -> list[AnyCharge] | None:
     """The charges of a workload; None if the budget or the guard forbids it."""
-    plan = replica.plan_workload(workload)
+    plan = replica.plan_workload(replica.chosen(workload))
     return None if refusal(plan, replica=replica) is not None else _charges(plan)
 
 

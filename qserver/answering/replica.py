@@ -11,6 +11,7 @@ import random
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from qserver.config import Settings
 from qserver.errors import StoreCorruptError, StoreError
@@ -24,6 +25,7 @@ from qserver.planning.planner import Plan, plan_answer, proven
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
+from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
@@ -35,6 +37,8 @@ from qserver.storage.encoding.records import measurements_from_json
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Cursor, Store
+
+A = TypeVar("A", Question, Workload)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Replica:
         )
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)
-        self._singles: dict[tuple[Primitive, Requirement], _Single] = {}
+        self._singles: dict[tuple[Primitive, Requirement, Measure | None], _Single] = {}
         self.n_charges = 0
         self.stamp: Stamp | None = None
         self.worker_alive = False
@@ -149,6 +153,10 @@ class Replica:
         """Events of the history read so far: its version."""
         return self._cursor.n_events
 
+    def chosen(self, asked: A) -> A:
+        """The request, with the owner's choice of what is measured where its asker made none."""
+        return asked if asked.measure else asked.with_measure(self.present.measure)
+
     def plan(self, question: Question) -> Plan:
         """The cheapest plan on the state last read."""
         plan = self._single(question, Effort())
@@ -156,7 +164,7 @@ class Replica:
 
     def _single(self, question: Question, effort: Effort) -> Plan:
         """The plan of one question; the same one if it was found before on this state."""
-        key = question.row, question.requirement
+        key = question.row, question.requirement, question.measure
         known = self._singles.get(key)
         if known is not None and effort.allows(known.work):
             effort.add(known.work)
@@ -173,6 +181,13 @@ class Replica:
         if not own.is_spent:
             self._singles[key] = _Single(plan, own.done)
         return plan
+
+    def _of_many(self, question: Question, effort: Effort) -> Plan:
+        """The single plan of a workload's question, whatever its asker chose.
+
+        Of the plans of a workload the cheapest is taken. So it never buys for other questions.
+        """
+        return self._single(question.with_measure("auto"), effort)
 
     def plans_apart(self, questions: Sequence[Question], effort: Effort) -> list[Plan] | None:
         """Each question's single plan, on the state last read; None if it takes too much work.
@@ -203,7 +218,7 @@ class Replica:
             self.holdings,
             rule=self.rule,
             # Without tables, a single question is cheapest by rows alone.
-            single=self._single if self.engine.tables.blocks.alphas else None,
+            single=self._of_many if self.engine.tables.blocks.alphas else None,
             effort=Effort(PLANNER.workload_work, effort),
         )
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from qserver.api.bodies.answers import AnswerBody
 from qserver.api.bodies.sql import SqlTableBody
 from qserver.records.answer import Answer
-from qserver.service.statements import StatementAnswer
+from qserver.service.statement_answers import StatementAnswer
 
 JSON_TYPE = "application/json"
 

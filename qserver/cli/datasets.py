@@ -19,6 +19,10 @@ from qserver.cli.server import (
 from qserver.client import requests
 
 _MOST_LABELS = 6
+_DEFAULTS = {
+    "auto": "also what later questions use (--only-this: just the question)",
+    "only_this": "just the question (--no-only-this: also what later ones use)",
+}
 
 
 def register(commands: Commands, runtime: Runtime) -> None:
@@ -71,6 +75,8 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     declared = "" if dataset["records_verified"] else ", as declared"
     console.line(f"guarantee: {dataset['relation']}, at most {k} record(s) a person{declared}")
     _show_budget(console, dataset)
+    default = _DEFAULTS.get(dataset.get("measure", "auto"), "")
+    console.line(f"measured by default: {default}")
     worker = "alive" if dataset["worker_alive"] else "not alive; only history is answered"
     console.line(f"worker: {worker}")
     console.line(f"cells: {int(dataset['n_cells']):,}")

@@ -10,7 +10,15 @@ from typing import Any
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_server_options, add_where, number, reply_to, show_reply
+from qserver.cli.server import (
+    add_only_this,
+    add_server_options,
+    add_where,
+    chosen_of,
+    number,
+    reply_to,
+    show_reply,
+)
 from qserver.client import requests
 from qserver.client.errors import ServerProblemError
 
@@ -38,6 +46,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_question_options(parser)
+        add_only_this(parser)
         add_server_options(parser, runtime, run)
 
 
@@ -58,16 +67,19 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
 
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, wait for the job if there is one, and show the answer."""
-    document = question_of(args)
-    asked = requests.query(args.dataset, document, length=args.length, confidence=args.confidence)
+    asked = requests.query(args.dataset, question_of(args), **_exactness(args))
     return show_reply(reply_to(asked, args, runtime), show_answer, args, runtime)
 
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the price of a question."""
-    document = question_of(args)
-    asked = requests.explain(args.dataset, document, length=args.length, confidence=args.confidence)
+    asked = requests.explain(args.dataset, question_of(args), **_exactness(args))
     return show_reply(reply_to(asked, args, runtime), _show_explanation, args, runtime)
+
+
+def _exactness(args: argparse.Namespace) -> dict[str, Any]:
+    """How exact the answer shall be, and what may be measured for it."""
+    return {"length": args.length, "confidence": args.confidence, "measure": chosen_of(args)}
 
 
 def question_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -100,9 +112,19 @@ def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
 def show_price(console: Console, explanation: Mapping[str, Any], *more: str) -> None:
     """The price, more lines about it, what remains, and the asker's own allowance."""
     console.line(f"price: {price_text(explanation)}")
+    show_choices(console, explanation.get("measure"))
     for line in more:
         console.line(line)
     show_remaining(console, explanation)
+
+
+def show_choices(console: Console, choices: Mapping[str, Any] | None) -> None:
+    """What both choices of what is measured cost, where the planner would buy tables."""
+    if choices is None or not choices["buys"]:
+        return
+    console.line(f"  only this question: {epsilon_text(choices['only_this'])} epsilon")
+    auto = epsilon_text(choices["auto"])
+    console.line(f"  with what later ones use too: {auto} epsilon, for {choices['buys']}")
 
 
 def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:

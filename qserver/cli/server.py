@@ -14,6 +14,7 @@ from qserver.client import requests
 from qserver.client.drivers import SyncDriver
 from qserver.client.flows import Exchange, Patience
 from qserver.client.http import HttpClient, Reply
+from qserver.query.measure import Measure
 
 
 def number(text: str) -> float:
@@ -44,6 +45,23 @@ def add_server_options(
     )
     parser.add_argument("--json", action="store_true", help="print the server's JSON")
     parser.set_defaults(run=run)
+
+
+def add_only_this(parser: argparse.ArgumentParser) -> None:
+    """`--only-this` and `--no-only-this`; without either the dataset's owner decides."""
+    parser.add_argument(
+        "--only-this",
+        action=argparse.BooleanOptionalAction,
+        help="measure nothing for later questions, or let the planner buy tables that these use "
+        "too (default: as the dataset's owner says)",
+    )
+
+
+def chosen_of(args: argparse.Namespace) -> Measure | None:
+    """The choice that `add_only_this` reads; None for the owner's."""
+    if args.only_this is None:
+        return None
+    return "only_this" if args.only_this else "auto"
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

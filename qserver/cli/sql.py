@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from qserver.cli.console import Console, epsilon_text
+from qserver.cli.questions import show_choices
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_server_options
+from qserver.cli.server import add_only_this, add_server_options, chosen_of
 from qserver.client import Client, Price, Table
 from qserver.errors import ConfigError
 from qserver.query.sql.tokens import MAX_CHARACTERS, explains
@@ -33,6 +35,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("text", metavar="TEXT", help="the statement; - reads it")
+    add_only_this(parser)
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime, run_sql)
 
@@ -50,11 +53,11 @@ def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         sleep=runtime.sleep,
     )
     if args.explain or explains(text):
-        price = client.price(text)
+        price = client.price(text, measure=chosen_of(args))
         _show_price(runtime.console, price, as_json=args.json)
         return ExitCode.OK
     with runtime.console.progress("Waiting for the answer"):
-        table = client.sql(text)
+        table = client.sql(text, measure=chosen_of(args))
     _show_table(runtime.console, table, as_json=args.json)
     return ExitCode.OK
 
@@ -90,12 +93,14 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
                 "at_most": price.at_most,
                 "remaining": price.remaining,
                 "kind": price.kind,
+                "measure": None if price.measure is None else asdict(price.measure),
             }
         )
         return
     fits = "" if price.affordable else ", more than remains"
     most = "up to about " if price.at_most else ""
     console.line(f"price: {most}{epsilon_text(price.price)} epsilon{fits}")
+    show_choices(console, None if price.measure is None else asdict(price.measure))
     console.line(f"remaining: {epsilon_text(price.remaining)} epsilon")
     known = [str(interval) for interval in price.free if interval is not None]
     shown = "; ".join(known[:6]) + (f" and {len(known) - 6} more" if len(known) > 6 else "")

@@ -13,7 +13,14 @@ from qserver.cli.conditions import read_json
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
 from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_server_options, number, reply_to, show_reply
+from qserver.cli.server import (
+    add_only_this,
+    add_server_options,
+    chosen_of,
+    number,
+    reply_to,
+    show_reply,
+)
 from qserver.client.flows import Call, Exchange, answered
 from qserver.client.http import Reply
 from qserver.client.requests import path_of
@@ -49,6 +56,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
         action="store_true",
         help="show beside the answers those of one non-negative table; costs nothing",
     )
+    add_only_this(parser)
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime, run_workload)
 
@@ -87,7 +95,8 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("simultaneous", "consistent"):
         if getattr(args, name):
             document[name] = True
-    return document
+    measure = chosen_of(args)
+    return document if measure is None else document | {"measure": measure}
 
 
 def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:

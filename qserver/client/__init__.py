@@ -30,13 +30,14 @@ from qserver.client.model_results import (
     MostProbable,
     SyntheticRecords,
 )
-from qserver.client.results import Answer, Cost, DatasetInfo, Interval, Price
+from qserver.client.results import Answer, BothChoices, Cost, DatasetInfo, Interval, Price
 from qserver.client.tables import Cell, Table
 
 __all__ = [
     "AccessProblemError",
     "Answer",
     "AsyncClient",
+    "BothChoices",
     "BudgetProblemError",
     "Cell",
     "CheckPrice",

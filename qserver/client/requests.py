@@ -13,6 +13,7 @@ from qserver.client.reading import FromJson
 from qserver.client.results import Answer, DatasetInfo, Price
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
+from qserver.query.measure import Measure
 from qserver.query.sql.tokens import dataset_of, explains
 
 P = ParamSpec("P")
@@ -40,11 +41,26 @@ def dataset(name: str) -> Exchange[DatasetInfo]:
     return Exchange(Call(path_of(name)), DatasetInfo.of)
 
 
+def _choosing(document: dict[str, Any], measure: Measure | None) -> dict[str, Any]:
+    """The document with the choice in it, where there is one: earlier servers know none."""
+    return document if measure is None else document | {"measure": measure}
+
+
 def query(
-    dataset: str, query: Query, *, length: float, confidence: float = 0.95
+    dataset: str,
+    query: Query,
+    *,
+    length: float,
+    confidence: float = 0.95,
+    measure: Measure | None = None,
 ) -> Exchange[Answer]:
-    """The answer of a linear counting query, with an interval of at most `length`."""
+    """The answer of a linear counting query, with an interval of at most `length`.
+
+    With `measure="only_this"` nothing is measured for later questions; with "auto" the planner may
+    buy tables that these use too. By default the dataset's owner decides.
+    """
     document = {"query": query, "length": length, "confidence": confidence}
+    document = _choosing(document, measure)
     return Exchange(Call(path_of(dataset, "query"), document), Answer.of, answered)
 
 
@@ -89,10 +105,12 @@ def workload(
     confidence: float = 0.95,
     simultaneous: bool = False,
     consistent: bool = False,
+    measure: Measure | None = None,
 ) -> Exchange[Table]:
     """Many answers, planned, paid and measured as one; a row per query, by name if given.
 
-    With `consistent` each cell also has its value by one non-negative table, at no charge.
+    With `consistent` each cell also has its value by one non-negative table, at no charge. A
+    workload buys nothing for other questions, whatever `measure` says.
     """
     by_name = (
         dict(queries)
@@ -108,7 +126,7 @@ def workload(
     if consistent:
         document["consistent"] = True
     return Exchange(
-        Call(path_of(dataset, "workload"), document),
+        Call(path_of(dataset, "workload"), _choosing(document, measure)),
         lambda found: Table.of_workload(found, tuple(by_name)),
         # The result of a job has no consistent values.
         answered_again if consistent else answered,
@@ -125,16 +143,20 @@ def ledger(
     return Exchange(Call(path_of(dataset, "ledger"), query=query or None), lambda found: found)
 
 
-def sql(text: str) -> Exchange[Table]:
-    """The table that a statement asks for; the dataset is the one in its FROM."""
+def sql(text: str, *, measure: Measure | None = None) -> Exchange[Table]:
+    """The table that a statement asks for; the dataset is the one in its FROM.
+
+    ONLY THIS at its end goes before `measure`, which is as in `query`.
+    """
     if explains(text):
         raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
-    call = Call(path_of(dataset_of(text), "sql"), {"sql": text})
+    call = Call(path_of(dataset_of(text), "sql"), _choosing({"sql": text}, measure))
     return Exchange(call, lambda found: Table.of(found["table"]), answered_again)
 
 
-def price(text: str) -> Exchange[Price]:
+def price(text: str, *, measure: Measure | None = None) -> Exchange[Price]:
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
     # The text goes as it is: a refusal points at places in it.
-    call = Call(path_of(dataset_of(text), "sql"), {"sql": text, "explain": True})
+    document = _choosing({"sql": text, "explain": True}, measure)
+    call = Call(path_of(dataset_of(text), "sql"), document)
     return Exchange(call, lambda found: Price.of(found["price"]))

@@ -106,6 +106,25 @@ def _free(free: Any) -> Iterator[Sequence[float | None] | None]:
             yield None if offer is None else offer["interval"]
 
 
+@dataclass(frozen=True)
+class BothChoices(FromJson):
+    """The prices of both choices of `measure`, in epsilon.
+
+    Args:
+        chosen: `only_this`, or `auto`; the choice that the price is about.
+        buys: the tables of `auto`, which later questions use too; empty for none.
+    """
+
+    chosen: str
+    only_this: float
+    auto: float
+    buys: str
+
+    def __str__(self) -> str:
+        only, auto = map(epsilon_text, (self.only_this, self.auto))
+        return f"only this: {only}; auto: {auto}, which buys {self.buys or 'nothing more'}"
+
+
 @dataclass(frozen=True, repr=False)
 class Price(FromJson):
     """The price of an answer; nothing was spent.
@@ -117,6 +136,7 @@ class Price(FromJson):
         free: the interval known without charge, or None, for each question in order.
         curve: prices at other lengths; for a workload, at multiples of the asked lengths. A price
             of None is out of reach. Lengths that cost more than shorter ones are left out.
+        measure: the prices of both choices of `measure`; None from an earlier server.
     """
 
     kind: str
@@ -129,6 +149,7 @@ class Price(FromJson):
     )
     version: int
     at_most: bool = False
+    measure: BothChoices | None = None
 
     def __repr__(self) -> str:
         return f"<Price {self._sentence()}>"
@@ -140,9 +161,10 @@ class Price(FromJson):
         fits = "" if self.affordable else ", which is too much"
         known = sum(interval is not None for interval in self.free)
         price = f"{'up to about ' if self.at_most else ''}{epsilon_text(self.price)}"
+        choices = f"; {self.measure}" if self.measure is not None and self.measure.buys else ""
         return (
             f"{price} of {epsilon_text(self.remaining)} epsilon left{fits}; "
-            f"{known} of {len(self.free)} known at no cost"
+            f"{known} of {len(self.free)} known at no cost{choices}"
         )
 
 

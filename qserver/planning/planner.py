@@ -94,7 +94,7 @@ def plan_answer(
 
     Args:
         holdings: the state of the snapshot.
-        rule: when to buy blocks; None never does.
+        rule: when to buy blocks, unless the question measures nothing else; None never does.
         allowed_nano: most that the snapshot may have spent in all; the population's limit by
             default.
         effort: counts the work. Once it is spent, the best plan found so far is taken; by default
@@ -125,6 +125,7 @@ def paid_question(question: Question, *, kind: PlanKind, price_nano: int) -> Pai
         confidence=question.confidence,
         kind=kind,
         price_nano=price_nano,
+        measure=question.measure or "auto",
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.linear import LinearQuery
+from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import MIN_DELTA, Requirement
 
@@ -23,10 +24,15 @@ _ROOM = 1e-9
 
 @dataclass(frozen=True)
 class Question:
-    """A linear query with the requirement on its answer, and with the query's normal form."""
+    """A linear query with the requirement on its answer, and with the query's normal form.
+
+    Args:
+        measure: what may be measured for it; None leaves that to the dataset's owner.
+    """
 
     query: LinearQuery
     requirement: Requirement
+    measure: Measure | None = None
 
     @cached_property
     def row(self) -> Primitive:
@@ -54,8 +60,15 @@ class Question:
 
     def with_requirement(self, requirement: Requirement) -> Question:
         """The same query with another requirement; its normal form is not computed again."""
-        found = Question(self.query, requirement)
-        vars(found)["row"] = self.row
+        return self._changed(replace(self, requirement=requirement))
+
+    def with_measure(self, measure: Measure) -> Question:
+        """The same question with this choice."""
+        return self._changed(replace(self, measure=measure))
+
+    def _changed(self, found: Question) -> Question:
+        if "row" in vars(self):
+            vars(found)["row"] = self.row
         return found
 
     @property
@@ -69,13 +82,14 @@ class Workload:
     """Questions that are planned, priced, charged, measured and answered as one: all or none.
 
     Args:
-        questions: at least one, on one domain.
+        questions: at least one, on one domain, with one choice of what may be measured.
         simultaneous: whether all intervals must hold at once with the one confidence that all
             questions then share.
 
     Raises:
         RequirementError: there are none, or `simultaneous` with several confidences, or with one
             so high that a single interval of so many would pass 0.999999999.
+        InputError: the choices of what may be measured differ.
         CapacityError: there are too many, or they have too many terms in all.
     """
 
@@ -91,8 +105,19 @@ class Workload:
                 f"got {len(self.questions):,}."
             )
         check_terms(self.questions)
+        if any(q.measure != self.measure for q in self.questions):
+            raise InputError("measure", "be the same for all questions of a workload")
         if self.simultaneous:
             self._check_confidences()
+
+    @property
+    def measure(self) -> Measure | None:
+        """What may be measured for its questions; None leaves that to the dataset's owner."""
+        return self.questions[0].measure
+
+    def with_measure(self, measure: Measure) -> Workload:
+        """The same workload with this choice."""
+        return replace(self, questions=tuple(q.with_measure(measure) for q in self.questions))
 
     def _check_confidences(self) -> None:
         first, *others = [q.requirement.confidence for q in self.questions]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from qserver.query.measure import Measure
+
 Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]
 PlanKind = Literal["free", "exact", "fresh", "combined", "refined", "blocks"]
@@ -194,6 +196,22 @@ class OwnPrice:
 
 
 @dataclass(frozen=True)
+class BothChoices:
+    """The prices of a question or a workload under both choices of what may be measured.
+
+    Args:
+        chosen: the choice that the explanation is about.
+        only_this_nano, auto_nano: prices, in nano-epsilon.
+        buys: the tables of `auto`, which later questions use too, in words; '' for none.
+    """
+
+    chosen: Measure
+    only_this_nano: int
+    auto_nano: int
+    buys: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The price of an answer and the way to find it; nothing was spent.
 
@@ -206,6 +224,7 @@ class Explanation:
         free: the best free interval, or None.
         curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
             A length that costs more than a shorter one is left out, even the asked one.
+        measure: the prices of both choices of what may be measured.
         sensitivity: S of the query, and whether it is exact.
         own: the same for the asker's ledger; None if only the budget bounds it.
     """
@@ -218,6 +237,7 @@ class Explanation:
     tables: tuple[PlanTable, ...]
     free: Offer | None
     curve: tuple[CurvePoint, ...]
+    measure: BothChoices
     sensitivity: float
     sensitivity_exact: bool
     version: int
@@ -247,6 +267,8 @@ class WorkloadExplanation:
         free: per question the best free interval, or None.
         curve: prices of shorter and longer intervals, all by one factor, without those that cost
             more than shorter ones.
+        measure: the prices of both choices of what may be measured, which are equal: a workload
+            buys nothing for other questions.
         simultaneous: the confidence that all intervals would hold at once, if asked for.
         own: the same for the asker's ledger; None if only the budget bounds it.
     """
@@ -260,6 +282,7 @@ class WorkloadExplanation:
     tables: tuple[PlanTable, ...]
     free: tuple[Offer | None, ...]
     curve: tuple[FactorPoint, ...]
+    measure: BothChoices
     simultaneous: Simultaneous | None
     version: int
     own: OwnPrice | None = None
@@ -322,6 +345,7 @@ class DatasetStatus:
         phi: budget for single rows before tables are bought, as a part of their price.
         capacity: most records that it may ever have, as its owner declared; the time of an answer
             follows from it. None if nobody did.
+        measure: what is measured for a question whose asker did not choose.
         version: of the history.
         worker_alive: whether a worker can measure now.
     """
@@ -341,6 +365,7 @@ class DatasetStatus:
     earlier_snapshots: tuple[str, ...]
     phi: float
     capacity: int | None
+    measure: Measure
     version: int
     worker_alive: bool
 

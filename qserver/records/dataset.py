@@ -8,6 +8,7 @@ from functools import cached_property
 
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.measure import Measure, measure_of
 from qserver.records.charge import Relation
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
@@ -26,6 +27,11 @@ class DatasetMeta:
         disjoint_from: snapshots with which it has no person in common, by the owner's word.
         capacity: most records that it may ever have, as its owner declared; the time of an answer
             follows from it in place of their number. None if nobody did.
+        measure: what is measured for a question whose asker did not choose, unless the owner has
+            changed that since.
+
+    Raises:
+        InputError: `measure` is unknown.
     """
 
     name: str
@@ -39,6 +45,10 @@ class DatasetMeta:
     disclosure_cap: float | None = None
     disjoint_from: tuple[str, ...] = ()
     capacity: int | None = None
+    measure: Measure = "auto"
+
+    def __post_init__(self) -> None:
+        measure_of(self.measure)
 
     @cached_property
     def guard_nano(self) -> int | None:
@@ -64,6 +74,8 @@ class DatasetMeta:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "domain"}
         if self.capacity is None:
             del plain["capacity"]  # as earlier versions wrote it
+        if self.measure == "auto":
+            del plain["measure"]  # likewise
         return json.dumps({**plain, "domain": self.domain_document})
 
     @classmethod

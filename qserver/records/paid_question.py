@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from qserver.query.linear import LinearQuery, query_from_document
+from qserver.query.measure import Measure, measure_of
 from qserver.query.primitive import Primitive, primitive
 
 DEFAULT_PHI = 0.4
@@ -48,6 +49,8 @@ class PaidQuestion:
         kind: of the plan that met it.
         price_nano: its price; the first question of a workload carries the whole price.
         bases: bases that were fitted for this question, the best ones for all questions so far.
+        measure: what its asker allowed to be measured. It counts in the demand either way: own rows
+            would have cost the same, and it may be asked again.
     """
 
     row: LinearQuery
@@ -56,6 +59,7 @@ class PaidQuestion:
     kind: str
     price_nano: int
     bases: tuple[FittedBase, ...] = ()
+    measure: Measure = "auto"
 
     @cached_property
     def form(self) -> Primitive:
@@ -73,6 +77,8 @@ class PaidQuestion:
         }
         if self.bases:
             plain["bases"] = [[b.octave, b.depth, _base_document(b.base)] for b in self.bases]
+        if self.measure != "auto":
+            plain["measure"] = self.measure  # earlier versions wrote none
         return json.dumps(plain)
 
     @classmethod
@@ -89,6 +95,7 @@ class PaidQuestion:
                 FittedBase(octave, depth, _base(base))
                 for octave, depth, base in plain.get("bases", ())
             ),
+            measure=measure_of(plain.get("measure", "auto")),
         )
 
 

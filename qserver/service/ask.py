@@ -99,9 +99,11 @@ class Asking:
                 # The worker plans its tables, and keeps what it was made from.
                 found: object = None
             elif isinstance(asked, Workload):
+                asked = opened.replica.chosen(asked)
                 # What is to be bought is planned by the worker alone.
                 found = free_answer(opened.replica, asked)
             else:
+                asked = opened.replica.chosen(asked)
                 found = decide(opened.replica, asked)
         if not isinstance(found, Free):
             request = Request(opened.meta.name, opened.meta.snapshot, asked, by)
@@ -196,4 +198,6 @@ def _digest(request: Request) -> str:
     if isinstance(request.asked, ModelAsked):
         asked = request.asked
         parts.append({"model": [asked.kind, asked.specification, asked.epsilon_nano]})
+    elif request.asked.measure == "only_this":
+        parts.append({"measure": request.asked.measure})
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

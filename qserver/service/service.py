@@ -11,6 +11,7 @@ from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
+from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import query_of
@@ -105,6 +106,7 @@ class Service:
             earlier_snapshots=self._store.frozen.ids(meta),
             phi=meta.phi,
             capacity=meta.capacity,
+            measure=stamp.measure,
             version=stamp.n_shown,
             worker_alive=self._store.worker_alive(meta.population),
         )
@@ -140,12 +142,14 @@ class Service:
         requirement: Requirement,
         *,
         wait_s: float,
+        measure: Measure | None = None,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> Answer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it.
 
         Args:
+            measure: what may be measured; None leaves that to the dataset's owner.
             by: account that asks, and pays where nobody asked the same before.
 
         Raises:
@@ -156,9 +160,8 @@ class Service:
             IdempotencyError: the key came with another body before.
             MeasurementError: the measurement failed.
         """
-        found = self._asking.ask(
-            name, Question(query, requirement), wait_s=wait_s, idempotency=idempotency, by=by
-        )
+        question = Question(query, requirement, measure)
+        found = self._asking.ask(name, question, wait_s=wait_s, idempotency=idempotency, by=by)
         return narrowed(found, Answer)
 
     def ask_workload(
@@ -183,16 +186,23 @@ class Service:
         return self._asking.job(job_id)
 
     def explain(
-        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
+        self,
+        name: str,
+        query: LinearQuery,
+        requirement: Requirement,
+        *,
+        measure: Measure | None = None,
+        by: str = "",
     ) -> Explanation:
         """The plan, the price, the free interval and a price curve; spends nothing.
 
         Args:
+            measure: what may be measured; None leaves that to the dataset's owner.
             by: account that asks, whose own allowance is shown.
         """
         opened = self._datasets.refresh(name)
         with opened.lock:
-            explained = explain_question(opened.replica, Question(query, requirement))
+            explained = explain_question(opened.replica, Question(query, requirement, measure))
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from qserver.answering.consistency import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
 from qserver.answering.quotient import joint_value
 from qserver.query.linear import total_query
+from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
     CellInterval,
@@ -28,9 +29,6 @@ from qserver.records.answer import (
     FactorPoint,
     JobStatus,
     Offer,
-    OwnPrice,
-    PlanKind,
-    Simultaneous,
     Source,
     WorkloadAnswer,
     WorkloadExplanation,
@@ -38,71 +36,16 @@ from qserver.records.answer import (
 from qserver.service.ask import Idempotency
 from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.service.service import Service
+from qserver.service.statement_answers import (
+    AnsweredCell,
+    AnyStatement,
+    StatementAnswer,
+    StatementExplanation,
+)
 
 _T = TypeVar("_T")
 _UNKNOWN = CellInterval(None, None)
 _DEAREST_FIRST: tuple[Source, ...] = ("measured", "refined", "history", "exact")
-
-
-@dataclass(frozen=True)
-class AnsweredCell:
-    """A cell with where it comes from: the dearest source of its parts.
-
-    Args:
-        consistent: its value by the consistent answers of all questions, where they were asked
-            for and give one.
-    """
-
-    value: CellValue
-    source: Source
-    consistent: float | None = None
-
-
-@dataclass(frozen=True)
-class StatementAnswer:
-    """The table that a statement asked for.
-
-    Args:
-        cells: per group and column.
-        simultaneous: None where that was not asked for.
-    """
-
-    asked: StatementQuestions
-    cells: tuple[tuple[AnsweredCell, ...], ...]
-    charged_nano: int
-    remaining_nano: int
-    simultaneous: Simultaneous | None
-    version: int
-
-
-@dataclass(frozen=True)
-class StatementExplanation:
-    """What a statement would cost; nothing was spent.
-
-    Args:
-        is_most: whether the price is only the most that the answer costs: averages and quotients
-            are measured as exactly as what is found out on the way lets them need be.
-        price_apart_nano: sum of the prices of its questions asked one by one; None where there is
-            one question, or was no time.
-        known: per group and column what is known at no cost, or None.
-        curve: prices of shorter and longer intervals, all by one factor.
-        own: the same for the asker's own ledger; None where only the budget bounds it.
-    """
-
-    asked: StatementQuestions
-    kind: PlanKind
-    price_nano: int
-    price_apart_nano: int | None
-    remaining_nano: int
-    affordable: bool
-    known: tuple[tuple[CellInterval | None, ...], ...]
-    version: int
-    curve: tuple[FactorPoint, ...] = ()
-    own: OwnPrice | None = None
-    is_most: bool = False
-
-
-AnyStatement = StatementAnswer | StatementExplanation
 
 
 class Statements:
@@ -123,6 +66,7 @@ class Statements:
         *,
         wait_s: float,
         explain: bool = False,
+        measure: Measure | None = None,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> AnyStatement | JobStatus:
@@ -130,12 +74,15 @@ class Statements:
 
         Args:
             explain: asks for the price, as EXPLAIN before the text does.
+            measure: what may be measured where the text does not say ONLY THIS; None leaves that to
+                the dataset's owner.
 
         Raises:
             SqlError: the text cannot be answered; points at the place.
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
         statement = parse_statement(text, self._questions.domain(name), dataset=name)
+        statement = statement.measuring(measure)
         if explain or statement.explains:
             return self.explain(name, statement, by=by)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
@@ -289,6 +236,7 @@ class Statements:
                 name,
                 only.query,
                 only.requirement,
+                measure=only.measure,
                 wait_s=wait_s,
                 idempotency=idempotency,
                 by=by,
@@ -300,7 +248,9 @@ class Statements:
     def _explained(self, name: str, questions: StatementQuestions, by: str) -> StatementExplanation:
         found: Explanation | WorkloadExplanation
         if (only := _only(questions)) is not None:
-            found = self._questions.explain(name, only.query, only.requirement, by=by)
+            found = self._questions.explain(
+                name, only.query, only.requirement, measure=only.measure, by=by
+            )
             free: tuple[Offer | None, ...] = (found.free,)
             apart, length = None, only.requirement.length
             curve = tuple(FactorPoint(p.length / length, p.price_nano) for p in found.curve)
@@ -322,6 +272,7 @@ class Statements:
             found.affordable,
             _by_cell(questions, known_of),
             found.version,
+            found.measure,
             curve,
             found.own,
         )

@@ -8,9 +8,10 @@ from typing import Any
 
 from qserver.errors import NotFoundError, StoreCorruptError
 from qserver.ledger.population import PopulationLoss, pair
+from qserver.query.measure import Measure, measure_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.standing import Standing
-from qserver.storage.encoding.sealed import reading
+from qserver.storage.encoding.sealed import reading, sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 
@@ -40,6 +41,7 @@ class Stamp:
         n_shown: events of the history that may be shown.
         standing: of the snapshot in its population's budget.
         head: digest of the last event of the history; None in a store of an earlier version.
+        measure: what is measured for a question whose asker did not choose.
     """
 
     budget: Budget
@@ -47,6 +49,7 @@ class Stamp:
     n_shown: int
     standing: Standing
     head: str | None = None
+    measure: Measure = "auto"
 
     @property
     def spent_snapshot_nano(self) -> int:
@@ -85,6 +88,21 @@ class _LossAt:
         return self.loss.spent_nano
 
 
+def measure_field(snapshot: str) -> str:
+    """The field of a ledger with the owner's later choice of what is measured by default."""
+    return f"measure:{snapshot}"
+
+
+def measure_text(measure: Measure, snapshot: str) -> str:
+    """The choice as the field keeps it."""
+    return sealed(measure, name=measure_field(snapshot))
+
+
+def read_measure(text: str, snapshot: str) -> Measure:
+    """The choice that `measure_text` wrote; StoreCorruptError or InputError."""
+    return measure_of(unsealed(text, name=measure_field(snapshot)))
+
+
 class Standings:
     """Reads standings; thread-safe. Shares and pairs are read once per state of a ledger."""
 
@@ -96,7 +114,12 @@ class Standings:
         """Add to a pipeline what `stamp` needs: `N_REPLIES` replies."""
         keys, snapshot = Keys(meta.population), meta.snapshot
         names = ("limit", "spent", "version", f"snapshot:{meta.name}")
-        own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}")
+        own = (
+            f"shown:{snapshot}",
+            f"spent:{snapshot}",
+            f"head:{snapshot}",
+            measure_field(snapshot),
+        )
         pipe.hmget(keys.ledger, [*names, *own])
         pipe.hlen(keys.disjoint)
 
@@ -108,7 +131,7 @@ class Standings:
             NotFoundError: the dataset was detached or has another snapshot now.
             StoreCorruptError: the store has no ledger for it, or one that contradicts itself.
         """
-        (limit, recorded, version, snapshot, shown, share, head), n_pairs = replies
+        (limit, recorded, version, snapshot, shown, share, head, measure), n_pairs = replies
         if snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
         if None in (limit, recorded, version, share):
@@ -126,7 +149,8 @@ class Standings:
         spent = max(int(recorded), loss.spent_nano, lost)
         budget = Budget(int(limit), spent, int(version))
         standing = Standing(budget.limit_nano, spent, lost, int(share))
-        return Stamp(budget, meta.snapshot, n_shown, standing, head)
+        default = meta.measure if measure is None else read_measure(measure, snapshot)
+        return Stamp(budget, meta.snapshot, n_shown, standing, head, default)
 
     def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> _LossAt:
         known = self._known.get(meta.population)

@@ -25,7 +25,8 @@ from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, Offer
-from qserver.service.statements import StatementAnswer, Statements, known_total
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements, known_total
 from tests.deployment import ROWS, Deployment
 from tests.query.dense_weights import scaled_weights
 from tests.query.small_queries import DenseQuery, cells, dense_queries

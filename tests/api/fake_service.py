@@ -12,6 +12,7 @@ from qserver.inference.joint.quotient import JointParts
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.linear import LinearQuery
+from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import query_of
@@ -19,6 +20,7 @@ from qserver.query.structured import parse_query
 from qserver.records.account import Allowance, Caller, Role
 from qserver.records.answer import (
     Answer,
+    BothChoices,
     CurvePoint,
     DatasetStatus,
     Explanation,
@@ -156,11 +158,19 @@ class FakeService:
         requirement: Requirement,
         *,
         wait_s: float,
+        measure: Measure | None = None,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> Answer | JobStatus:
         self._enter(
-            "ask", name, query=query, requirement=requirement, wait_s=wait_s, key=idempotency, by=by
+            "ask",
+            name,
+            query=query,
+            requirement=requirement,
+            wait_s=wait_s,
+            measure=measure,
+            key=idempotency,
+            by=by,
         )
         if idempotency is not None:
             bound = self.keys.setdefault((name, idempotency.key), idempotency.body_digest)
@@ -194,6 +204,7 @@ class FakeService:
             tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
             free=(Offer(-3.5, 300.25, 0.95), None),
             curve=(FactorPoint(0.5, None), FactorPoint(1.0, 60_000_001)),
+            measure=BothChoices("auto", 60_000_001, 60_000_001, ""),
             simultaneous=None,
             version=7,
         )
@@ -203,9 +214,15 @@ class FakeService:
         return True
 
     def explain(
-        self, name: str, query: LinearQuery, requirement: Requirement, *, by: str = ""
+        self,
+        name: str,
+        query: LinearQuery,
+        requirement: Requirement,
+        *,
+        measure: Measure | None = None,
+        by: str = "",
     ) -> Explanation:
-        self._enter("explain", name, query=query, requirement=requirement, by=by)
+        self._enter("explain", name, query=query, requirement=requirement, measure=measure, by=by)
         return Explanation(
             kind="fresh",
             price_nano=60_000_001,
@@ -217,6 +234,7 @@ class FakeService:
             tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
             free=Offer(-3.5, 300.25, 0.95),
             curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),
+            measure=BothChoices("only_this", 60_000_001, 90_000_000, "1 table: age (2 cells)"),
             sensitivity=1.0,
             sensitivity_exact=True,
             version=7,
@@ -319,6 +337,7 @@ class FakeService:
             earlier_snapshots=("41aa",),
             phi=0.25,
             capacity=50_000 if name == "adult" else None,
+            measure="auto",
             version=7,
             worker_alive=name == "adult",
         )

@@ -94,6 +94,7 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
         "earlier_snapshots": ["41aa"],
         "phi": 0.25,
         "capacity": 50_000,
+        "measure": "auto",
         "version": 7,
         "worker_alive": True,
     }
@@ -125,6 +126,12 @@ def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> 
         "affordable": False,
         "free": {"interval": [-3.5, 300.25], "confidence": 0.95},
         "curve": [[50.0, None], [100.0, 0.060000001]],
+        "measure": {
+            "chosen": "only_this",
+            "only_this": 0.060000001,
+            "auto": 0.09,
+            "buys": "1 table: age (2 cells)",
+        },
         "sensitivity": 1.0,
         "sensitivity_exact": True,
         "version": 7,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.calls import ASK, QUERY, QUESTION, Caller, assert_problem
+from tests.api.calls import ASK, QUERY, QUESTION, WORKLOAD, Caller, assert_problem
 from tests.api.fake_service import FakeService
 
 D = "/v1/datasets/adult"
@@ -35,6 +35,9 @@ FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"query": {"any": [{"sex": "x"}]}}, "query.any[0].sex", "invalid_query"),
     ({"epsilon": 1}, "epsilon", "invalid_input"),
+    ({"measure": "only this"}, "measure", "invalid_input"),
+    ({"measure": True}, "measure", "invalid_input"),
+    ({"measure": ["auto"]}, "measure", "invalid_input"),
 ]
 
 
@@ -45,6 +48,34 @@ def test_a_wrong_field_is_named(
     problem = assert_problem(caller.post(ASK, {**QUESTION, **change}), 422, code)
     assert problem["errors"][0]["field"] == field
     assert f"`{field}`" in problem["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("path", ["query", "explain", "workload", "workload/explain", "sql"])
+def test_an_unknown_choice_of_what_is_measured_is_refused_with_those_that_there_are(
+    caller: Caller, path: str
+) -> None:
+    body = {"sql": {"sql": "SELECT COUNT(*) FROM adult WITHIN 5"}, "query": QUESTION}
+    document = body.get(path, WORKLOAD if "workload" in path else QUESTION)
+    problem = assert_problem(
+        caller.post(f"{D}/{path}", {**document, "measure": "all"}), 422, "invalid_input"
+    )
+    message = "`measure` must be `auto` or `only_this`, or be left out."
+    assert problem["errors"] == [{"field": "measure", "message": message}]
+
+
+@pytest.mark.parametrize("measure", ["auto", "only_this", None])
+def test_the_choice_of_what_is_measured_reaches_the_service(
+    caller: Caller, service: FakeService, measure: str | None
+) -> None:
+    more = {} if measure is None else {"measure": measure}
+    caller.post(ASK, {**QUESTION, **more})
+    caller.post(f"{D}/explain", {**QUESTION, **more})
+    caller.post(f"{D}/sql", {"sql": "SELECT COUNT(*) FROM adult WITHIN 5", **more})
+    caller.post(f"{D}/workload", {**WORKLOAD, **more})
+    asked = [*service.calls_of("ask"), *service.calls_of("explain")]
+    assert [found["measure"] for found in asked] == [measure] * 3
+    (workload,) = service.calls_of("ask_workload")
+    assert workload["workload"].measure == measure
 
 
 @pytest.mark.parametrize("field", sorted(QUESTION))

@@ -14,7 +14,8 @@ import pytest
 from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
 from qserver.portal.whiskers import WIDTH, Scale, whiskers
-from qserver.service.statements import StatementAnswer, StatementExplanation, Statements
+from qserver.service.statement_answers import StatementAnswer, StatementExplanation
+from qserver.service.statements import Statements
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 BY_SEX = "SELECT sex, COUNT(*) AS n, COUNT_IF(age < 25) AS young FROM people GROUP BY sex"

@@ -15,12 +15,8 @@ from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
 from qserver.service.ask import Idempotency
 from qserver.service.insight import Insight
-from qserver.service.statements import (
-    StatementAnswer,
-    StatementExplanation,
-    Statements,
-    workload_of,
-)
+from qserver.service.statement_answers import StatementAnswer, StatementExplanation
+from qserver.service.statements import Statements, workload_of
 from tests.deployment import ROWS, Deployment
 
 # An interval that misses at this confidence would be a fault, not bad luck.

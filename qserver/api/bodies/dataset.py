@@ -13,6 +13,7 @@ from qserver.api.bodies.record_body import (
     RecordBody,
     WideInteger,
 )
+from qserver.query.measure import Measure
 
 
 class LedgerBody(RecordBody):
@@ -67,6 +68,10 @@ class DatasetSummary(RecordBody):
     capacity: int | None = Field(
         description="most records that it may ever have, as its owner declared; the time of an "
         "answer follows from it, not from their number. Null if nobody did"
+    )
+    measure: Measure = Field(
+        description="what is measured for a question that does not say: `only_this`, or `auto`, "
+        "which may buy tables that later questions use too"
     )
     version: int
     worker_alive: bool

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from qserver.api.bodies.answers import OfferBody
 from qserver.api.bodies.query import PRICE_POINT_SCHEMA
 from qserver.api.bodies.record_body import Axes, Epsilon, FromNano, RecordBody, Terms
+from qserver.query.measure import Measure
 from qserver.records.answer import PlanKind
 
 _POINT = tuple[float, FromNano | None]
@@ -55,6 +56,17 @@ class OwnPriceBody(RecordBody):
     per_day: Epsilon | None = Field(validation_alias="pace_nano")
 
 
+class BothChoicesBody(RecordBody):
+    """What both choices of `measure` cost, and what the dearer one is for."""
+
+    chosen: Measure = Field(description="the choice that the other fields are about")
+    only_this: Epsilon = Field(description="price where nothing is measured for later questions")
+    auto: Epsilon = Field(description="price where the planner may buy tables for later ones, too")
+    buys: str = Field(
+        description="the tables of `auto`, which later questions use too, in words; empty for none"
+    )
+
+
 class ExplanationBody(RecordBody):
     """What an answer would cost and how it would be found; nothing was spent."""
 
@@ -71,6 +83,7 @@ class ExplanationBody(RecordBody):
     curve: list[PricePoint] = Field(
         description="[length, price] at the same confidence; a null price is out of reach"
     )
+    measure: BothChoicesBody = Field(description="prices of both choices of what is measured")
     sensitivity: float
     sensitivity_exact: bool
     version: int

@@ -23,6 +23,7 @@ from qserver.api.bodies.query import JSON_REF, PAIR_SCHEMA
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
 from qserver.query.linear import LinearQuery
+from qserver.query.measure import Measure, measure_of
 from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
 from qserver.query.requirement import MIN_DELTA, Requirement
 
@@ -41,7 +42,22 @@ def _question(value: object) -> object:
     return value
 
 
+def _measure(value: object) -> Measure | None:
+    try:
+        return None if value is None else measure_of(value)
+    except InputError as exc:
+        raise PydanticCustomError("measure", "be `auto` or `only_this`, or be left out") from exc
+
+
 Number = Annotated[float, BeforeValidator(_number)]
+ChosenMeasure = Annotated[
+    Measure | None,
+    BeforeValidator(_measure),
+    Field(
+        description="`only_this`: nothing is measured for later questions; `auto`: the planner may "
+        "buy tables that these use too; null is the owner's choice for the dataset"
+    ),
+]
 QueryDocument = Annotated[Any, BeforeValidator(_question), WithJsonSchema({JSON_REF: "Query"})]
 
 
@@ -80,6 +96,8 @@ class QueryRequest(RequestBody):
         description="probability that the interval holds the true answer",
         json_schema_extra=CONFIDENCE_BOUNDS,
     )
+
+    measure: ChosenMeasure = None
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where they are out of range."""
@@ -174,6 +192,7 @@ class WorkloadRequest(RequestBody):
     consistent: StrictBool = Field(
         False, description="beside the answers those of one non-negative table, at no cost"
     )
+    measure: ChosenMeasure = None
 
     def workload(self, parse: Callable[[object], LinearQuery]) -> Workload:
         """The workload.
@@ -195,7 +214,7 @@ class WorkloadRequest(RequestBody):
         for i, asked in enumerate(self.questions):
             try:
                 requirement = self._requirement(asked)
-                found.append(Question(parse(asked.query), requirement))
+                found.append(Question(parse(asked.query), requirement, self.measure))
             except InputError as exc:
                 raise exc.under(f"questions[{i}]") from exc
             # A short text may mean many terms: it ends before all are read.

@@ -6,12 +6,13 @@ from typing import Annotated, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
+from qserver.api.bodies.plan import BothChoicesBody
 from qserver.api.bodies.record_body import Epsilon, OpenInterval, RecordBody
-from qserver.api.bodies.requests import RequestBody
+from qserver.api.bodies.requests import ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
 from qserver.query.sql.tokens import MAX_CHARACTERS
 from qserver.records.answer import PlanKind, Source
-from qserver.service.statements import AnyStatement, StatementAnswer, StatementExplanation
+from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
 
 
 class SqlRequest(RequestBody):
@@ -26,6 +27,7 @@ class SqlRequest(RequestBody):
         default=False,
         description="asks for the price, as EXPLAIN before the text does, which stays as it is",
     )
+    measure: ChosenMeasure = None
 
 
 class BinningBody(BaseModel):
@@ -132,6 +134,7 @@ class SqlPriceBody(RecordBody):
         description="sum of the prices of its questions asked one by one; null where there is one, "
         "or was no time to plan them all"
     )
+    measure: BothChoicesBody = Field(description="prices of both choices of what is measured")
     remaining: Epsilon
     affordable: bool
     free: list[SqlKnownBody]

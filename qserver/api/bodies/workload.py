@@ -8,7 +8,13 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from qserver.api.bodies.answers import AnswerBody, OfferBody
 from qserver.api.bodies.model import LearntBody
-from qserver.api.bodies.plan import OwnPriceBody, PlanRowBody, PlanTableBody, PriceOfFactor
+from qserver.api.bodies.plan import (
+    BothChoicesBody,
+    OwnPriceBody,
+    PlanRowBody,
+    PlanTableBody,
+    PriceOfFactor,
+)
 from qserver.api.bodies.query import JSON_REF
 from qserver.api.bodies.record_body import Epsilon, RecordBody
 from qserver.api.errors import job_problem
@@ -85,6 +91,10 @@ class WorkloadExplanationBody(RecordBody):
     )
     curve: list[PriceOfFactor] = Field(
         description="[factor, price] with all lengths times the factor; null is out of reach"
+    )
+    measure: BothChoicesBody = Field(
+        description="prices of both choices of what is measured: equal, as a workload buys nothing "
+        "for other questions"
     )
     simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
     consistent: ConsistentPriceBody | None = Field(description="null where it was not asked for")

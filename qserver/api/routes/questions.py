@@ -79,7 +79,7 @@ class QuestionViews(Views):
         requirement = asked.requirement()
         query = self._service.parse(dataset, asked.query)
         by = caller_of_request().account
-        found = self._service.explain(dataset, query, requirement, by=by)
+        found = self._service.explain(dataset, query, requirement, measure=asked.measure, by=by)
         return json_reply(ExplanationBody.of(found))
 
     @operation(
@@ -106,6 +106,7 @@ class QuestionViews(Views):
             dataset,
             self._service.parse(dataset, asked.query),
             requirement,
+            measure=asked.measure,
             wait_s=terms.wait_s,
             idempotency=terms.idempotency,
             by=terms.by,

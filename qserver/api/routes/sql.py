@@ -58,6 +58,7 @@ class SqlViews(Views):
             dataset,
             asked.sql,
             explain=asked.explain,
+            measure=asked.measure,
             wait_s=terms.wait_s,
             idempotency=terms.idempotency,
             by=terms.by,

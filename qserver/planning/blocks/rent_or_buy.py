@@ -121,7 +121,8 @@ class RentOrBuy:
     ) -> Decision:
         """The purchase that replaces `direct`, the cheapest way by rows alone, if there is one.
 
-        Pure apart from caches.
+        Pure apart from caches. For a question that measures nothing else, blocks are never bought:
+        at most another row replaces `direct`, that of what the tables leave of the query.
 
         Args:
             allowed_nano: most that may be spent in all.
@@ -141,7 +142,8 @@ class RentOrBuy:
         fits = direct.spent_after_nano <= allowed_nano
         left = inf if fits else allowed_nano - holdings.ledger.spent_nano
         need = Need(holdings, question.row, want, effort, left_nano=left)
-        return _Proposal(self, need, direct, allowed_nano, answered).choice()
+        proposal = _Proposal(self, need, direct, allowed_nano, answered)
+        return proposal.choice(buys=question.measure != "only_this")
 
     def _follow(self, holdings: Holdings) -> None:
         """Bring the demand up to date; on another lattice, build it from the beginning."""
@@ -165,13 +167,13 @@ class _Proposal:
         self._fitted: dict[tuple[int, int], FittedBase] = {}
         self._depth = depth_of(need.holdings)
 
-    def choice(self) -> Decision:
-        """The cheapest row, or the blocks of a base that replace it."""
+    def choice(self, *, buys: bool) -> Decision:
+        """The cheapest row, or the blocks of a base that replace it if this question `buys` any."""
         row = PurchaseOffer(self._direct)
         beside = self._confirmed(self._need.row({}))
         if beside is not None and beside.priced.price_nano < row.priced.price_nano:
             row = beside
-        found = self._bought_instead(row.priced) or row
+        found = (self._bought_instead(row.priced) if buys else None) or row
         bases = tuple(self._fitted.values())
         return Decision(None if found.priced is self._direct else found, bases)
 

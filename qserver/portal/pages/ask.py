@@ -31,7 +31,8 @@ from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.records.answer import Answer, CurvePoint, JobStatus
 from qserver.service.service import Service
-from qserver.service.statements import StatementAnswer, Statements
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements
 
 # Asks for a worker that lives, but does not wait for the answer.
 NO_TIME_S = 1e-6

@@ -11,7 +11,7 @@ from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, Explanation
-from qserver.service.statements import StatementExplanation
+from qserver.service.statement_answers import StatementExplanation
 
 _COVERED = "It is about people who have lost less than others did, so the budget does not fall."
 KINDS = {

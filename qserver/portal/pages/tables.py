@@ -18,13 +18,8 @@ from qserver.query.sql.statement import Binning, Statement, Sum
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service
-from qserver.service.statements import (
-    AnsweredCell,
-    StatementAnswer,
-    StatementExplanation,
-    Statements,
-    workload_of,
-)
+from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation
+from qserver.service.statements import Statements, workload_of
 
 _KINDS = {
     "fresh": "New measurements.",

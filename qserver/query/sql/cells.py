@@ -19,6 +19,7 @@ from fractions import Fraction
 from qserver.errors import RequirementError, SqlError
 from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery
+from qserver.query.measure import Measure
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
@@ -100,10 +101,12 @@ class _Collected:
         self.lengths[i] = min(length, self.lengths[i])
         return i
 
-    def questions(self) -> tuple[Question, ...]:
-        """The questions in order."""
+    def questions(self, measure: Measure | None) -> tuple[Question, ...]:
+        """The questions in order, all with this choice of what may be measured."""
         found = zip(self.places, self.lengths, strict=True)
-        return tuple(Question(q, Requirement(float(length), c)) for (q, c), length in found)
+        return tuple(
+            Question(q, Requirement(float(length), c), measure) for (q, c), length in found
+        )
 
 
 def ratios(statement: Statement) -> tuple[Ratio, ...]:
@@ -173,7 +176,7 @@ def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> StatementQ
         cells.append(tuple(found))
     return StatementQuestions(
         statement,
-        collected.questions(),
+        collected.questions(statement.clauses.measure),
         tuple(cells),
         confidence,
         simultaneous=statement.clauses.simultaneous,

@@ -5,6 +5,7 @@ CONFIDENCE c | CONFIDENCE p PERCENT
 SIMULTANEOUS                         all intervals hold at once with that confidence
 CONSISTENT                           also the values of one non-negative table
 ASSUMING [AT LEAST] n                records in the denominator of a quotient
+ONLY THIS                            nothing is measured for later questions
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sqlglot import Token, TokenType
 
 from qserver.errors import QueryError
 from qserver.query.domain import decimal_text
+from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA
 from qserver.query.sql.text import SqlText
@@ -36,6 +38,7 @@ class Clauses:
         simultaneous: whether all intervals shall hold at once.
         consistent: whether the values of one non-negative table are wanted, too.
         assuming: least number of records in the denominator of each quotient, or None.
+        measure: what may be measured; None where the text does not say it.
     """
 
     half_width: Fraction | None = None
@@ -43,6 +46,7 @@ class Clauses:
     simultaneous: bool = False
     consistent: bool = False
     assuming: Fraction | None = None
+    measure: Measure | None = None
 
 
 @dataclass
@@ -84,6 +88,7 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
     """The clauses of a text; SqlError if one is malformed, or comes twice."""
     reader = _Reader(sql.source, sql.clauses)
     said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT"), False)
+    is_only = False
     while reader.i < len(reader.tokens):
         if reader.word("WITHIN"):
             _once(reader, "WITHIN", _half_width(reader))
@@ -95,9 +100,14 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
             _once(reader, "ASSUMING", reader.number("after ASSUMING AT LEAST"))
         elif reader.word(*said):
             said[reader.last().text.upper()] = True
+        elif reader.word("ONLY"):
+            is_only = reader.word("THIS")
+            if not is_only:
+                raise sql.source.refuse("say THIS after ONLY", reader.last())
         else:
             raise sql.source.refuse(
-                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT and ASSUMING alone",
+                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING and ONLY THIS "
+                "alone",
                 reader.tokens[reader.i],
             )
     return Clauses(
@@ -106,6 +116,7 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
         said["SIMULTANEOUS"],
         said["CONSISTENT"],
         reader.found.get("ASSUMING"),
+        "only_this" if is_only else None,
     )
 
 

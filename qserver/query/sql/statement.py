@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from qserver.query.linear import LinearQuery
+from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.text import SqlText
 
@@ -76,6 +77,11 @@ class Statement:
     groups: tuple[str, ...]
     rows: tuple[Row, ...]
     clauses: Clauses
+
+    def measuring(self, measure: Measure | None) -> Statement:
+        """The statement with this choice of what may be measured, unless its text has one."""
+        kept = self.clauses.measure or measure
+        return replace(self, clauses=replace(self.clauses, measure=kept))
 
     @property
     def only_query(self) -> LinearQuery:

@@ -22,7 +22,7 @@ MAX_NESTING = 32
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_CLAUSES = frozenset({"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING"})
+_CLAUSES = frozenset({"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY"})
 _ALLOWED = frozenset(
     {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
     | {TokenType.FILTER, TokenType.CASE, TokenType.WHEN}
@@ -74,7 +74,7 @@ class TokenizedSql:
     Args:
         explains: whether it began with EXPLAIN.
         body: SELECT and what follows, up to the clauses.
-        clauses: from WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT or ASSUMING on.
+        clauses: from WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING or ONLY on.
     """
 
     source: SqlText
@@ -201,6 +201,8 @@ def _is_clause(tokens: Sequence[Token], i: int) -> bool:
     word = tokens[i].text.upper()
     if word not in _CLAUSES:
         return False
+    if word == "ONLY":
+        return i + 1 < len(tokens) and tokens[i + 1].text.upper() == "THIS"
     follows = tokens[i + 1].token_type if i + 1 < len(tokens) else None
     return word == "SIMULTANEOUS" or follows in (None, TokenType.NUMBER, TokenType.VAR)
 

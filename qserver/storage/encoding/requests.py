@@ -13,6 +13,7 @@ from typing import Any
 
 from qserver.errors import InputError
 from qserver.query.linear import query_from_document
+from qserver.query.measure import measure_of
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Simultaneous, Source
@@ -61,10 +62,12 @@ class Request:
             "sizes": list(self.sizes),
             "by": self.by,
         }
-        if isinstance(self.asked, Question):
-            return json.dumps({**head, **_question_plain(self.asked)})
         if isinstance(self.asked, ModelAsked):
             return json.dumps({**head, "model": _model_plain(self.asked)})
+        if self.asked.measure == "only_this":
+            head["measure"] = self.asked.measure  # earlier versions wrote none
+        if isinstance(self.asked, Question):
+            return json.dumps({**head, **_question_plain(self.asked)})
         questions = [_question_plain(q) for q in self.asked.questions]
         return json.dumps({**head, "questions": questions, "simultaneous": self.asked.simultaneous})
 
@@ -95,9 +98,10 @@ def _asked(plain: Mapping[str, Any]) -> AnyAsked:
             str(model["specification"]),
             int(model["epsilon"]),
         )
+    measure = measure_of(plain["measure"]) if "measure" in plain else None
     for one in plain.get("questions", [plain]):
         query = query_from_document(sizes, one["terms"])
-        asked.append(Question(query, Requirement(one["length"], one["confidence"])))
+        asked.append(Question(query, Requirement(one["length"], one["confidence"]), measure))
     return asked[0] if "questions" not in plain else _workload(asked, plain)
 
 

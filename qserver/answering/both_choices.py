@@ -1,0 +1,50 @@
+"""What both choices of an asker cost, and what the dearer one buys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qserver.answering.replica import Replica
+from qserver.planning.planner import Plan
+from qserver.query.domain import Domain
+from qserver.query.question import Question
+from qserver.records.answer import BothChoices
+from qserver.records.plan import PlannedTable
+
+_MOST_NAMED = 3
+
+
+def choices_of_question(replica: Replica, question: Question, plan: Plan) -> BothChoices:
+    """The prices of a question under both choices.
+
+    Args:
+        plan: of the question as it was asked.
+    """
+    if question.measure == "only_this":
+        auto, only = replica.plan(question.with_measure("auto")), plan
+    else:
+        auto = plan
+        # Without a table it is the cheapest row either way.
+        only = replica.plan(question.with_measure("only_this")) if plan.tables else plan
+    return BothChoices(
+        chosen=question.measure or "auto",
+        only_this_nano=replica.price_nano(only),
+        auto_nano=replica.price_nano(auto),
+        buys=tables_in_words(replica.meta.domain, auto.tables),
+    )
+
+
+def tables_in_words(domain: Domain, tables: Sequence[PlannedTable]) -> str:
+    """Tables by their attributes, such as `2 tables: age (74 cells); age by sex (148 cells)`."""
+    if not tables:
+        return ""
+    found = [_in_words(domain, table) for table in tables[:_MOST_NAMED]]
+    more = len(tables) - len(found)
+    found += [f"{more} more"] if more else []
+    return f"{len(tables)} table{'s' * (len(tables) > 1)}: {'; '.join(found)}"
+
+
+def _in_words(domain: Domain, table: PlannedTable) -> str:
+    names = [domain.names[axis.axis] for axis in table.partition.axes]
+    n = table.partition.n_cells
+    return f"{' by '.join(names) or 'the total'} ({n:,} cell{'s' * (n > 1)})"

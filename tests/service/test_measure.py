@@ -1,0 +1,137 @@
+"""The asker decides what is measured; quote, worker and log follow the same choice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.query.measure import Measure
+from qserver.query.requirement import Requirement
+from qserver.records.answer import Explanation, JobStatus
+from qserver.storage.store import Cursor, Store
+from tests.deployment import Deployment
+
+LENGTH = 40.0
+Where = dict[str, Any]
+
+
+def ranges() -> list[Where]:
+    """Every range of ages, in an order that mixes long and short ones."""
+    pairs = [(low, high) for low in range(20, 30) for high in range(low, 30)]
+    return [{"age": {"between": list(pairs[i * 17 % len(pairs)])}} for i in range(len(pairs))]
+
+
+def explained(town: Deployment, where: Where, measure: Measure | None = None) -> Explanation:
+    service = town.service()
+    query = service.parse("people", {"where": where})
+    return service.explain("people", query, Requirement(LENGTH, 0.95), measure=measure)
+
+
+def asked(town: Deployment, where: Where, measure: Measure | None = None) -> int:
+    """Ask and work it off; what it cost, in nano-epsilon."""
+    service = town.service()
+    query, before = service.parse("people", {"where": where}), service.dataset("people").spent_nano
+    found = service.ask("people", query, Requirement(LENGTH, 0.95), wait_s=0, measure=measure)
+    if isinstance(found, JobStatus):
+        town.work_off()
+        assert service.job(found.id).state == "done"
+    return service.dataset("people").spent_nano - before
+
+
+def next_that_buys(town: Deployment) -> Where:
+    """Ask ranges until one comes for which the planner would buy tables; that one."""
+    for where in ranges():
+        if explained(town, where).measure.buys:
+            return where
+        asked(town, where)
+    raise AssertionError("The planner never bought tables.")
+
+
+def kinds(town: Deployment) -> list[str]:
+    changes = Store.open(town.settings).changes(town.meta, Cursor(), shown_only=False)
+    return [paid.measure for paid in changes.paid]
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    """Data whose planner buys tables once a few ranges were asked."""
+    return Deployment.make(tmp_path, store_url, limit="1000", phi=0.4)
+
+
+def test_the_worker_measures_what_was_quoted_under_either_choice(town: Deployment) -> None:
+    where = next_that_buys(town)
+    both = explained(town, where).measure
+    only, auto = (explained(town, where, m) for m in ("only_this", "auto"))
+    assert (only.measure.chosen, auto.measure.chosen) == ("only_this", "auto")
+    assert not only.tables
+    assert auto.tables
+    assert only.price_nano == both.only_this_nano < both.auto_nano == auto.price_nano
+    assert "table" in both.buys
+    assert "age" in both.buys
+    assert asked(town, where, "only_this") == only.price_nano
+    assert kinds(town)[-1] == "only_this"
+
+
+def test_the_worker_buys_what_auto_was_quoted_for(town: Deployment) -> None:
+    where = next_that_buys(town)
+    quoted = explained(town, where).measure.auto_nano
+    assert asked(town, where, "auto") == quoted
+    assert kinds(town)[-1] == "auto"
+
+
+def test_both_choices_cost_the_same_where_no_table_would_be_bought(town: Deployment) -> None:
+    found = explained(town, ranges()[0])
+    assert found.measure.buys == ""
+    assert found.measure.only_this_nano == found.measure.auto_nano == found.price_nano
+
+
+def test_what_only_this_was_answered_stays_free_under_both_choices(town: Deployment) -> None:
+    where = next_that_buys(town)
+    asked(town, where, "only_this")
+    for measure in ("only_this", "auto"):
+        assert explained(town, where, measure).kind == "free"
+
+
+def test_only_this_uses_the_tables_that_there_are(town: Deployment) -> None:
+    """Once tables are bought, most ranges cost less than their own row alone, or nothing."""
+    asked(town, next_that_buys(town))
+    prices = [explained(town, where, "only_this") for where in ranges()]
+    assert all(not found.tables for found in prices)
+    assert any(found.kind == "free" or found.kind == "combined" for found in prices)
+
+
+def test_the_same_question_under_another_choice_is_another_job(town: Deployment) -> None:
+    service = town.service()
+    query = service.parse("people", {"where": {"age": 25}})
+    jobs = {
+        measure: service.ask("people", query, Requirement(LENGTH, 0.95), wait_s=0, measure=measure)
+        for measure in ("auto", "only_this", None)
+    }
+    ids = [job.id for job in jobs.values() if isinstance(job, JobStatus)]
+    assert len(ids) == 3
+    assert ids[0] == ids[2] != ids[1]
+
+
+def test_a_workload_buys_nothing_for_others_so_both_choices_cost_the_same(
+    town: Deployment,
+) -> None:
+    asked(town, next_that_buys(town))
+    workload = town.workload([{"age": {"between": [23, 27]}}, {"sex": "Female"}])
+    auto, only = (
+        town.service().explain_workload("people", workload.with_measure(measure))
+        for measure in ("auto", "only_this")
+    )
+    assert auto.price_nano == only.price_nano
+    assert only.measure.only_this_nano == only.measure.auto_nano == only.price_nano
+    charged = town.ask_workload(workload.with_measure("only_this")).charged_nano
+    assert charged == only.price_nano
+
+
+def test_a_request_of_an_earlier_version_is_read_and_written_as_it_was(town: Deployment) -> None:
+    found = town.submit({"age": 25})
+    assert isinstance(found, JobStatus)
+    text = Store.open(town.settings).job(found.id).request
+    assert "measure" not in json.loads(text)
