@@ -65,7 +65,7 @@ def times(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Times:
             settings=replace(town.settings, slot_ms=SLOT_MS),
             log=LOG,
             clock=clock.read,
-            pause=clock.spend,
+            wait_until=clock.wait_until,
         )
         published, found = taking_time(clock, spender), list[float]()
         for i in range(4):

@@ -44,6 +44,9 @@ class StoppedClock:
     def spend(self, seconds: float) -> None:
         self.now += seconds
 
+    def wait_until(self, moment: float) -> None:
+        self.now = max(self.now, moment)
+
     def read(self) -> float:
         return self.now
 
@@ -85,7 +88,7 @@ def observe(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Observ
             settings=replace(town.settings, slot_ms=slot_ms),
             log=LOG,
             clock=clock.read,
-            pause=clock.spend,
+            wait_until=clock.wait_until,
         )
         published, found = taking_time(clock, spender), list[float]()
         for i in range(N_ANSWERS):
@@ -159,7 +162,7 @@ def test_a_measurement_that_fails_takes_a_whole_slot_too(
         settings=replace(town.settings, slot_ms=SLOT_MS),
         log=LOG,
         clock=clock.read,
-        pause=clock.spend,
+        wait_until=clock.wait_until,
     )
     town.submit({"age": 25})
     town.work_off(spender)

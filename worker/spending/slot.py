@@ -6,6 +6,7 @@ It follows from public facts alone: the plan, the settings and the capacity that
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -68,21 +69,32 @@ def reads_of(planned: Planned) -> int:
     )
 
 
-def slot_wait_s(elapsed_s: float, *, slot_s: float) -> float:
-    """How long to wait until counting and sampling have taken a whole number of slots.
+def slot_end_s(begun_s: float, now_s: float, *, slot_s: float) -> float:
+    """The moment until which to wait: counting and sampling have then taken whole slots.
 
     Their time alone may depend on private data, so they alone are rounded up. To round up a longer
     time would be weaker: another part whose time varies, such as a disk, could bring the sum close
     to a slot's end, where a little more counting shows.
 
     Args:
-        elapsed_s: seconds since counting began.
+        begun_s: when counting began.
+        now_s: when it ended, by the same clock.
         slot_s: the plan's slot, in seconds; 0 for none.
     """
     if slot_s <= 0:
-        return 0.0
-    n_slots = max(1, math.ceil(elapsed_s / slot_s))
-    return max(0.0, n_slots * slot_s - elapsed_s)
+        return now_s
+    return begun_s + max(1, math.ceil((now_s - begun_s) / slot_s)) * slot_s
+
+
+def busy_until(end_s: float) -> None:
+    """Return at this moment of `time.monotonic`; keep the processor busy until then.
+
+    To sleep would tell: where others want the processor too, whoever counted longer has used more
+    of it, and is woken later (docs/benchmarks.md, answer_times). Charges are few, since the budget
+    ends, so this costs little.
+    """
+    while time.monotonic() < end_s:
+        pass
 
 
 def _as_new(planned: Planned) -> int:

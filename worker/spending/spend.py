@@ -56,7 +56,7 @@ from worker.spending.live import Live
 from worker.spending.measure import draw_all
 from worker.spending.rehearsal import rehearse
 from worker.spending.reservation import answer_spent, charges_of, reservation_of
-from worker.spending.slot import slot_of_job, slot_wait_s
+from worker.spending.slot import busy_until, slot_end_s, slot_of_job
 from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_tables
 
@@ -76,8 +76,8 @@ class Spender:
     Args:
         reader: the store's read side.
         writer: the store's spending side.
-        pause: sleeps for a number of seconds, to keep the publication slot.
         clock: seconds, monotonic.
+        wait_until: returns at a moment of the clock, to keep the publication slot.
         wall_clock: Unix time in seconds.
     """
 
@@ -90,7 +90,7 @@ class Spender:
         settings: Settings,
         log: logging.Logger,
         clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
+        wait_until: Callable[[float], None] = busy_until,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._reader = reader
@@ -99,7 +99,7 @@ class Spender:
         self._settings = settings
         self._log = log
         self._clock = clock
-        self._pause = pause
+        self._wait_until = wait_until
         self._wall_clock = wall_clock
         self._replicas: dict[str, Replica] = {}
         self._trails = Trails(reader, trusted.journals)
@@ -314,10 +314,10 @@ class Spender:
 
     def _keep_slot(self, begun: float, slot_s: float) -> None:
         """Wait until a whole number of slots has passed since counting began."""
-        elapsed_s = self._clock() - begun
-        if elapsed_s > slot_s > 0:
+        now = self._clock()
+        if now - begun > slot_s > 0:
             self._log.warning("counting and sampling took longer than their slot: make it longer")
-        self._pause(slot_wait_s(elapsed_s, slot_s=slot_s))
+        self._wait_until(slot_end_s(begun, now, slot_s=slot_s))
 
     def _finish(self, lease: Lease, drawn: Drawn, *, entry: str) -> None:
         """Publish, wait until that is durable, then show and acknowledge. Idempotent by job."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable
 from tests.statistical.test_noise import SeededEntropy
 from worker.noise.randomness import SystemEntropy
 from worker.spending import measure as measuring
+from worker.spending import slot
 from worker.spending.live import Live, Origin
 from worker.spending.measure import draw_all, draw_table
-from worker.spending.slot import slot_of, slot_wait_s
+from worker.spending.slot import slot_end_s, slot_of
 
 G = Fraction(1, 1 << 20)
 SIZES = (4,)
@@ -167,11 +169,26 @@ def test_the_slot_grows_with_the_answers_that_are_drawn(
     partition = product_partition((n_cells + 1,), {0: cells_of(n_cells)})
     table = PlannedTable(partition, NEW, G, 0 if old else None, old)
     slot_s = slot_of((table,), slot_s=0.005)
-    assert slot_wait_s(elapsed_ms / 1000, slot_s=slot_s) == pytest.approx(wait_ms / 1000, abs=1e-12)
-    assert slot_wait_s(elapsed_ms / 1000, slot_s=0) == 0
+    now = elapsed_ms / 1000
+    assert slot_end_s(0.0, now, slot_s=slot_s) - now == pytest.approx(wait_ms / 1000, abs=1e-12)
+    assert slot_end_s(0.0, now, slot_s=0) == now
     assert slot_of((table,), slot_s=0.005, sampled=True) == pytest.approx(slot_s + 4 * 0.005)
 
 
 def cells_of(n: int) -> list[int]:
     """Labels of n + 1 values in n cells."""
     return [*range(n), n - 1]
+
+
+def test_the_worker_stays_busy_until_its_slot_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that stands until it is read: nothing sleeps, and the end is not passed by more."""
+    read: list[float] = []
+
+    def tick() -> float:
+        read.append(len(read) / 1000)
+        return read[-1]
+
+    monkeypatch.setattr(slot, "time", SimpleNamespace(monotonic=tick))
+    slot.busy_until(0.020)
+    assert read[-1] == 0.020
+    assert len(read) == 21

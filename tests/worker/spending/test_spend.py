@@ -319,8 +319,9 @@ def test_counting_and_sampling_take_a_whole_number_of_slots(
     town: Deployment, caplog: pytest.LogCaptureFixture, took_ms: float, waited_ms: float
 ) -> None:
     """The worker's own log says when one slot was not enough."""
-    pauses: list[float] = []
-    times = iter([100.0, 100.0 + took_ms / 1000])
+    ends: list[float] = []
+    ended = 100.0 + took_ms / 1000
+    times = iter([100.0, ended])
     spender = Spender(
         reader=Store.open(town.settings),
         writer=town.writer(),
@@ -328,11 +329,11 @@ def test_counting_and_sampling_take_a_whole_number_of_slots(
         settings=replace(town.settings, slot_ms=5),
         log=LOG,
         clock=lambda: next(times),
-        pause=pauses.append,
+        wait_until=ends.append,
     )
     town.submit(YOUNG)
     town.work_off(spender)
-    assert sum(pauses) == pytest.approx(waited_ms / 1000, abs=1e-9)
+    assert [end - ended for end in ends] == [pytest.approx(waited_ms / 1000, abs=1e-9)]
     assert ("longer than their slot" in caplog.text) == (took_ms > 5)
 
 

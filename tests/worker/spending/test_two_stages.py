@@ -256,7 +256,7 @@ def test_an_analysts_own_allowance_counts_both_charges(at: Deployment) -> None:
 
 def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
     """Two tables of 36 cells twice are two slots of 64, and the sample has four."""
-    paused: list[float] = []
+    ends: list[float] = []
     at = replace(at, settings=replace(at.settings, slot_ms=5))
     spender = Spender(
         reader=Store.open(at.settings),
@@ -265,8 +265,8 @@ def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
         settings=at.settings,
         log=LOG,
         clock=lambda: 0.0,
-        pause=paused.append,
+        wait_until=ends.append,
     )
     learn(at, "network", {**EDGE, "allocation": "arxiv"}, 0.5, spender=spender)
     assert sum(t.partition.n_cells for t in tables_of(at)) == 36
-    assert paused == [pytest.approx(0.005 * (2 + 4))]
+    assert ends == [pytest.approx(0.005 * (2 + 4))]
