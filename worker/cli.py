@@ -21,6 +21,7 @@ from qserver.errors import ConfigError, QServerError
 from qserver.log import formatter_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, load_domain
+from qserver.query.measure import measure_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
 from worker.journal.witness import WitnessSettings
@@ -30,6 +31,7 @@ from worker.owner.checks.audit import audit
 from worker.owner.checks.doctor import examine
 from worker.owner.declare import declare_disjoint
 from worker.owner.detach import detach
+from worker.owner.measure import set_measure
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 from worker.owner.top_up import top_up
@@ -71,6 +73,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         disjoint_from=tuple(arguments.disjoint_from),
         same_data_other_people=arguments.same_data_other_people,
         capacity=arguments.capacity,
+        measure=measure_of(arguments.measure),
     )
     meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
     words = (
@@ -195,6 +198,14 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
+    chosen = measure_of(arguments.measure)
+    done = set_measure(arguments.name, chosen, settings=settings, registry=_registry(settings))
+    words = f"Questions on {done.dataset} that do not say measured {done.before}, and now measure "
+    _show(arguments, json.dumps(asdict(done)), f"{words}{done.after}.")
+    return 0
+
+
 def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
     found = see_to_witnesses(_registry(settings), accept=arguments.accept)
     lines = [f"{'ok  ' if f.ok else 'FAIL'} witness of {f.population}: {f.text}" for f in found]
@@ -279,6 +290,7 @@ _COMMANDS = {
     "rotate": _rotate,
     "audit-model": _audit_model,
     "top-up": _top_up,
+    "measure": _measure,
     "declare-disjoint": _declare,
     "witness": _witness,
     "audit-verify": _audit_verify,

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 import qserver
+from qserver.query.measure import MEASURES
 from qserver.records.paid_question import DEFAULT_PHI
 
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
@@ -19,6 +20,7 @@ _WITNESS_HELP = """folder on another disk or host in which the worker notes how 
 were, so that an older copy of the state folder is noticed (QSERVER_WITNESS)"""
 _WITNESSES_HELP = "begin the witnesses of rollback, or check them"
 _RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
+_MEASURE_HELP = "choose what is measured for questions that do not say"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
 _VERIFY_HELP = "check an audit log against the journals, and what every person has lost"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
@@ -29,6 +31,9 @@ people; otherwise such a file is refused, as the same people would get a limit f
 _CAPACITY_HELP = """\
 most records that this and every later file may have, a public number: answers then take as long as
 a scan of so many records needs, so that their time does not tell how many there are
+"""
+_CHOICES_HELP = """\
+auto: tables may be bought that later questions use too; only_this: rows for each question alone
 """
 _PHI_HELP = """\
 what may be spent on rows as asked before tables are bought that answer later questions too, as a
@@ -62,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     more = found.add_parser("top-up", parents=[common], help="raise a population's limit")
     more.add_argument("population", help="the people who own the limit")
     more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
+    _add_measure(found.add_parser("measure", parents=[common], help=_MEASURE_HELP))
     _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
     _add_witness(found.add_parser("witness", parents=[common], help=_WITNESSES_HELP))
     _add_audit_verify(found.add_parser("audit-verify", parents=[common], help=_VERIFY_HELP))
@@ -76,6 +82,15 @@ def _add_audit_verify(parser: argparse.ArgumentParser) -> None:
         "It reads the journals and the log only, so it also works on copies of both."
     )
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: the store")
+
+
+def _add_measure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Choose what is measured for questions on a dataset whose asker does not choose. It "
+        "decides which purchases are made, never what a person may lose."
+    )
+    parser.add_argument("name", help="the dataset's name")
+    parser.add_argument("measure", choices=MEASURES, help=_CHOICES_HELP)
 
 
 def _add_witness(parser: argparse.ArgumentParser) -> None:
@@ -194,4 +209,11 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
     parser.add_argument("--capacity", type=int, metavar="N", help=_CAPACITY_HELP)
+    parser.add_argument(
+        "--measure",
+        choices=MEASURES,
+        default="auto",
+        help="what is measured where an asker does not choose (default %(default)s); "
+        + _CHOICES_HELP,
+    )
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)

@@ -13,6 +13,7 @@ from typing import Any
 
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
 from qserver.ledger.population import Pair, pair
+from qserver.query.measure import Measure
 from qserver.records.audit_chain import Links, relinked
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
@@ -22,7 +23,7 @@ from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import sealed
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
-from qserver.storage.standings import Budget
+from qserver.storage.standings import Budget, measure_text
 
 
 class OwnerOperations:
@@ -111,6 +112,22 @@ class OwnerOperations:
         if code == 3:
             raise StoreBehindError("The store has no ledger of this population. Restore it first.")
         return code == 1
+
+    def set_measure(self, meta: DatasetMeta, measure: Measure) -> None:
+        """Keep what is measured for a question on the dataset that does not say. Idempotent.
+
+        Raises:
+            StaleVersionError: the dataset has another snapshot.
+        """
+        names = [Keys(meta.population).ledger, AUDIT]
+        args = [meta.name, meta.snapshot, measure_text(measure, meta.snapshot)]
+        code = self._log.append(
+            {"kind": "measure set", "at": int(time.time()), "population": meta.population}
+            | {"dataset": meta.name, "snapshot": meta.snapshot, "measure": measure},
+            lambda n, entry: self._scripts.run("set_measure", keys=names, args=[*args, n, entry]),
+        )
+        if code == 3:
+            raise StaleVersionError("The dataset moved on meanwhile. Set its measure again.")
 
     def readmit(self, reservation: Reservation, *, population: str) -> None:
         """Give a restored store a job that it forgot, in the state `running`; for a replay."""

@@ -48,14 +48,12 @@ from qserver.storage.encoding.records import (
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.endings import Outcome
 from qserver.storage.model_records import model_json
+from worker.journal.owner_records import Adopted, DeclaredDisjoint, LimitRaised, MeasureSet
 from worker.journal.records import (
     GENESIS,
-    Adopted,
     Attached,
     Burnt,
     ChargeLine,
-    DeclaredDisjoint,
-    LimitRaised,
     Opened,
     Record,
     Released,
@@ -94,6 +92,7 @@ NEW_TABLE = PlannedTable(TABLE, 300, STEP)
 RAISED_TABLE = PlannedTable(TABLE, 500, STEP, 1, 300, (CellSource(1, 0, 400),))
 BEFORE, AFTER = Standing(10**9, 90, 80, 5), Standing(10**9, 580, 580, 505)
 QUESTION = Request("people", "s1", Question(TOTAL, REQUIREMENT), by="ann")
+ONLY_THIS = Request("people", "s1", Question(TOTAL, REQUIREMENT, "only_this"))
 WORKLOAD = Request("people", "s1", Workload((Question(TOTAL, REQUIREMENT),) * 2, simultaneous=True))
 MODEL = Request("people", "s1", ModelAsked("network", SIZES, '{"edges": []}', 7))
 ESTIMATOR = Estimator(KEY, ((0, 0.1), (3, -2.0)), 1e-12, 4)
@@ -188,7 +187,10 @@ STORED: Mapping[str, Stored] = {
     "allowance": _json(Allowance(8, None)),
     "meta": _json(META),
     "plain meta": _json(PLAIN_META),
+    "meta that measures only questions": _json(replace(PLAIN_META, measure="only_this")),
     "paid question": _json(PAID, SIZES),
+    "paid question that measured itself": _json(replace(PAID, measure="only_this"), SIZES),
+    "question that measures itself": _json(ONLY_THIS),
     "question": _json(QUESTION),
     "workload": _json(WORKLOAD),
     "model request": _json(MODEL),
@@ -239,6 +241,7 @@ STORED: Mapping[str, Stored] = {
     "limit raised": _line(LimitRaised(8, 9)),
     "adopted": _line(Adopted(3, 8)),
     "declared disjoint": _line(DeclaredDisjoint((("s0", "s1"), ("s0", "s2")))),
+    "measure set": _line(MeasureSet("s1", "only_this")),
     "meta with cohorts": _earlier(replace(META, disjoint_from=())),
     "plain meta with cohorts": _earlier(PLAIN_META),
     "reservation with cohorts": _earlier(RESERVATION),

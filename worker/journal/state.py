@@ -7,13 +7,16 @@ from typing import NoReturn
 
 from qserver.errors import JournalError
 from qserver.records.audit_chain import Links, relinked
-from worker.journal.records import (
+from worker.journal.owner_records import (
     Adopted,
+    DeclaredDisjoint,
+    LimitRaised,
+    MeasureSet,
+)
+from worker.journal.records import (
     Attached,
     Burnt,
-    DeclaredDisjoint,
     HistoryChained,
-    LimitRaised,
     Opened,
     Record,
     Released,
@@ -33,6 +36,7 @@ class JournalState:
         heads: by snapshot, the digest of the last event of its history. A snapshot is missing
             whose history was released to, or adopted, without a chain.
         by_snapshot: every snapshot, as it was attached.
+        measures: by snapshot, what its owner ever chose to be measured by default since.
         adopted_version: the ledger version of a store that was trusted when the journal began.
         open_jobs: reserved and neither released nor burnt, oldest first.
 
@@ -56,6 +60,7 @@ class JournalState:
         self.snapshots: dict[str, list[str]] = {}
         self.declared: set[tuple[str, str]] = set()
         self.by_snapshot: dict[str, Attached] = {}
+        self.measures: dict[str, set[str]] = {}
         self.adopted_version: int | None = None
 
     @property
@@ -118,14 +123,22 @@ class JournalState:
             case Burnt():
                 self.burnt.add(record.job)
                 self.open_jobs.pop(record.job, None)
-            case LimitRaised():
-                self.limit_nano = record.new_limit_nano
-            case DeclaredDisjoint():
-                self.declared.update(record.pairs)
+            case LimitRaised() | DeclaredDisjoint() | MeasureSet():
+                self._apply_word(record)
             case Adopted():
                 self.heads.clear()
                 self.spent_nano = record.spent_nano
                 self.ledger_version = self.adopted_version = record.ledger_version
+
+    def _apply_word(self, record: LimitRaised | DeclaredDisjoint | MeasureSet) -> None:
+        """Add what the owner said after the data were attached."""
+        match record:
+            case LimitRaised():
+                self.limit_nano = record.new_limit_nano
+            case DeclaredDisjoint():
+                self.declared.update(record.pairs)
+            case MeasureSet():
+                self.measures.setdefault(record.snapshot, set()).add(record.measure)
 
     def _follow(self, snapshot: str, head: str) -> None:
         if snapshot:

@@ -15,6 +15,7 @@ from qserver.errors import ConfigError, StoreBehindError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import total_query
+from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
 from qserver.query.primitive import primitive
 from qserver.records.charge import NANO, Relation
@@ -56,6 +57,7 @@ class AttachRequest:
         same_data_other_people: the owner's word that nobody in this file is in another population
             that has the same data. Without it such a file is refused.
         capacity: most records that the dataset may ever have, public; None declares nothing.
+        measure: what is measured for a question whose asker does not choose.
 
     Raises:
         ConfigError: a value is out of range.
@@ -74,6 +76,7 @@ class AttachRequest:
     disjoint_from: tuple[str, ...] = ()
     same_data_other_people: bool = False
     capacity: int | None = None
+    measure: Measure = "auto"
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -174,6 +177,7 @@ def _meta(request: AttachRequest, disjoint_from: tuple[str, ...]) -> DatasetMeta
         disclosure_cap=request.disclosure_cap,
         disjoint_from=disjoint_from,
         capacity=request.capacity,
+        measure=request.measure,
     )
 
 

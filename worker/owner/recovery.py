@@ -13,20 +13,15 @@ from dataclasses import dataclass
 
 from qserver.errors import JournalError, StoreBehindError
 from qserver.ledger.population import pair
+from qserver.query.measure import measure_of
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.operation.facts import StoredFacts
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.journal.records import (
-    Adopted,
-    Attached,
-    DeclaredDisjoint,
-    LimitRaised,
-    Record,
-    Reserved,
-)
+from worker.journal.owner_records import Adopted, DeclaredDisjoint, LimitRaised, MeasureSet
+from worker.journal.records import Attached, Record, Reserved
 from worker.journal.sections import Replay
 from worker.owner.attach import plain_facts
 from worker.private.registry import Registry
@@ -176,7 +171,7 @@ class Recovery:
             elif isinstance(record, Reserved):
                 is_known = self._writer.knows_reservation(population, record.job)
                 steps.append(record.job if is_known else record)
-            elif isinstance(record, LimitRaised | DeclaredDisjoint):
+            elif isinstance(record, LimitRaised | DeclaredDisjoint | MeasureSet):
                 steps.append(record)
         settled = {e.snapshot for name, e in self._registry.entries().items() if name == e.name}
         return _Script(_without_the_undone(steps, settled), metas)
@@ -194,11 +189,8 @@ class Recovery:
             self._end(lease, step)
         elif isinstance(step, Reserved):
             self._charge(lease, step)
-        elif isinstance(step, DeclaredDisjoint):
-            self._writer.owner.declare_disjoint(population, step.pairs)
-        elif isinstance(step, LimitRaised):
-            if self._writer.limit_nano(population) < step.new_limit_nano:
-                self._writer.owner.raise_limit(population, limit_nano=step.new_limit_nano)
+        elif isinstance(step, LimitRaised | DeclaredDisjoint | MeasureSet):
+            self._repeat_word(population, step, script)
         elif isinstance(step, Attached):
             if self._writer.owner.knows_snapshot(population, step.snapshot):
                 return
@@ -207,6 +199,25 @@ class Recovery:
             else:
                 self._attach(step, script)
         self._writer.await_durable()
+
+    def _repeat_word(
+        self,
+        population: str,
+        step: LimitRaised | DeclaredDisjoint | MeasureSet,
+        script: _Script,
+    ) -> None:
+        """Tell the store what the owner said after the data were attached."""
+        owner = self._writer.owner
+        match step:
+            case DeclaredDisjoint():
+                owner.declare_disjoint(population, step.pairs)
+            case MeasureSet():
+                meta = script.meta(step.snapshot)
+                if owner.has_snapshot(meta):
+                    owner.set_measure(meta, measure_of(step.measure))
+            case LimitRaised():
+                if self._writer.limit_nano(population) < step.new_limit_nano:
+                    owner.raise_limit(population, limit_nano=step.new_limit_nano)
 
     def _attach(self, record: Attached, script: _Script) -> None:
         meta = script.meta(record.snapshot)
@@ -324,6 +335,7 @@ def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Re
                         },
                     )
                 )
+                journal.append(MeasureSet(entry.snapshot, reader.stamp(meta).measure))
         declared = StoredFacts.read(reader.client, population).pairs
         if declared:
             pairs = {pair(*text.split(" ")) for text in declared}

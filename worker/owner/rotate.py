@@ -39,7 +39,8 @@ class RotateRequest:
     """The options of a rotation.
 
     Args:
-        name: the dataset; domain, neighbours, records per person and guard stay as they are.
+        name: the dataset; domain, neighbours, records per person, guard and what is measured by
+            default stay as they are.
         data: the new file.
         disjoint_people: the owner's word that nobody in the new file is in any file that the
             dataset has or had. Without it nothing is declared, whatever the old snapshot had.
@@ -109,7 +110,8 @@ class _Rotation:
             if self._request.disjoint_people
             else []
         )
-        self.new = replace(old, snapshot=new_id, disjoint_from=tuple(earlier))
+        measure = self._reader.stamp(old).measure
+        self.new = replace(old, snapshot=new_id, disjoint_from=tuple(earlier), measure=measure)
         entry = self._registry.entry(old.name)
         found = replace(entry, data=str(self._request.data.resolve()), snapshot=new_id)
         self._snapshot = read_entry(self._registry, found)

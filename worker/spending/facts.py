@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
-from qserver.errors import StoreCorruptError
+from qserver.errors import InputError, StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.sealed import PAID, unsealed
 from qserver.storage.operation.facts import StoredFacts
+from qserver.storage.standings import measure_field, read_measure
 from worker.journal.state import JournalState
 
 
@@ -95,11 +96,23 @@ def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
             yield f"the facts of dataset {name} were changed"
             continue
         yield from meta_differences(meta, state)
+        chosen = stored.ledger.get(measure_field(snapshot))
+        if chosen is not None and not _may_be_chosen(chosen, meta, state):
+            yield f"what is measured by default for dataset {name} is not its owner's choice"
         guard = "" if meta.guard_nano is None else str(meta.guard_nano)
         if meta.snapshot != snapshot or meta.name != name:
             yield f"dataset {name} has another snapshot than the ledger says"
         if stored.ledger.get(f"guard:{snapshot}", "") != guard:
             yield f"the disclosure guard of dataset {name} is not what was attached"
+
+
+def _may_be_chosen(text: str, meta: DatasetMeta, state: JournalState) -> bool:
+    """Whether the owner ever chose so; a command that died half-way leaves the choice before."""
+    chosen = {meta.measure, *state.measures.get(meta.snapshot, ())}
+    try:
+        return read_measure(text, meta.snapshot) in chosen
+    except (StoreCorruptError, InputError):
+        return False
 
 
 def _of_jobs(stored: StoredFacts, state: JournalState) -> Iterator[str]:

@@ -20,7 +20,8 @@ from qserver.storage.store import Store
 from worker.books.accountant import Accountant
 from worker.books.faults import BookFaultError, UnknownFactsError
 from worker.journal.journal import Journal
-from worker.journal.records import Adopted, Reserved
+from worker.journal.owner_records import Adopted
+from worker.journal.records import Reserved
 from worker.owner.checks.books import losses_text
 from worker.private.registry import Registry
 

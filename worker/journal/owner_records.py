@@ -1,0 +1,67 @@
+"""The records of a journal that an owner's commands write, beside those of attached datasets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qserver.query.measure import MEASURES
+from worker.journal.fields import check_integer, check_members, check_text, reject
+
+
+@dataclass(frozen=True)
+class LimitRaised:
+    """A top-up: the population's limit before and after, in 1e-9 epsilon."""
+
+    old_limit_nano: int
+    new_limit_nano: int
+
+    def __post_init__(self) -> None:
+        check_integer("old_limit_nano", self.old_limit_nano, least=1)
+        check_integer("new_limit_nano", self.new_limit_nano, least=self.old_limit_nano + 1)
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The journal before this one is lost, and the owner trusts the store's spending.
+
+    Args:
+        ledger_version: the store's ledger version then.
+        spent_nano: the spending in the store then, in 1e-9 epsilon.
+    """
+
+    ledger_version: int
+    spent_nano: int
+
+    def __post_init__(self) -> None:
+        check_integer("ledger_version", self.ledger_version, least=0)
+        check_integer("spent_nano", self.spent_nano, least=0)
+
+
+@dataclass(frozen=True)
+class DeclaredDisjoint:
+    """The owner's word, after they were attached, that snapshots have no person in common.
+
+    Args:
+        pairs: of snapshots, each in rising order.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        check_members("pairs", self.pairs, tuple)
+        for found in self.pairs:
+            if len(found) != 2 or not found[0] < found[1]:
+                reject("pairs", "hold two snapshots each, in rising order")
+
+
+@dataclass(frozen=True)
+class MeasureSet:
+    """The owner's choice of what is measured for questions on a snapshot that do not say."""
+
+    snapshot: str
+    measure: str
+
+    def __post_init__(self) -> None:
+        check_text("snapshot", self.snapshot)
+        if self.measure not in MEASURES:
+            reject("measure", "be `auto` or `only_this`")
