@@ -10,6 +10,7 @@ from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import QueryError
 from qserver.portal.question import FormQuestion
 from qserver.query.linear import LinearQuery
+from qserver.query.measure import Measure
 from qserver.query.requirement import Requirement
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.parser import parse_statement
@@ -24,11 +25,13 @@ class OneQuestion:
     """A linear query with what is asked of its answer.
 
     Args:
+        measure: what may be measured; None for the owner's choice.
         has_length: whether a text says itself how long the interval may be.
     """
 
     query: LinearQuery
     requirement: Requirement
+    measure: Measure | None = None
     has_length: bool = False
 
 
@@ -53,20 +56,23 @@ def read_question(
     """
     if not question.text:
         document = {"where": question.where(service.domain(dataset))}
-        return OneQuestion(service.parse(dataset, document), question.requirement())
+        return OneQuestion(
+            service.parse(dataset, document), question.requirement(), question.chosen
+        )
     if question.is_json:
         query = service.parse(dataset, _document(question.text))
-        return OneQuestion(query, question.requirement())
+        return OneQuestion(query, question.requirement(), question.chosen)
     # The price is always shown first. Blanks keep the places of errors.
     text = _EXPLAIN.sub(lambda found: " " * len(found[0]), question.text, count=1)
     statement = parse_statement(text, service.domain(dataset), dataset=dataset)
+    statement = statement.measuring(question.chosen)
     clauses = statement.clauses
     has_length = clauses.half_width is not None
     requirement = _requirement(clauses, question)
     cells = statement.rows[0].cells if len(statement.rows) == 1 else ()
     is_one = not statement.groups and len(cells) == 1 and not clauses.consistent
     if is_one and isinstance(cells[0], Sum):
-        return OneQuestion(cells[0].query, requirement, has_length)
+        return OneQuestion(cells[0].query, requirement, clauses.measure, has_length)
     filled = replace(
         clauses,
         half_width=clauses.half_width or Fraction(requirement.length) / 2,

@@ -18,6 +18,7 @@ from qserver.query.domain import Domain
 TEXT_LABEL = "What to count, in SQL or as JSON"
 LENGTH_LABEL = "Length of the interval"
 CONFIDENCE_LABEL = "Confidence, percent"
+MEASURE_LABEL = "What may be measured"
 THRESHOLD_LABEL = "How likely is a count of at least"
 EPSILON_LABEL = "Tables may cost, ε"
 COUNT_LABEL = "In SQL, or as JSON for HTTP"
@@ -95,6 +96,7 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
     named = {
         "length": Field(LENGTH_LABEL, ("length",)),
         "confidence": Field(CONFIDENCE_LABEL, ("confidence",)),
+        "measure": Field(MEASURE_LABEL, ("measure",)),
     }
     text = Field(TEXT_LABEL, ("text",))
     if question.is_json:

@@ -19,6 +19,7 @@ from werkzeug.datastructures import MultiDict
 from qserver.errors import QueryError, RequirementError
 from qserver.portal.price_record import mark_of
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.measure import Measure, measure_of
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA, Requirement
 
@@ -52,6 +53,7 @@ class FormQuestion:
         text: a query written by hand, in place of conditions; '' for none.
         length: of the interval, as typed.
         confidence: in percent, as typed.
+        measure: what may be measured, as chosen; '' for the owner's choice.
     """
 
     ranges: Mapping[str, Range]
@@ -59,6 +61,7 @@ class FormQuestion:
     text: str
     length: str
     confidence: str
+    measure: str = ""
 
     @classmethod
     def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
@@ -83,6 +86,7 @@ class FormQuestion:
             text=fields.get("text", "").replace("\r\n", "\n").rstrip(),
             length=fields.get("length", DEFAULT_LENGTH).strip(),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
+            measure=fields.get("measure", ""),
         )
 
     @property
@@ -94,6 +98,11 @@ class FormQuestion:
     def mark(self) -> str:
         """Equal for questions that differ only in their length."""
         return mark_of(replace(self, length="").encoded())
+
+    @property
+    def chosen(self) -> Measure | None:
+        """What may be measured, None for the owner's choice; InputError where it is unknown."""
+        return measure_of(self.measure) if self.measure else None
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where one cannot be read or is out of range."""
@@ -128,6 +137,7 @@ class FormQuestion:
         for name, choice in self.choices.items():
             found += [(f"is:{name}", label) for label in choice.labels]
             found += [(f"not:{name}", "1")] if choice.is_not else []
+        found += [("measure", self.measure)] if self.measure else []
         return [*found, ("length", length or self.length), ("confidence", self.confidence)]
 
     def encoded(self, *, length: str | None = None) -> str:

@@ -18,6 +18,7 @@ from qserver.storage.accounts import AccountBook
 from qserver.storage.rates import RateLimiter
 from qserver.storage.store import Store
 from tests.deployment import Deployment
+from worker.owner.attach import MAX_PHI
 
 
 class _QuietHandler(WSGIRequestHandler):
@@ -36,9 +37,11 @@ class TownServer:
 
 
 @contextlib.contextmanager
-def town_server(folder: Path, store_url: str) -> Iterator[TownServer]:
+def town_server(
+    folder: Path, store_url: str, *, limit: str = "1", phi: float = MAX_PHI
+) -> Iterator[TownServer]:
     """Serve until the block ends."""
-    town = Deployment.make(folder, store_url, limit="1")
+    town = Deployment.make(folder, store_url, limit=limit, phi=phi)
     store = Store.open(town.settings)
     book = AccountBook(store.client)
     access = TokenAccess(book, RateLimiter(store.client), token_rate=0, address_rate=0)

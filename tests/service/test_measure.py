@@ -4,50 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from qserver.query.measure import Measure
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Explanation, JobStatus
+from qserver.records.answer import JobStatus
 from qserver.storage.store import Cursor, Store
 from tests.deployment import Deployment
-
-LENGTH = 40.0
-Where = dict[str, Any]
-
-
-def ranges() -> list[Where]:
-    """Every range of ages, in an order that mixes long and short ones."""
-    pairs = [(low, high) for low in range(20, 30) for high in range(low, 30)]
-    return [{"age": {"between": list(pairs[i * 17 % len(pairs)])}} for i in range(len(pairs))]
-
-
-def explained(town: Deployment, where: Where, measure: Measure | None = None) -> Explanation:
-    service = town.service()
-    query = service.parse("people", {"where": where})
-    return service.explain("people", query, Requirement(LENGTH, 0.95), measure=measure)
-
-
-def asked(town: Deployment, where: Where, measure: Measure | None = None) -> int:
-    """Ask and work it off; what it cost, in nano-epsilon."""
-    service = town.service()
-    query, before = service.parse("people", {"where": where}), service.dataset("people").spent_nano
-    found = service.ask("people", query, Requirement(LENGTH, 0.95), wait_s=0, measure=measure)
-    if isinstance(found, JobStatus):
-        town.work_off()
-        assert service.job(found.id).state == "done"
-    return service.dataset("people").spent_nano - before
-
-
-def next_that_buys(town: Deployment) -> Where:
-    """Ask ranges until one comes for which the planner would buy tables; that one."""
-    for where in ranges():
-        if explained(town, where).measure.buys:
-            return where
-        asked(town, where)
-    raise AssertionError("The planner never bought tables.")
+from tests.until_tables import LENGTH, asked, explained, next_that_buys, ranges
 
 
 def kinds(town: Deployment) -> list[str]:

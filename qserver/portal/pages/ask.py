@@ -129,7 +129,12 @@ class AskPages:
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
             return self._service.ask(
-                dataset, asked.query, asked.requirement, wait_s=NO_TIME_S, by=by
+                dataset,
+                asked.query,
+                asked.requirement,
+                measure=asked.measure,
+                wait_s=NO_TIME_S,
+                by=by,
             )
         statements = Statements(self._service)
         wait_s = STEPS_WAIT_S if statements.goes_on(dataset, asked.statement) else NO_TIME_S
@@ -216,7 +221,9 @@ class AskPages:
         self, dataset: str, asked: OneQuestion, heading: Heading, fields: str
     ) -> Quote:
         query, length = asked.query, asked.requirement.length
-        found = self._service.explain(dataset, query, asked.requirement, by=g.caller.account)
+        found = self._service.explain(
+            dataset, query, asked.requirement, measure=asked.measure, by=g.caller.account
+        )
         curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
         if asked.has_length:
             # The slider sets the form's length, which does not count here.
