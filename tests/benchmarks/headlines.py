@@ -72,6 +72,17 @@ _ADAPTIVE = ("adaptive search: all answers", "adaptive search: last answer")
 _MARGINALS = {"data": "data", "mechanism": "mechanism", "setting": "setting"}
 
 HEADLINES: Mapping[str, Headline] = {
+    "answer_times": Headline(
+        {
+            "datasets": "datasets",
+            "slot": "slot",
+            "told, percent": "told_percent",
+            "standard error": "standard_error_percent",
+            "by the whole time alone": "by_answer_percent",
+            "by ten questions": "told_of_10_percent",
+            "standard error of that": "standard_error_of_10_percent",
+        }
+    ),
     "apex": Headline(
         {
             "after the batch": "batch",
