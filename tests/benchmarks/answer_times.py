@@ -8,11 +8,11 @@ questions to each dataset whose scores are added up. 50 is guessing. `late_perce
 measurements that took longer than their slot.
 
 One record more is 65,537 against 65,536: a scan takes 65,536 at a time, so this record costs more
-than any other. Without a slot it shows, and so does the rule that records are eight times as many.
-`asleep` waits for the slot's end without keeping the processor busy, as earlier versions did.
+than any other. Eight times as many are there to show that the attack can tell. `asleep` waits for
+the slot's end without keeping the processor busy, as earlier versions did.
 
-`python -m tests.benchmarks.answer_times PAIRS` prints the table for another number of pairs. The
-figures mean something on a quiet machine; on a busy one all but the slot is hidden by others' work.
+`python -m tests.benchmarks.answer_times PAIRS` prints the table for another number of pairs. Run it
+on a quiet machine: the work of others hides what a single answer tells.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .timing.observed import Datasets, observe
 SEED = 20_261_123
 CAPACITY = 1_000_000
 SLOT_MS = 8
-N_PAIRS = 400
+N_PAIRS = 1_000
 _CHUNK = WORKER.scan_chunk
 
 
