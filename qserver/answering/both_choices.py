@@ -21,11 +21,9 @@ def choices_of_question(replica: Replica, question: Question, plan: Plan) -> Bot
         plan: of the question as it was asked.
     """
     if question.measure == "only_this":
-        auto, only = replica.plan(question.with_measure("auto")), plan
+        only, auto = plan, replica.plan(question.with_measure("auto"))
     else:
-        auto = plan
-        # Without a table it is the cheapest row either way.
-        only = replica.plan(question.with_measure("only_this")) if plan.tables else plan
+        only, auto = replica.plan(question.with_measure("only_this")), plan
     return BothChoices(
         chosen=question.measure or "auto",
         only_this_nano=replica.price_nano(only),

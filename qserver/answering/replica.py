@@ -10,7 +10,7 @@ import copy
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from qserver.config import Settings
@@ -39,14 +39,6 @@ from qserver.storage.standings import Stamp
 from qserver.storage.store import Cursor, Store
 
 A = TypeVar("A", Question, Workload)
-
-
-@dataclass(frozen=True)
-class _Single:
-    """The plan of one question, and the work that it took to find."""
-
-    plan: Plan
-    work: float
 
 
 class Replica:
@@ -84,7 +76,7 @@ class Replica:
         )
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)
-        self._singles: dict[tuple[Primitive, Requirement, Measure | None], _Single] = {}
+        self._singles: dict[tuple[Primitive, Requirement, Measure | None], Plan] = {}
         self.n_charges = 0
         self.stamp: Stamp | None = None
         self.worker_alive = False
@@ -159,38 +151,32 @@ class Replica:
 
     def plan(self, question: Question) -> Plan:
         """The cheapest plan on the state last read."""
-        plan = self._single(question, Effort())
+        plan = self._single(question)
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
-    def _single(self, question: Question, effort: Effort) -> Plan:
+    def _single(self, question: Question) -> Plan:
         """The plan of one question; the same one if it was found before on this state."""
         key = question.row, question.requirement, question.measure
-        known = self._singles.get(key)
-        if known is not None and effort.allows(known.work):
-            effort.add(known.work)
-            return known.plan
-        own = Effort(self._planning_work, effort)
-        plan = plan_answer(
-            question,
-            self.holdings,
-            rule=self.rule,
-            allowed_nano=self.allowed_nano,
-            effort=own,
-        )
-        # A search that was cut short may find more with more work.
-        if not own.is_spent:
-            self._singles[key] = _Single(plan, own.done)
+        plan = self._singles.get(key)
+        if plan is None:
+            plan = self._singles[key] = plan_answer(
+                question,
+                self.holdings,
+                rule=self.rule,
+                allowed_nano=self.allowed_nano,
+                effort=Effort(self._planning_work),
+            )
         return plan
 
-    def _of_many(self, question: Question, effort: Effort) -> Plan:
-        """The single plan of a workload's question, whatever its asker chose.
+    def _of_many(self, question: Question, _effort: Effort) -> Plan:
+        """The plan of a workload's question, whatever its asker chose; it takes no search.
 
-        Of the plans of a workload the cheapest is taken. So it never buys for other questions.
+        A workload buys nothing for other questions, so what may be asked later does not matter.
         """
-        return self._single(question.with_measure("auto"), effort)
+        return self._single(question.with_measure("only_this"))
 
     def plans_apart(self, questions: Sequence[Question], effort: Effort) -> list[Plan] | None:
-        """Each question's single plan, on the state last read; None if it takes too much work.
+        """Each question's plan for itself alone, on the present state; None if that takes too long.
 
         After half of the work the other questions are planned by rows alone.
 
@@ -199,7 +185,7 @@ class Replica:
         """
         plans = list[Plan]()
         for plan in plans_apart(
-            self.holdings, questions, self._single, Effort(PLANNER.apart_work, effort)
+            self.holdings, questions, self._of_many, Effort(PLANNER.apart_work, effort)
         ):
             if plan is None:
                 return None

@@ -262,8 +262,8 @@ class WorkloadExplanation:
     """The price of a workload and the way to answer it; nothing was spent.
 
     Args:
-        price_apart_nano: sum of the prices of the questions one by one, each on the present state;
-            None if there was no time to plan them all.
+        price_apart_nano: sum of the prices of the questions one by one, each for itself alone on
+            the present state; None if there was no time to plan them all.
         free: per question the best free interval, or None.
         curve: prices of shorter and longer intervals, all by one factor, without those that cost
             more than shorter ones.

@@ -19,6 +19,7 @@ from qserver.records.answer import CurvePoint, FactorPoint
 from qserver.storage.store import Store
 from tests.benchmarks.synthetic_noise import question_of
 from tests.deployment import Deployment
+from tests.until_tables import next_that_buys
 
 PRICES = st.lists(st.none() | st.integers(0, 5), max_size=8)
 
@@ -81,8 +82,8 @@ def test_a_workload_that_costs_more_than_with_shorter_lengths_is_not_on_its_curv
 def test_a_question_is_planned_once_per_length_and_as_if_it_had_not_been_planned_before(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One plan for each of the seven lengths, and one for the other choice if it differs; the work
-    counted is that of two plans.
+    """One plan for each of the seven lengths, and one for the other choice; the work counted is
+    that of two plans.
     """
     replica = replica_of(town)
     query = primitive(town.service().parse("people", {"where": {"age": {"between": [24, 27]}}}))
@@ -101,16 +102,32 @@ def test_a_question_is_planned_once_per_length_and_as_if_it_had_not_been_planned
     assert found is not None
     assert (n_plans, found[0], twice.done) == (0, found[1], 2 * alone.done)
     assert alone.done > 0
-    half = Effort(alone.done / 2)
-    replica.plans_apart([asked], half)
-    assert n_plans == 1
-    explained = town.service().explain("people", query.row, Requirement(20, 0.95))
-    assert n_plans == 1 + 7 + bool(explained.measure.buys)
+    town.service().explain("people", query.row, Requirement(20, 0.95))
+    assert n_plans == 7 + 1
     town.ask({"age": 29})
     n_plans = 0
     replica.refresh(Store.open(town.settings))
     replica.plans_apart([asked], Effort())
     assert n_plans == 1
+
+
+def test_a_workload_is_priced_without_the_demand_of_earlier_questions(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It buys nothing for later questions, so a process need not replay the earlier ones first."""
+    town = Deployment.make(tmp_path, store_url, limit="1000", phi=0.4)
+    where = next_that_buys(town)
+    town.ask(where)
+
+    def follow(*_args: Any) -> None:
+        raise AssertionError("The demand was replayed.")
+
+    monkeypatch.setattr("qserver.planning.blocks.rent_or_buy.RentOrBuy._follow", follow)
+    workload = town.workload([{"age": {"between": [23, 27]}}, {"age": 21}, {"sex": "Female"}])
+    found = town.service().explain_workload("people", workload)
+    assert found.price_apart_nano is not None
+    assert 0 < found.price_nano <= found.price_apart_nano
+    assert town.ask_workload(workload).charged_nano == found.price_nano
 
 
 def replica_of(town: Deployment) -> Replica:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 import pytest
 from numpy.testing import assert_allclose
 
+from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import Effort
+from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.one_by_one import Single, one_by_one
+from qserver.planning.workloads.scale import Scaling
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -22,6 +25,7 @@ from qserver.query.weights import interval
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (30, 4)
+Raises = Mapping[BlockKey, int]
 
 
 def bins_and_prefixes() -> list[Question]:
@@ -117,6 +121,29 @@ def test_a_workload_costs_at_most_what_its_questions_cost_apart(seed: int) -> No
         if estimator is not None:
             snapshot.engine.keep(estimator)
         assert snapshot.holdings.is_met(q)
+
+
+def test_a_base_that_is_too_dear_is_given_up_and_leaves_the_same_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Against the search that goes to its end; with few questions rows are often cheaper."""
+    generator, sizes = random.Random(9), (12, 8, 6)
+    snapshot, given_up, to_the_end = Snapshot(sizes, rule=None), Effort(), Effort()
+
+    def searching(
+        holdings: Holdings, part_of: Callable[[float], Raises], effort: Effort, _is_dear: object
+    ) -> Scaling:
+        return Scaling(holdings, part_of, effort)
+
+    for _ in range(6):
+        questions = [_box(sizes, generator) for _ in range(generator.randint(1, 5))]
+        plan = plan_workload(questions, snapshot.holdings, effort=given_up)
+        with monkeypatch.context() as patched:
+            patched.setattr("qserver.planning.workloads.workload_base.Scaling", searching)
+            other = plan_workload(questions, snapshot.holdings, effort=to_the_end)
+        assert plan == other
+        snapshot.carry_out(plan)
+    assert given_up.done < 0.8 * to_the_end.done
 
 
 BY_THE_RULE = {0: "row", 13: "tables; tables and row", 18: "tables; row", 23: "tables"}

@@ -80,8 +80,8 @@ class WorkloadExplanationBody(RecordBody):
     kind: PlanKind
     price: Epsilon
     price_apart: Epsilon | None = Field(
-        description="sum of the prices of the questions asked one by one, each on the present "
-        "state; null where there was no time to plan them all"
+        description="sum of the prices of the questions asked one by one, each for itself alone on "
+        "the present state; null where there was no time to plan them all"
     )
     remaining: Epsilon
     affordable: bool

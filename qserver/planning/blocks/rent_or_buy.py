@@ -122,7 +122,8 @@ class RentOrBuy:
         """The purchase that replaces `direct`, the cheapest way by rows alone, if there is one.
 
         Pure apart from caches. For a question that measures nothing else, blocks are never bought:
-        at most another row replaces `direct`, that of what the tables leave of the query.
+        at most another row replaces `direct`, that of what the tables leave of the query. The
+        demand is then not needed, and not followed.
 
         Args:
             allowed_nano: most that may be spent in all.
@@ -130,6 +131,8 @@ class RentOrBuy:
         """
         if isinf(self.phi):
             return Decision()
+        if question.measure == "only_this":
+            return _only_row(holdings, question, direct, effort)
         answered = holdings
         if self.learner is not None:
             holdings = self.learner.view(holdings, self._paid)
@@ -142,8 +145,7 @@ class RentOrBuy:
         fits = direct.spent_after_nano <= allowed_nano
         left = inf if fits else allowed_nano - holdings.ledger.spent_nano
         need = Need(holdings, question.row, want, effort, left_nano=left)
-        proposal = _Proposal(self, need, direct, allowed_nano, answered)
-        return proposal.choice(buys=question.measure != "only_this")
+        return _Proposal(self, need, direct, allowed_nano, answered).choice()
 
     def _follow(self, holdings: Holdings) -> None:
         """Bring the demand up to date; on another lattice, build it from the beginning."""
@@ -152,6 +154,17 @@ class RentOrBuy:
         for paid in self._paid[self._n_known :]:
             self.demand.take_in(paid, holdings)
         self._n_known = len(self._paid)
+
+
+def _only_row(holdings: Holdings, question: Question, direct: Priced, effort: Effort) -> Decision:
+    """The row of what the present tables leave of the query, if it is cheaper."""
+    row, target = question.row, question.roomy_half_width
+    want = want_of(holdings, row, half_width=target, confidence=question.confidence)
+    if want is None or direct.price_nano == 0 or effort.is_spent:
+        return Decision()
+    beside = Need(holdings, row, want, effort).row({})
+    is_cheaper = beside is not None and beside.priced.price_nano < direct.price_nano
+    return Decision(beside if is_cheaper else None)
 
 
 class _Proposal:
@@ -167,13 +180,13 @@ class _Proposal:
         self._fitted: dict[tuple[int, int], FittedBase] = {}
         self._depth = depth_of(need.holdings)
 
-    def choice(self, *, buys: bool) -> Decision:
-        """The cheapest row, or the blocks of a base that replace it if this question `buys` any."""
+    def choice(self) -> Decision:
+        """The cheapest row, or the blocks of a base that replace it."""
         row = PurchaseOffer(self._direct)
         beside = self._confirmed(self._need.row({}))
         if beside is not None and beside.priced.price_nano < row.priced.price_nano:
             row = beside
-        found = (self._bought_instead(row.priced) if buys else None) or row
+        found = self._bought_instead(row.priced) or row
         bases = tuple(self._fitted.values())
         return Decision(None if found.priced is self._direct else found, bases)
 

@@ -20,11 +20,14 @@ class Scaling:
         holdings: on the lattice used for answering then.
         part_of: alphas of the blocks at a scale, in nano-epsilon; they rise with it.
         effort: counts the work. Once it is spent, the least scale found so far is taken.
+        is_dear: whether the purchase at a scale costs too much to be taken. It rises with the
+            scale, so a search ends without a result once a scale that fails is too dear.
     """
 
     holdings: Holdings
     part_of: Callable[[float], Mapping[BlockKey, int]]
     effort: Effort
+    is_dear: Callable[[float], bool] = lambda _part: False
 
     def meets(self, part: float, questions: Sequence[Question]) -> bool:
         """Whether the purchase at this scale meets every question."""
@@ -54,7 +57,7 @@ class Scaling:
     def least_part(self, ordered: Sequence[Question]) -> float | None:
         """About the least scale that meets all questions, searched on those that bind.
 
-        None if no scale that is tried meets them.
+        None if no scale that is tried meets them, or all that do are too dear.
 
         Args:
             ordered: the questions, about the hardest first.
@@ -76,11 +79,16 @@ class Scaling:
         # Continue even if the effort is spent: a base that misses a question would be lost.
         while not self.meets(high, questions):
             low, high = high, high * 1.1
-            if high > PLANNER.largest_part:
+            if high > PLANNER.largest_part or self.is_dear(low):
                 return None
         for _ in range(PLANNER.scalings):
             if self.effort.is_spent:
                 break
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.meets(middle, questions) else (middle, high)
+            if self.meets(middle, questions):
+                high = middle
+                continue
+            low = middle
+            if self.is_dear(low):
+                return None
         return high

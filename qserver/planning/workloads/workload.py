@@ -149,7 +149,8 @@ def plan_unmet(
     """The cheapest plan found if something must be bought; see `plan_workload`."""
     still, kept = known.still, known.estimators
     rows = _own_rows(holdings, still, effort)
-    found = [*_bases(holdings, rows, still, rule, effort), holdings.priced(Purchase(rows))]
+    alone = holdings.priced(Purchase(rows))
+    found = [*_bases(holdings, alone, still, rule, effort), alone]
     best = min(found, key=lambda p: p.price_nano)
     # At about the same price blocks are better: they serve later questions, too.
     worth = 1.0 - PLANNER.same_price if best.purchase.tables else 1.0
@@ -236,18 +237,19 @@ def _own_rows(
 
 def _bases(
     holdings: Holdings,
-    rows: Sequence[PlannedRow],
+    alone: Priced,
     questions: Sequence[Question],
     rule: RentOrBuy | None,
     effort: Effort,
 ) -> list[Priced]:
-    """Purchases of blocks in place of rows, on every promising lattice."""
-    found = list[Priced | None]()
+    """Purchases of blocks in place of the rows alone, on every promising lattice."""
+    found, rows = list[Priced | None](), alone.purchase.rows
     if not effort.is_spent:
         for view in views_of(holdings, questions, rule, effort):
             found.append(_whole_blocks(holdings, view, rows, questions, effort))
             if not effort.is_spent:
-                found.append(best_on(holdings, view, questions, effort))
+                most_nano = alone.price_nano
+                found.append(best_on(holdings, view, questions, effort, most_nano=most_nano))
     return [p for p in found if p is not None]
 
 

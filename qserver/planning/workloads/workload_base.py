@@ -146,9 +146,18 @@ def fitted(
 
 
 def best_on(
-    holdings: Holdings, view: Holdings, questions: Sequence[Question], effort: Effort
+    holdings: Holdings,
+    view: Holdings,
+    questions: Sequence[Question],
+    effort: Effort,
+    *,
+    most_nano: int,
 ) -> Priced | None:
-    """The best base found on one lattice, scaled until it meets every question; or None."""
+    """The best base found on one lattice, scaled until it meets every question; or None.
+
+    Args:
+        most_nano: a base that costs more is of no use, and its scale is not sought to the end.
+    """
     wants = wants_of(view, questions, effort)
     if not wants:
         return None
@@ -157,5 +166,9 @@ def best_on(
     if base is None:
         return None
     ordered = [questions[i] for i in np.argsort(-uses(view, star, wants), kind="stable")]
-    part = Scaling(base.holdings, base.raises, effort).least_part(ordered)
+
+    def is_dear(part: float) -> bool:
+        return base.priced(part).price_nano > most_nano
+
+    part = Scaling(base.holdings, base.raises, effort, is_dear).least_part(ordered)
     return None if part is None else base.priced(part)
