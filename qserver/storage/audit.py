@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from qserver.errors import StoreBehindError, StoreCorruptError, StoreError
 from qserver.records.account import Allowance
-from qserver.records.audit_chain import digest_of, linked
+from qserver.records.audit_chain import digest_of, is_linked, linked
 from qserver.storage.constants import STORE
+from qserver.storage.encoding.ledger_fields import checked, checked_fields, with_seals
 from qserver.storage.encoding.records import reply_code
-from qserver.storage.encoding.sealed import reading, unsealed
+from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 
 _MOVED = 9
+_HEAD = ("charges",)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class AuditLog:
         self._logged: frozenset[str] = frozenset()
 
     def put_back(self, entries: Sequence[str]) -> int:
-        """Append the entries that a restored store forgot; returns their number.
+        """Put back the entries that a store forgot, or has changed; returns their number.
 
         From then on a change whose entry is in the log adds no other entry.
 
@@ -71,35 +74,42 @@ class AuditLog:
             entries: of one log, each after those it follows; the store may have some of them.
 
         Raises:
-            StoreBehindError: the store's log has grown since the backup was restored.
+            StoreBehindError: the store's log has grown since the backup was restored, or it has an
+                entry that was changed and is not among `entries`.
         """
-        had = self.changes()
-        known, last = set(map(digest_of, had)), digest_of(had[-1] if had else None)
-        missing = []
-        for text in entries:
-            if digest_of(text) in known:
-                continue
-            if json.loads(text)["prev"] != last:
-                raise StoreBehindError(
-                    "The store's audit log went on by itself since the backup. Restore the backup "
-                    "again, and change nothing before it is brought up to the journal."
-                )
-            missing.append(text)
-            last = digest_of(text)
-            known.add(last)
-        reply = self._scripts.run("relog", keys=[AUDIT], args=[len(had), *missing])
+        raw = self._slice(AUDIT, -1, None)
+        right = _followed([*entries, *_readable(raw)])
+        texts = [sealed(text, name=AUDIT) for text in right]
+        # Entries of earlier versions have no seal.
+        same = [a in (b, c) for a, b, c in zip(raw, texts, right, strict=False)]
+        n_same = same.index(False) if False in same else len(same)
+        if len(right) < len(raw):
+            raise StoreBehindError(
+                "The store's audit log has an entry that was changed and is in no journal, or it "
+                "went on by itself since the backup. Restore the backup again, and change nothing "
+                "before it is brought up to the journal."
+            )
+        reply = self._scripts.run("relog", keys=[AUDIT], args=[len(raw), n_same, *texts[n_same:]])
         if reply_code(reply) != 1:
             raise StoreBehindError("The audit log is being written. Stop that, and restore again.")
-        self._logged = frozenset(map(_change_of, map(json.loads, [*had, *missing])))
-        return len(missing)
+        self._logged = frozenset(map(_change_of, map(json.loads, right)))
+        return len(right) - n_same
 
     def changes(self, *, after: int = -1, limit: int | None = None) -> list[str]:
         """Entries of the list of changes with a place above `after`, oldest first, as JSON."""
-        return self._slice(AUDIT, after, limit)
+        return _changes(self._slice(AUDIT, after, limit))
 
     def charges(self, population: str, *, after: int = -1, limit: int | None = None) -> list[str]:
         """Charges of a population with a place above `after`, oldest first, as JSON."""
-        return self._slice(Keys(population).charges, after, limit)
+        keys = Keys(population)
+        pipe = self._client.pipeline(transaction=True)
+        pipe.lrange(keys.charges, after + 1, -1 if limit is None else after + limit)
+        pipe.llen(keys.charges)
+        pipe.hmget(keys.ledger, with_seals(_HEAD))
+        texts, n_charges, fields = pipe.execute()
+        if not n_charges or after + 1 + len(texts) == n_charges > after + 1:
+            _check_end(texts, fields)
+        return list(texts)
 
     def news(self, population: str, *, n_charges: int, n_changes: int, account: str) -> AuditNews:
         """Charges and changes after the first ones; one round trip, for pooled clients."""
@@ -108,9 +118,12 @@ class AuditLog:
         pipe.lrange(keys.charges, n_charges, -1)
         pipe.lrange(AUDIT, n_changes, -1)
         pipe.hget(keys.allowances, account)
-        charges, changes, allowance = pipe.execute()
+        pipe.hmget(keys.ledger, with_seals(_HEAD))
+        charges, changes, allowance, fields = pipe.execute()
+        if charges or not n_charges:
+            _check_end(charges, fields)
         found = read_allowance(allowance, account=account)
-        return AuditNews(tuple(charges), tuple(changes), found)
+        return AuditNews(tuple(charges), tuple(_changes(changes)), found)
 
     def populations(self) -> frozenset[str]:
         """The populations of the attached datasets."""
@@ -120,9 +133,10 @@ class AuditLog:
     def ledger(self, population: str) -> LedgerFacts:
         """A population's ledger; StoreError if there is none."""
         keys = Keys(population)
-        fields: dict[Any, Any] = self._client.hgetall(keys.ledger)
-        if not fields:
+        found: dict[Any, Any] = self._client.hgetall(keys.ledger)
+        if not found:
             raise StoreError(f"The store has no ledger of population {population}.")
+        fields = checked_fields(found)
         n_reservations: Any = self._client.hlen(keys.reservations)
         with reading("ledger"):
             return LedgerFacts(
@@ -150,10 +164,10 @@ class AuditLog:
         for _ in range(STORE.log_tries):
             n_before: Any = self._client.llen(AUDIT)
             # The list only grows, so the last entry stays as it is.
-            last: Any = self._client.lindex(AUDIT, n_before - 1) if n_before else None
+            last = self.changes(after=n_before - 2)[0] if n_before else None
             is_logged = _change_of(facts) in self._logged
             entry = "" if is_logged else linked(facts, prev=digest_of(last))
-            code = reply_code(write(n_before, entry))
+            code = reply_code(write(n_before, entry and sealed(entry, name=AUDIT)))
             if code != _MOVED:
                 return code
         raise StoreError("The audit log is being written by others. Try again.")
@@ -162,6 +176,47 @@ class AuditLog:
         last = -1 if limit is None else after + limit
         found: Any = self._client.lrange(key, after + 1, last) if limit != 0 else []
         return list(found)
+
+
+def _check_end(texts: Sequence[str], fields: Sequence[str | None]) -> None:
+    """Return if the last charge is the one that the ledger names; earlier versions named none."""
+    (head,) = checked(_HEAD, fields)
+    if head is not None and head != digest_of(texts[-1] if texts else None):
+        raise StoreCorruptError(f"The charges do not end as they were made. {ADVICE}")
+
+
+def _readable(texts: Sequence[str]) -> list[str]:
+    """The entries that were not changed, without their seals."""
+    found = []
+    for text in texts:
+        with suppress(StoreCorruptError):
+            found += [plain for plain in _changes([text]) if is_linked(plain)]
+    return found
+
+
+def _followed(texts: Sequence[str]) -> list[str]:
+    """The entries that follow one another from the first on.
+
+    Raises:
+        StoreBehindError: two follow the same one.
+    """
+    after: dict[str, str] = {}
+    for text in texts:
+        if after.setdefault(json.loads(text)["prev"], text) != text:
+            raise StoreBehindError(
+                "The store's audit log went on by itself since the backup. Restore the backup "
+                "again, and change nothing before it is brought up to the journal."
+            )
+    found = list[str]()
+    while (last := digest_of(found[-1] if found else None)) in after:
+        found.append(after[last])
+    return found
+
+
+@reading("audit log")
+def _changes(texts: Sequence[str]) -> list[str]:
+    """The entries of the list of changes, without their seals."""
+    return [unsealed(text, name=AUDIT) for text in texts]
 
 
 @reading("record of an allowance")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qserver.errors import StoreCorruptError
-from qserver.records.audit_chain import GENESIS, check_links, is_linked
+from qserver.records.audit_chain import GENESIS, check_links, digest_of, is_linked
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.sealed import ADVICE
 from qserver.storage.keys import Keys
@@ -38,16 +38,20 @@ def check_history(
         )
 
 
-def check_charges(texts: Sequence[str], *, after: str) -> None:
+def check_charges(texts: Sequence[str], *, after: str, head: str | None) -> None:
     """Return if these charges follow one another, after the one with the digest `after`.
 
-    The worker's journal has the digest of the last one; only the worker can check that.
+    Args:
+        head: digest of the last charge in the ledger; None in a store of an earlier version. The
+            worker's journal has it as well.
 
     Raises:
         StoreCorruptError: a charge was changed, moved, added or removed.
     """
     if texts and (after != GENESIS or is_linked(texts[0])):
         check_links(texts, name="the charges", prev=after)
+    if head is not None and head != (digest_of(texts[-1]) if texts else after):
+        raise StoreCorruptError(f"The charges do not end as they were made. {ADVICE}")
 
 
 def read_history(client: StoreClient, meta: DatasetMeta) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
@@ -21,9 +22,18 @@ from qserver.storage.encoding.metas import meta_text
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import sealed
-from qserver.storage.keys import AUDIT, Keys
+from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import Budget, measure_text
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The names of what a store forgets of a population before all of it is given back."""
+
+    snapshots: tuple[str, ...]
+    datasets: tuple[str, ...]
+    jobs: tuple[str, ...]
 
 
 class OwnerOperations:
@@ -137,6 +147,43 @@ class OwnerOperations:
             keys=[Keys(population).job(reservation.job)],
             args=[request.dataset, sealed(request.to_json(), name=reservation.job)],
         )
+
+    def forget(self, population: str, what: Forgotten, *, nonce: str) -> None:
+        """Remove what a replay gives back, in one step, under the population's lease.
+
+        Queues, allowances, and jobs and models that cost nothing stay.
+
+        Args:
+            nonce: of the lease; '' where there is no ledger, and so no lease.
+
+        Raises:
+            FencedError: the lease passed on.
+        """
+        keys = Keys(population)
+        names = [keys.ledger, keys.disjoint, keys.charges, keys.reservations, keys.open]
+        names += [keys.burnt, keys.snapshots, *map(keys.job, what.jobs)]
+        for snapshot in what.snapshots:
+            names += [keys.history(snapshot), keys.paid(snapshot)]
+            names += [keys.estimators(snapshot), keys.remembered(snapshot)]
+        for dataset in what.datasets:
+            names += [keys.dataset(dataset), keys.earlier(dataset)]
+        listed: dict[Any, Any] = self._client.hgetall(DATASETS)
+        # A dataset of this name may be another population's by now.
+        others = {name for name, owner in listed.items() if owner != population}
+        mine = [d for d in what.datasets if d not in others or not self._has_ledger(listed[d])]
+        reply = self._scripts.run(
+            "forget",
+            keys=[keys.lease, DATASETS, *map(keys.models, what.snapshots), *names],
+            args=[nonce, len(what.snapshots), len(mine), *mine, *what.jobs],
+        )
+        if reply_code(reply) == 4:
+            raise FencedError("The lease passed to another worker.")
+
+    def _has_ledger(self, population: str) -> bool:
+        try:
+            return bool(self._client.exists(Keys(population).ledger))
+        except ValueError:
+            return False  # No population has such a name.
 
     def budget(self, population: str) -> Budget:
         """Limit, spending and version of the ledger, which must exist."""

@@ -24,7 +24,7 @@ from qserver.errors import (
     StoreCorruptError,
     StoreError,
 )
-from qserver.records.audit_chain import relinked
+from qserver.records.audit_chain import digest_of, relinked
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.records import reply_code
@@ -211,10 +211,14 @@ class SpendingStore:
         found: Any = self._client.hkeys(Keys(population).open)
         return [str(job) for job in found]
 
+    def reserved_jobs(self, population: str) -> frozenset[str]:
+        """The jobs that were ever reserved."""
+        known: Any = self._client.hkeys(Keys(population).reservations)
+        return frozenset(known)
+
     def published_jobs(self, population: str) -> frozenset[str]:
         """The jobs that were reserved and are not open; some may be burnt."""
-        known: Any = self._client.hkeys(Keys(population).reservations)
-        return frozenset(known) - frozenset(self.open_reservations(population))
+        return self.reserved_jobs(population) - frozenset(self.open_reservations(population))
 
     def reserve(
         self,
@@ -252,6 +256,9 @@ class SpendingStore:
                 lease.fence,
                 ledger_version,
                 *_reserved(reservation, again=again),
+                digest_of(charges[-1] if charges else None),
+                len(reservation.paid),
+                *(sealed(text, name=PAID) for text in reservation.paid),
                 *charges,
             ],
         )
@@ -370,8 +377,6 @@ def _reserved(reservation: Reservation, *, again: bool) -> list[str | int]:
         # The script holds it against the guard.
         after.share_nano if again else after.lost_nano,
         reservation.to_json(),
-        len(reservation.paid),
-        *(sealed(text, name=PAID) for text in reservation.paid),
     ]
 
 

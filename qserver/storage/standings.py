@@ -11,6 +11,7 @@ from qserver.ledger.population import PopulationLoss, pair
 from qserver.query.measure import Measure, measure_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.standing import Standing
+from qserver.storage.encoding.ledger_fields import checked, checked_fields, with_seals
 from qserver.storage.encoding.sealed import reading, sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
@@ -42,6 +43,7 @@ class Stamp:
         standing: of the snapshot in its population's budget.
         head: digest of the last event of the history; None in a store of an earlier version.
         measure: what is measured for a question whose asker did not choose.
+        charges_head: digest of the population's last charge; likewise.
     """
 
     budget: Budget
@@ -50,6 +52,7 @@ class Stamp:
     standing: Standing
     head: str | None = None
     measure: Measure = "auto"
+    charges_head: str | None = None
 
     @property
     def spent_snapshot_nano(self) -> int:
@@ -77,6 +80,7 @@ class _LossAt:
         pipe.hgetall(keys.disjoint)
         fields, members = pipe.execute()
         with reading("ledger"):
+            fields = checked_fields(fields)
             shares = {k[6:]: int(v) for k, v in fields.items() if k.startswith("spent:")}
             pairs = frozenset(pair(*text.split(" ")) for text in members)
             state = int(fields.get("version", 0)), len(members)
@@ -112,15 +116,8 @@ class Standings:
 
     def ask(self, pipe: Any, meta: DatasetMeta) -> None:
         """Add to a pipeline what `stamp` needs: `N_REPLIES` replies."""
-        keys, snapshot = Keys(meta.population), meta.snapshot
-        names = ("limit", "spent", "version", f"snapshot:{meta.name}")
-        own = (
-            f"shown:{snapshot}",
-            f"spent:{snapshot}",
-            f"head:{snapshot}",
-            measure_field(snapshot),
-        )
-        pipe.hmget(keys.ledger, [*names, *own])
+        keys = Keys(meta.population)
+        pipe.hmget(keys.ledger, with_seals(_names(meta)))
         pipe.hlen(keys.disjoint)
 
     @reading("ledger")
@@ -131,10 +128,12 @@ class Standings:
             NotFoundError: the dataset was detached or has another snapshot now.
             StoreCorruptError: the store has no ledger for it, or one that contradicts itself.
         """
-        (limit, recorded, version, snapshot, shown, share, head, measure), n_pairs = replies
-        if snapshot != meta.snapshot:
+        fields, n_pairs = replies
+        found = checked(_names(meta), fields)
+        limit, recorded, version, charges, snapshot, shown, share, head, measure = found
+        if limit is not None and snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
-        if None in (limit, recorded, version, share):
+        if limit is None or recorded is None or version is None or share is None:
             raise StoreCorruptError(
                 "The store has no ledger for the dataset. Run `qserver-worker doctor`."
             )
@@ -149,11 +148,19 @@ class Standings:
         spent = max(int(recorded), loss.spent_nano, lost)
         budget = Budget(int(limit), spent, int(version))
         standing = Standing(budget.limit_nano, spent, lost, int(share))
-        default = meta.measure if measure is None else read_measure(measure, snapshot)
-        return Stamp(budget, meta.snapshot, n_shown, standing, head, default)
+        default = meta.measure if measure is None else read_measure(measure, meta.snapshot)
+        return Stamp(budget, meta.snapshot, n_shown, standing, head, default, charges)
 
     def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> _LossAt:
         known = self._known.get(meta.population)
         if known is None or known.state != state or meta.snapshot not in known.loss.shares:
             known = self._known[meta.population] = _LossAt.read(self._client, meta.population)
         return known
+
+
+def _names(meta: DatasetMeta) -> tuple[str, ...]:
+    """The fields of a ledger that a stamp is made of, in the order of `Standings.stamp`."""
+    snapshot = meta.snapshot
+    ledger = ("limit", "spent", "version", "charges", f"snapshot:{meta.name}")
+    own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}", measure_field(snapshot))
+    return (*ledger, *own)

@@ -180,7 +180,7 @@ class Store:
             # It was chained meanwhile, so it is read once more, and checked from its beginning.
             raise NotFoundError("history", meta.snapshot)
         check_history(rows, after=cursor.head, head=stamp.head, snapshot=meta.snapshot)
-        check_charges(charges, after=cursor.charges_head)
+        check_charges(charges, after=cursor.charges_head, head=stamp.charges_head)
         if shown_only:
             rows = rows[: max(0, stamp.n_shown - cursor.n_events)]
         sizes = meta.domain.sizes

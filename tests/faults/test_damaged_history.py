@@ -17,6 +17,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment
 from tests.worker.crashes import Crash
+from tests.worker.forge import forge_ledger
 from worker.owner.checks.doctor import examine
 from worker.owner.restore import restore
 
@@ -119,7 +120,7 @@ def test_a_head_that_was_changed_with_its_events_is_found_by_the_worker(
     last = json.loads(str(redis_client.lindex(history, -1)))
     forged = linked({**last, "index": "8822"}, prev=last["prev"])
     redis_client.lset(history, -1, forged)
-    redis_client.hset(TOWN.ledger, f"head:{snapshot}", digest_of(forged))
+    forge_ledger(redis_client, {f"head:{snapshot}": digest_of(forged)})
     town.service().ready()
     findings = {f.check: f for f in examine(town.registry, town.settings)}
     assert f"event 2 of snapshot {snapshot}" in findings["released answers of town"].text

@@ -24,6 +24,7 @@ from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.records.standing import Standing
+from qserver.storage.encoding.ledger_fields import sealed_fields
 from qserver.storage.encoding.records import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.keys import Keys
@@ -149,7 +150,7 @@ def _release(client: StoreClient, planned: Planned, indices: Sequence[int]) -> N
     before = str(client.hget(keys.ledger, "head:s1"))
     found = relinked([measurement_json(planned, indices, "j")], prev=before)
     client.rpush(keys.history("s1"), *found.texts)
-    client.hset(keys.ledger, "head:s1", found.head)
+    client.hset(keys.ledger, mapping=sealed_fields({"head:s1": found.head}))
 
 
 @pytest.fixture
@@ -173,10 +174,10 @@ def test_a_reader_keeps_events_and_ids_apart(
     for i, row in enumerate(rows):
         _release(redis_client, row, [i])
         assert early.n_events == max(0, i - 1)
-        redis_client.hset(keys.ledger, "shown:s1", str(i))
+        redis_client.hset(keys.ledger, mapping=sealed_fields({"shown:s1": str(i)}))
         early.refresh(reader)
         assert early.n_events == i
-    redis_client.hset(keys.ledger, "shown:s1", "4")
+    redis_client.hset(keys.ledger, mapping=sealed_fields({"shown:s1": "4"}))
     late = Replica(META, settings, shown_only=True)
     for replica in (early, late):
         replica.refresh(reader)

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from qserver.errors import JournalError, StoreBehindError
+from qserver.errors import (
+    BudgetExhaustedError,
+    JournalError,
+    StoreBehindError,
+    StoreCorruptError,
+)
 from qserver.ledger.population import pair
 from qserver.query.measure import measure_of
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.encoding.sealed import reading
 from qserver.storage.operation.facts import StoredFacts
+from qserver.storage.owner import Forgotten
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
@@ -24,6 +31,7 @@ from worker.journal.owner_records import Adopted, DeclaredDisjoint, LimitRaised,
 from worker.journal.records import Attached, Record, Reserved
 from worker.journal.sections import Replay
 from worker.owner.attach import plain_facts
+from worker.owner.rebuild import Damage
 from worker.private.registry import Registry
 from worker.spending.histories import Histories
 from worker.spending.spend import Spender
@@ -38,6 +46,9 @@ class Recovered:
         ledger_version: the store's ledger version afterwards.
         spent_nano: the spending afterwards, in 1e-9 epsilon.
         n_mended: snapshots whose released answers were not the journal's.
+        changed: parts of the store that were not the journal's, in words. All was given back anew,
+            unless `left` has them still.
+        left: parts that the journal cannot give back.
     """
 
     population: str
@@ -46,6 +57,8 @@ class Recovered:
     ledger_version: int
     spent_nano: int
     n_mended: int
+    changed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,12 +118,48 @@ class Recovery:
     def bring_up(self, population: str, journal: Journal) -> Recovered:
         """Give the store everything that it lacks of the journal; may be repeated.
 
+        Where the store has something else than the journal, all is given back anew.
+
         Raises:
             StoreBehindError: the two have parted (each has charges that the other lacks), or the
                 journal's lines are too old for a replay. Nothing is drawn then.
             JournalError: the journal cannot be read.
         """
         self.put_back_log(journal)
+        damage = Damage(population, reader=self._reader, writer=self._writer, journal=journal)
+        found, changed = None, damage.of_ledger()
+        if not changed:
+            try:
+                with reading("records"):
+                    found = self._give_back(population, journal)
+                changed = damage.found(self._registry)
+            except (StoreCorruptError, StoreBehindError, BudgetExhaustedError) as exc:
+                if not damage.can_be_forgotten():
+                    raise
+                changed = [str(exc)]
+        if found is not None and not changed:
+            return found
+        if not damage.can_be_forgotten():
+            if found is None:
+                raise StoreCorruptError(f"{changed[0]} The journal lacks plans: restore a backup.")
+            return replace(found, left=tuple(changed))
+        self._forget(population, damage.everything())
+        found = self._give_back(population, journal)
+        left = tuple(damage.found(self._registry))
+        return replace(found, changed=tuple(changed), left=left)
+
+    def _forget(self, population: str, everything: Forgotten) -> None:
+        if not self._writer.has_ledger(population):
+            self._writer.owner.forget(population, everything, nonce="")
+            return
+        lease = self._acquire(population)
+        try:
+            self._writer.owner.forget(population, everything, nonce=lease.nonce)
+        finally:
+            self._writer.release(lease)
+
+    def _give_back(self, population: str, journal: Journal) -> Recovered:
+        """Give the store what it lacks of the journal."""
         with journal.exclusive():
             script = self._script(population, journal)
         if not self._writer.has_ledger(population):

@@ -10,10 +10,12 @@ from qserver.errors import ConfigError
 from qserver.records.charge import epsilon_text
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
+from worker.owner.rebuild import lost_texts
 from worker.owner.recovery import Recovered, Recovery, adopt
 from worker.private.registry import Registry
 from worker.spending.spend import Spender
 
+_SHOWN = 5
 _UNKNOWN = """\
 Population {population} has no journal. The store says that {spent} of {limit} epsilon are spent,
 after {version} charges. Without the journal nobody can know
@@ -68,16 +70,29 @@ def restore(
         say(_recovered_text(recovery.bring_up(name, journal)))
     for name in sorted(set(populations) - set(held)):
         say(_unknown_text(name, writer))
+    for text in lost_texts(reader, populations):
+        say(f"Changed in the store, and in no journal: the {text}. Restore it from a backup.")
     return len(held) == len(populations)
 
 
 def _recovered_text(found: Recovered) -> str:
     mended = f" Changed answers were mended: {found.n_mended} snapshots." if found.n_mended else ""
+    if found.changed:
+        mended = (
+            f" All was given back anew, as this was not the journal's: {_listed(found.changed)}."
+        )
+    if found.left:
+        mended += f" NOT given back, as the journal cannot: {_listed(found.left)}."
     return (
         f"Population {found.population}: {found.n_attached} datasets and {found.n_charged} charged "
         f"jobs were given back.{mended} The store agrees with the journal: {found.ledger_version} "
         f"charges, {epsilon_text(found.spent_nano)} epsilon spent."
     )
+
+
+def _listed(parts: Sequence[str]) -> str:
+    more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return "; ".join(parts[:_SHOWN]) + more
 
 
 def _unknown_text(population: str, writer: SpendingStore) -> str:

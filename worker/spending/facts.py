@@ -90,6 +90,8 @@ def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
         if name not in state.attached or name not in stored.metas:
             yield f"dataset {name} is not one that was attached"
             continue
+        if name not in stored.listed:
+            yield f"dataset {name} is not on the store's list"
         try:
             meta = read_meta(stored.metas[name], name=name)
         except StoreCorruptError:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qserver.storage.keys import Keys
+from qserver.storage.encoding.ledger_fields import checked_fields
+from qserver.storage.keys import DATASETS, Keys
 from qserver.storage.server.connection import StoreClient
 
 
@@ -18,6 +19,7 @@ class StoredFacts:
         ledger: fields of the ledger: limit, relation, shares, guards, present snapshots.
         pairs: snapshots with no person in common, two names each.
         metas: the facts of attached datasets as the store keeps them, by name.
+        listed: datasets that the store's list of datasets gives to this population.
         n_jobs: number of jobs that were charged.
         open_jobs: those that are neither published nor burnt.
         jobs: all of them by name, where they were asked for.
@@ -27,6 +29,7 @@ class StoredFacts:
     ledger: Mapping[str, str]
     pairs: tuple[str, ...]
     metas: Mapping[str, str]
+    listed: frozenset[str]
     n_jobs: int
     open_jobs: frozenset[str]
     jobs: frozenset[str] | None = None
@@ -40,7 +43,11 @@ class StoredFacts:
         *,
         with_jobs: bool = False,
     ) -> StoredFacts:
-        """The facts of a population and of all its attached datasets."""
+        """The facts of a population and of all its attached datasets.
+
+        Raises:
+            StoreCorruptError: a figure of the ledger was changed.
+        """
         keys = Keys(population)
         fields: Any = client.hkeys(keys.ledger)
         datasets = [name[9:] for name in fields if name.startswith("snapshot:")]
@@ -51,15 +58,17 @@ class StoredFacts:
         pipe.hkeys(keys.open)
         for name in datasets:
             pipe.hget(keys.dataset(name), "meta")
+        pipe.hgetall(DATASETS)
         if with_jobs:
             pipe.hkeys(keys.reservations)
         found: Any = pipe.execute()
         paid = cls._read_paid(client, keys, found[0]) if with_jobs else {}
-        metas = dict(zip(datasets, found[4:], strict=False))
+        metas, listed = dict(zip(datasets, found[4:], strict=False)), found[4 + len(datasets)]
         return cls(
-            ledger=found[0],
+            ledger=checked_fields(found[0]),
             pairs=tuple(found[1]),
             metas={name: str(text) for name, text in metas.items() if text is not None},
+            listed=frozenset(name for name, owner in listed.items() if owner == population),
             n_jobs=int(found[2]),
             open_jobs=frozenset(found[3]),
             jobs=frozenset(found[-1]) if with_jobs else None,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from qserver.storage.encoding.ledger_fields import checked, with_seals
 from qserver.storage.keys import DATASETS, Keys
 from qserver.storage.server.connection import StoreClient
+
+_FIGURES = ("limit", "spent", "version")
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,14 @@ def _read(client: StoreClient, population: str) -> PopulationGauges:
     keys = Keys(population)
     queues: Any = client.smembers(keys.queues)
     pipe = client.pipeline(transaction=True)
-    pipe.hmget(keys.ledger, ["limit", "spent", "version"])
+    pipe.hmget(keys.ledger, with_seals(_FIGURES))
     pipe.hlen(keys.open)
     pipe.hlen(keys.burnt)
     pipe.exists(keys.alive)
     for dataset in queues:
         pipe.xlen(keys.jobs(str(dataset)))
     found: list[Any] = pipe.execute()
-    limit, spent, version = (int(value or 0) for value in found[0])
+    limit, spent, version = (int(value or 0) for value in checked(_FIGURES, found[0]))
     n_open, n_burnt, alive, *queued = found[1:]
     return PopulationGauges(
         population, limit, spent, version, sum(queued), n_open, n_burnt, worker_alive=bool(alive)

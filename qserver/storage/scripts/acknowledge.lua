@@ -11,7 +11,7 @@
 local state = redis.call('HGET', KEYS[1], 'state')
 local field = 'shown:' .. ARGV[6]
 if tonumber(redis.call('HGET', KEYS[4], field) or '0') < tonumber(ARGV[7]) then
-  redis.call('HSET', KEYS[4], field, ARGV[7])
+  put(KEYS[4], {field, ARGV[7]})
 end
 if ARGV[3] ~= '' then
   redis.call('XACK', KEYS[3], ARGV[2], ARGV[3])

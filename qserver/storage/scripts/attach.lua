@@ -19,8 +19,8 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
   if redis.call('HGET', KEYS[2], 'limit') ~= ARGV[3] then return {2} end
   if redis.call('HGET', KEYS[2], 'relation') ~= ARGV[4] then return {3} end
 else
-  redis.call('HSET', KEYS[2], 'limit', ARGV[3], 'spent', '0', 'version', '0', 'fence', '0',
-    'relation', ARGV[4])
+  redis.call('HSET', KEYS[2], 'fence', '0')
+  put(KEYS[2], {'limit', ARGV[3], 'spent', '0', 'version', '0', 'relation', ARGV[4], 'charges', ''})
 end
 if ARGV[11] ~= '' then redis.call('RPUSH', KEYS[5], ARGV[11]) end
 -- rotate.lua has the same lines from here on: a script cannot import another.
@@ -29,10 +29,10 @@ if ARGV[7] ~= '' then
   redis.call('RPUSH', KEYS[4], ARGV[7])
   shown = '1'
 end
-redis.call('HSET', KEYS[2], 'snapshot:' .. ARGV[1], ARGV[5], 'shown:' .. ARGV[5], shown,
-  'spent:' .. ARGV[5], '0', 'head:' .. ARGV[5], ARGV[9])
+put(KEYS[2], {'snapshot:' .. ARGV[1], ARGV[5], 'shown:' .. ARGV[5], shown,
+  'spent:' .. ARGV[5], '0', 'head:' .. ARGV[5], ARGV[9]})
 for i = 12, #ARGV do redis.call('HSET', KEYS[6], ARGV[5] .. ' ' .. ARGV[i], '1') end
-if ARGV[8] ~= '' then redis.call('HSET', KEYS[2], 'guard:' .. ARGV[5], ARGV[8]) end
+if ARGV[8] ~= '' then put(KEYS[2], {'guard:' .. ARGV[5], ARGV[8]}) end
 redis.call('HSET', KEYS[3], 'meta', ARGV[6])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return {1}

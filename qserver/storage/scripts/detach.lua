@@ -8,6 +8,6 @@
 if redis.call('LLEN', KEYS[4]) ~= tonumber(ARGV[2]) then return {9} end
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return {0} end
 if ARGV[3] ~= '' then redis.call('RPUSH', KEYS[4], ARGV[3]) end
-redis.call('HDEL', KEYS[2], 'snapshot:' .. ARGV[1])
+redis.call('HDEL', KEYS[2], 'snapshot:' .. ARGV[1], 'seal:snapshot:' .. ARGV[1])
 redis.call('DEL', KEYS[3])
 return {1}

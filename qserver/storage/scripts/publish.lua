@@ -20,6 +20,6 @@ if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 0 then return {2, n} end
 if n ~= tonumber(ARGV[4]) then return {6, n} end
 if redis.call('HGET', KEYS[2], head) ~= ARGV[6] then return {7, n} end
 for i = 8, #ARGV do n = redis.call('RPUSH', KEYS[6], ARGV[i]) end
-redis.call('HSET', KEYS[2], head, ARGV[7])
+put(KEYS[2], {head, ARGV[7]})
 redis.call('HDEL', KEYS[4], ARGV[1])
 return {1, n}

@@ -10,6 +10,6 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('HGET', KEYS[2], 'fence')
 end
 redis.call('DEL', KEYS[3])
 for i = 6, #ARGV do redis.call('RPUSH', KEYS[3], ARGV[i]) end
-redis.call('HSET', KEYS[2], 'head:' .. ARGV[3], ARGV[4])
-if ARGV[5] ~= '' then redis.call('HSET', KEYS[2], 'shown:' .. ARGV[3], ARGV[5]) end
+put(KEYS[2], {'head:' .. ARGV[3], ARGV[4]})
+if ARGV[5] ~= '' then put(KEYS[2], {'shown:' .. ARGV[3], ARGV[5]}) end
 return {1}

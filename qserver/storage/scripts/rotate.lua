@@ -34,9 +34,9 @@ if ARGV[7] ~= '' then
   redis.call('RPUSH', KEYS[7], ARGV[7])
   shown = '1'
 end
-redis.call('HSET', KEYS[2], 'snapshot:' .. ARGV[3], ARGV[5], 'shown:' .. ARGV[5], shown,
-  'spent:' .. ARGV[5], '0', 'head:' .. ARGV[5], ARGV[9])
+put(KEYS[2], {'snapshot:' .. ARGV[3], ARGV[5], 'shown:' .. ARGV[5], shown,
+  'spent:' .. ARGV[5], '0', 'head:' .. ARGV[5], ARGV[9]})
 for i = 12, #ARGV do redis.call('HSET', KEYS[9], ARGV[5] .. ' ' .. ARGV[i], '1') end
-if ARGV[8] ~= '' then redis.call('HSET', KEYS[2], 'guard:' .. ARGV[5], ARGV[8]) end
+if ARGV[8] ~= '' then put(KEYS[2], {'guard:' .. ARGV[5], ARGV[8]}) end
 redis.call('HSET', KEYS[4], 'meta', ARGV[6])
 return {1}

@@ -10,5 +10,5 @@ if limit == ARGV[1] then return {2} end
 if #limit > #ARGV[1] or (#limit == #ARGV[1] and limit > ARGV[1]) then return {0} end
 if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[2]) then return {9} end
 if ARGV[3] ~= '' then redis.call('RPUSH', KEYS[2], ARGV[3]) end
-redis.call('HSET', KEYS[1], 'limit', ARGV[1])
+put(KEYS[1], {'limit', ARGV[1]})
 return {1}

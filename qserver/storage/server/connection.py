@@ -216,14 +216,29 @@ class Scripts:
 
 
 def read_scripts(folder: Traversable | None = None) -> dict[str, str]:
-    """Name -> text of every `*.lua` file in `folder`."""
+    """Name -> text of every `*.lua` file in `folder`.
+
+    A function of its folder `shared` stands before the scripts that call it: Lua in the server
+    cannot import.
+    """
     place = folder or importlib.resources.files("qserver.storage").joinpath("scripts")
-    files = (
-        [item for item in place.iterdir() if item.name.endswith(".lua")] if place.is_dir() else []
-    )
-    if not files:
+    texts, shared = _lua_files(place), _lua_files(place.joinpath("shared"))
+    if not texts:
         raise StoreError("qserver was installed without its Lua scripts. Install it again.")
-    return {item.name.removesuffix(".lua"): item.read_text(encoding="utf-8") for item in files}
+    for name, text in texts.items():
+        called = [function for key, function in shared.items() if f"{key}(" in text]
+        texts[name] = "".join([*called, text])
+    return texts
+
+
+def _lua_files(place: Traversable) -> dict[str, str]:
+    """Name -> text of the `*.lua` files in a folder; none where there is no folder."""
+    files = place.iterdir() if place.is_dir() else iter(())
+    return {
+        item.name.removesuffix(".lua"): item.read_text(encoding="utf-8")
+        for item in files
+        if item.name.endswith(".lua")
+    }
 
 
 @contextlib.contextmanager

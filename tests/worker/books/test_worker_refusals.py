@@ -14,10 +14,12 @@ import pytest
 
 from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
+from qserver.storage.encoding.ledger_fields import sealed_fields
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import PAID, sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from worker.owner.checks import doctor
 from worker.spending import spend
@@ -50,7 +52,7 @@ def refused(town: Deployment, caplog: pytest.LogCaptureFixture) -> str:
 
 
 def charges(town: Deployment) -> list[Any]:
-    found: Any = town.writer().audit.charges("town")
+    found: Any = Store.open(town.settings).audit.charges("town")
     return list(found)
 
 
@@ -84,17 +86,18 @@ def swap_labels(client: StoreClient) -> object:
 
 
 def ledger(**changes: int | str) -> Callable[[StoreClient], object]:
-    return lambda client: client.hset(KEYS.ledger, mapping=changes)
+    texts = {name: str(value) for name, value in changes.items()}
+    return lambda client: client.hset(KEYS.ledger, mapping=sealed_fields(texts))
 
 
 def lower_spending(client: StoreClient) -> object:
     share = next(k for k in client.hkeys(KEYS.ledger) if k.startswith("spent:"))
-    return client.hset(KEYS.ledger, mapping={"spent": 1, share: 1})
+    return ledger(**{"spent": 1, share: 1})(client)
 
 
 def take_guard_away(client: StoreClient) -> object:
     guard = next(k for k in client.hkeys(KEYS.ledger) if k.startswith("guard:"))
-    client.hdel(KEYS.ledger, guard)
+    client.hdel(KEYS.ledger, guard, f"seal:{guard}")
     return meta(disclosure_cap=None)(client)
 
 

@@ -18,6 +18,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
+from tests.worker.forge import forge_end_of_charges, forge_ledger
 from worker.cli import main
 from worker.owner.checks.audit import audit
 from worker.spending.bookkeeper import Bookkeeper
@@ -65,6 +66,7 @@ def test_an_earlier_export_is_the_beginning_of_the_journal_but_the_store_must_ha
     assert failed(checks) == {}
     assert any("which has 1 more jobs" in check.text for check in checks)
     redis_client.rpop(KEYS.charges)
+    forge_end_of_charges(redis_client)
     assert "journal of town" in failed(audit(town.registry, town.settings))
 
 
@@ -76,6 +78,7 @@ def test_a_log_that_agrees_with_itself_and_not_with_the_journal_is_found(
     plain = [json.dumps({**json.loads(text), "by": "ben"}) for text in texts]
     redis_client.delete(KEYS.charges)
     redis_client.rpush(KEYS.charges, *relinked(plain).texts)
+    forge_end_of_charges(redis_client)
     assert failed(check_export(export(town))) == {}
     found = failed(audit(town.registry, town.settings))
     assert "not one that the journal has" in found["journal of town"]
@@ -84,7 +87,7 @@ def test_a_log_that_agrees_with_itself_and_not_with_the_journal_is_found(
 def test_a_ledger_below_the_journals_figures_is_found(
     town: Deployment, redis_client: StoreClient
 ) -> None:
-    redis_client.hset(KEYS.ledger, f"spent:{town.meta.snapshot}", "1")
+    forge_ledger(redis_client, {f"spent:{town.meta.snapshot}": "1"})
     assert (
         "less of people than was charged"
         in failed(audit(town.registry, town.settings))["books of town"]

@@ -34,9 +34,13 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url)
 
 
+def exported(town: Deployment) -> AuditExport:
+    return AuditExport.read(Store.open(town.settings).audit)
+
+
 def is_clean(town: Deployment) -> bool:
     """Whether the audit log adds up."""
-    return all(check.ok for check in check_export(AuditExport.read(town.writer().audit)))
+    return all(check.ok for check in check_export(exported(town)))
 
 
 def test_snapshots_that_never_reached_the_store_are_in_no_pair(town: Deployment) -> None:
@@ -48,6 +52,29 @@ def test_snapshots_that_never_reached_the_store_are_in_no_pair(town: Deployment)
     assert declare(town, "west", "people").n_pairs == 1
     assert is_clean(town)
     assert ask(town, "people", 40).charged_nano > 0
+
+
+def test_without_a_word_of_the_owner_no_two_files_are_disjoint(town: Deployment) -> None:
+    """Neither another dataset nor a rotation declares anything; with the flag each does."""
+    join(town, "west")
+    again(town, disjoint=False)
+    journal = town.registry.journal("town", create=False)
+    assert journal.state.declared == set()
+    again(town, disjoint=True)
+    with journal.exclusive():
+        assert len(journal.state.declared) == 2
+
+
+def again(town: Deployment, *, disjoint: bool) -> None:
+    """Rotate `people` to another file."""
+    rows = [(21 + disjoint, "Male")] * 50
+    rotate(
+        RotateRequest("people", write_people(town.data.with_name("b.csv"), rows), disjoint),
+        settings=town.settings,
+        registry=town.registry,
+        progress=lambda _text: None,
+        log=LOG,
+    )
 
 
 def test_readers_of_the_log_go_on_after_a_declaration(town: Deployment) -> None:
@@ -145,7 +172,7 @@ def test_a_journal_of_an_earlier_version_is_given_back(
         ask(town, "people", 12)
     redis_client.flushall()
     bring_up(town)
-    failed = [c.subject for c in check_export(AuditExport.read(town.writer().audit)) if not c.ok]
+    failed = [c.subject for c in check_export(exported(town)) if not c.ok]
     # Until the owner says again that they are other people.
     assert failed == ["people of town"]
     declare(town, "guarded", "people")

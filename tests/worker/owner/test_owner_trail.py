@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from qserver.errors import StoreCorruptError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
+from qserver.storage.encoding.sealed import unsealed
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
+from tests.worker.forge import forge_ledger
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.checks.doctor import examine
 from worker.owner.rotate import RotateRequest, rotate
@@ -52,7 +56,8 @@ def test_every_change_is_logged_and_the_log_adds_up(
     town: Deployment, redis_client: StoreClient
 ) -> None:
     assert [c for c in checks(town) if not c.ok] == []
-    changes = [json.loads(text) for text in redis_client.lrange(AUDIT, 0, -1)]
+    texts = redis_client.lrange(AUDIT, 0, -1)
+    changes = [json.loads(unsealed(text, name=AUDIT)) for text in texts]
     assert [c["kind"] for c in changes] == [*["dataset attached"] * 4, "limit raised"]
     assert [("replaces" in c) for c in changes] == [False, True, True, False, False]
     assert (changes[-1]["before"], changes[-1]["limit"]) == (10**9, 2 * 10**9)
@@ -63,7 +68,10 @@ def test_every_change_is_logged_and_the_log_adds_up(
 def test_a_ledger_that_was_changed_does_not_add_up(
     town: Deployment, redis_client: StoreClient, field: str
 ) -> None:
-    redis_client.hincrby(Keys("town").ledger, field, 1)
+    before: Any = redis_client.hincrby(Keys("town").ledger, field, 1)
+    with pytest.raises(StoreCorruptError, match=f"figure '{field}' was changed"):
+        checks(town)
+    forge_ledger(redis_client, {field: str(before)})
     assert [c.ok for c in checks(town)].count(False) == 1
 
 

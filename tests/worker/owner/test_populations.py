@@ -34,6 +34,10 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url)
 
 
+def exported(town: Deployment) -> AuditExport:
+    return AuditExport.read(Store.open(town.settings).audit)
+
+
 def join(town: Deployment, name: str, **changes: object) -> DatasetMeta:
     request = AttachRequest(name, town.data, PEOPLE, Fraction(1), "add-remove", "town", 1, phi=20.0)
     return attach(
@@ -138,7 +142,7 @@ def test_what_was_not_declared_at_first_can_be_declared_later(town: Deployment) 
     assert declare(town, "people", "west").n_new == 0
     kinds = [json.loads(text)["kind"] for text in Store.open(town.settings).audit.changes()]
     assert kinds.count("people declared disjoint") == 1
-    assert all(check.ok for check in check_export(AuditExport.read(town.writer().audit)))
+    assert all(check.ok for check in check_export(exported(town)))
 
 
 @pytest.mark.parametrize(

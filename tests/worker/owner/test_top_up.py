@@ -11,12 +11,12 @@ from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, Stor
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.records.noise_step import lattice_step
-from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment
 from tests.worker.by_hand import live
 from tests.worker.crashes import Crash
+from tests.worker.forge import forge_ledger
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.checks.doctor import examine
 from worker.owner.top_up import top_up
@@ -98,7 +98,7 @@ def test_nothing_is_raised_without_a_journal_or_on_a_store_that_forgot(
     with pytest.raises(ConfigError, match="`population`"):
         top_up("../town", Fraction(3), settings=town.settings, registry=town.registry)
     town.ask(YOUNG, length=60)
-    redis_client.hset(Keys("town").ledger, "version", "0")
+    forge_ledger(redis_client, {"version": "0"})
     with pytest.raises(StoreBehindError):
         raise_to(town, "3")
     assert limits(town) == (2 * 10**8, 2 * 10**8)

@@ -17,6 +17,7 @@ from qserver.storage.queue import Taken
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, PEOPLE, Deployment
+from tests.worker.forge import forge_ledger
 from worker.load import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
@@ -77,7 +78,7 @@ def test_a_loop_refuses_a_store_behind_its_journal(
     town: Deployment, redis_client: StoreClient
 ) -> None:
     town.ask({"age": 20})
-    redis_client.hset(Keys("town").ledger, "version", "0")
+    forge_ledger(redis_client, {"version": "0"})
     with pytest.raises(StoreBehindError):
         a_loop(town)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qserver.errors import BudgetExhaustedError, JournalError, StoreBehindError
+from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.requirement import Requirement
@@ -18,6 +18,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Cursor, Store
 from tests.deployment import LOG, ROWS, Deployment, write_people
 from tests.worker.crashes import STEPS, die_at
+from tests.worker.forge import forge_ledger
 from worker.journal.journal import Journal
 from worker.journal.sections import Drawn
 from worker.noise.randomness import SystemEntropy
@@ -153,15 +154,24 @@ def test_changed_data_are_refused_and_charge_nothing(town: Deployment) -> None:
 class Exploding:
     """A table whose counting fails, with a message that would tell the data."""
 
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
     def answer(self, query: LinearQuery) -> Any:
-        raise ValueError("secret value 424242")
+        raise self.error
 
     def counts(self, partition: ProductPartition) -> list[int]:
-        raise ValueError("secret value 424242")
+        raise self.error
 
 
-def test_a_failing_count_burns_the_reservation_and_says_nothing(town: Deployment) -> None:
-    tables: dict[str, Tables] = {town.meta.snapshot: Exploding()}
+@pytest.mark.parametrize(
+    "error", [ValueError("secret value 424242"), ConfigError("data", "be no 424242")]
+)
+def test_a_failing_count_burns_the_reservation_and_says_nothing(
+    town: Deployment, error: Exception
+) -> None:
+    """Whatever it says of itself, also if it is an error whose text is public elsewhere."""
+    tables: dict[str, Tables] = {town.meta.snapshot: Exploding(error)}
     spender = town.spender(trusted=replace(town.trusted(), tables=tables))
     found = town.submit(YOUNG)
     assert isinstance(found, JobStatus)
@@ -240,10 +250,10 @@ def test_a_worker_that_lost_its_lease_while_measuring_throws_its_draw_away(
 def test_a_store_that_forgot_is_refused(town: Deployment, redis_client: StoreClient) -> None:
     town.ask(YOUNG)
     keys = Keys("town")
-    redis_client.hset(keys.ledger, "version", "0")
+    forge_ledger(redis_client, {"version": "0"})
     with pytest.raises(StoreBehindError):
         town.work_off()
-    redis_client.hset(keys.ledger, "version", "7")
+    forge_ledger(redis_client, {"version": "7"})
     redis_client.delete(keys.reservations)
     with pytest.raises(StoreBehindError):
         town.work_off()

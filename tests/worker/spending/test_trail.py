@@ -19,6 +19,7 @@ from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
+from tests.worker.forge import forge_end_of_charges, forge_ledger
 from worker.journal.records import ChargeLine, Reserved, read_line, write_line
 from worker.owner.detach import detach
 from worker.spending.trail import ChargePayment, Trail
@@ -51,6 +52,7 @@ def relink(
         text = linked({k: v for k, v in plain.items() if k != "prev"}, prev=prev)
         redis_client.lset(CHARGES, i, text)
         prev = digest_of(text)
+    forge_end_of_charges(redis_client)
 
 
 def cheaper(client: StoreClient) -> None:
@@ -74,7 +76,7 @@ RELINKED: dict[str, Tamper] = {
     "cheaper": lambda client: relink(client, 1, lambda plain: plain.update(alpha=1)),
     "another payer": lambda client: relink(client, 0, lambda plain: plain.update(by="ben")),
     "earlier": lambda client: relink(client, 2, lambda plain: plain.update(at=1)),
-    "removed last": lambda client: client.rpop(CHARGES),
+    "removed last": lambda client: (client.rpop(CHARGES), forge_end_of_charges(client)),
 }
 
 
@@ -115,7 +117,7 @@ def test_a_cheaper_charge_linked_anew_does_not_add_up_for_the_verifier(
 def test_a_limit_that_was_raised_without_a_word_is_found(
     town: Deployment, redis_client: StoreClient
 ) -> None:
-    redis_client.hset(Keys("town").ledger, "limit", "3000000000")
+    forge_ledger(redis_client, {"limit": "3000000000"})
     failed = [check for check in check_export(export(town)) if not check.ok]
     assert [check.subject for check in failed] == ["limit of town"]
 
