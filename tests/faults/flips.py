@@ -1,6 +1,8 @@
 """Change one byte of a state folder at rest, start on it, and compare every reply with before.
 
-`python -m tests.faults.flips N SEED` counts N changes: refused, the same replies, or ALTERED.
+`python -m tests.faults.flips N SEED` counts N changes: refused, the same replies, brought
+back by `restore`, or ALTERED. With `--without-note` the store's files have no digests, as on a
+server of one's own.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ from qserver.storage.server.aof_digests import NOTE
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
-from tests.deployment import Deployment
+from tests.deployment import LOG, Deployment
+from worker.owner.checks.doctor import examine
+from worker.owner.restore import restore
 
-Verdict = Literal["refused", "same", "ALTERED"]
+Verdict = Literal["refused", "same", "restored", "ALTERED"]
 # No question is answered by another's row or by the model's table: each has one answer.
 WHERES: tuple[dict[str, object], ...] = ({"age": [20, 22]}, {"age": [23, 25]}, {"age": [26, 27]})
 _NETWORK: dict[str, list[object]] = {"edges": [], "variables": ["sex"]}
@@ -139,8 +143,15 @@ def verdict(site: Site, folder: Path) -> tuple[Verdict, str]:
             except (QServerError, AssertionError) as exc:
                 return "refused", f"worker: {type(exc).__name__}"
             now = replies_of(site, town)
+            found, why = _compared(site, now)
+            if found == "ALTERED" and brought_back(site, town):
+                return "restored", why
+            return found, why
     except QServerError as exc:
         return "refused", f"start: {type(exc).__name__}"
+
+
+def _compared(site: Site, now: dict[str, str]) -> tuple[Verdict, str]:
     found: Verdict = "same"
     for path, reply in site.replies.items():
         if now[path] == reply:
@@ -149,6 +160,20 @@ def verdict(site: Site, folder: Path) -> tuple[Verdict, str]:
             return "ALTERED", f"{path}: {reply[:300]} -> {now[path][:300]}"
         found = "refused"
     return found, "replies"
+
+
+def brought_back(site: Site, town: Deployment) -> bool:
+    """Whether doctor tells of a fault, and the owner's restore makes every reply what it was."""
+    told = any(
+        f.check == "books of town" and not f.ok for f in examine(town.registry, town.settings)
+    )
+    try:
+        restore(
+            town.settings, registry=town.registry, accept_loss=(), log=LOG, say=lambda _text: None
+        )
+    except QServerError:
+        return False
+    return told and replies_of(site, town) == site.replies
 
 
 def main(n: int, seed: int, *, with_note: bool = True) -> Counter[str]:

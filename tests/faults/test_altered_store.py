@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from qserver.errors import StoreError
 from qserver.storage.server.connection import StoreClient
-from tests.deployment import LOG, Deployment
+from tests.deployment import Deployment
 from tests.faults.alterations import Alteration, Dump, alterations
-from tests.faults.flips import Site, replies_of, site_of
-from worker.owner.restore import restore
+from tests.faults.flips import Site, brought_back, replies_of, site_of
 
 IN_NO_JOURNAL = {"qs:accounts", "qs:tokens", "allowances"}
 """These come back from a backup alone; so does the audit log's end after the last charge."""
@@ -33,21 +31,6 @@ def altered(site: Site, now: dict[str, str]) -> dict[str, str]:
     }
 
 
-def brought_back(site: Site) -> bool:
-    """Whether the owner's restore makes every reply what it was."""
-    try:
-        restore(
-            site.town.settings,
-            registry=site.town.registry,
-            accept_loss=(),
-            log=LOG,
-            say=lambda _text: None,
-        )
-    except StoreError:
-        return False
-    return replies_of(site, site.town) == site.replies
-
-
 def test_no_changed_byte_alters_a_reply_and_restore_mends_what_the_journal_has(
     site: Site, redis_client: StoreClient
 ) -> None:
@@ -59,7 +42,7 @@ def test_no_changed_byte_alters_a_reply_and_restore_mends_what_the_journal_has(
         assert altered(site, now) == {}, one
         if now != site.replies:
             n_refused += 1
-            assert brought_back(site) or one.part in IN_NO_JOURNAL | {"qs:audit"}, one
+            assert brought_back(site, site.town) or one.part in IN_NO_JOURNAL | {"qs:audit"}, one
         whole.put_back(redis_client)
     assert n_refused > 20
 
@@ -71,7 +54,7 @@ def test_what_went_is_told_or_brought_back(site: Site, redis_client: StoreClient
         one.make(redis_client)
         seen.add(one.part)
         if replies_of(site, site.town) != site.replies and not _needs_backup(one):
-            assert brought_back(site), one
+            assert brought_back(site, site.town), one
         whole.put_back(redis_client)
     assert set(CHECKED) <= seen
 

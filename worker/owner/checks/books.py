@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.records.charge import epsilon_text
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.books.accountant import Finding
 from worker.books.faults import BookFaultError
 from worker.owner.checks.finding import WorkerFinding
+from worker.owner.rebuild import Damage
 from worker.private.registry import Registry
 from worker.spending.bookkeeper import Bookkeeper
 
@@ -20,10 +22,10 @@ def books_finding(registry: Registry, population: str, settings: Settings) -> Wo
     """Whether store and journal agree, and what each snapshot's people have lost at most."""
     check = f"books of {population}"
     try:
-        reader = Store.open(settings, role="worker-doctor")
-        journals = {population: registry.journal(population, create=False)}
-        keeper = Bookkeeper(reader, journals, logging.getLogger(__name__))
-        faults = keeper.faults(population, with_jobs=True)
+        reader, writer = Store.open(settings, role="worker-doctor"), SpendingStore.open(settings)
+        journal = registry.journal(population, create=False)
+        keeper = Bookkeeper(reader, {population: journal}, logging.getLogger(__name__))
+        faults = Damage(population, reader=reader, writer=writer, journal=journal).found(registry)
         found = keeper.examine(population)
     except (QServerError, BookFaultError) as exc:
         return WorkerFinding(check, ok=False, text=str(exc))
