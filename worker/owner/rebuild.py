@@ -21,7 +21,8 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Cursor, Store
 from worker.books.faults import BookFaultError
 from worker.journal.journal import Journal
-from worker.journal.records import Adopted, Attached, Reserved
+from worker.journal.owner_records import Adopted
+from worker.journal.records import Attached, Reserved
 from worker.journal.sections import Replay
 from worker.private.registry import Registry
 from worker.spending.bookkeeper import Bookkeeper
