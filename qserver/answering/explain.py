@@ -39,7 +39,7 @@ P = TypeVar("P", CurvePoint, FactorPoint)
 # Lengths of the price curve, as parts of the asked length.
 _CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 _WORKLOAD_CURVE = (0.5, 1.0, 2.0)
-CURVE_WORK = 150_000.0
+CURVE_WORK = 220_000.0
 """Most work to plan a workload and its questions that other lengths are priced for, too."""
 
 
