@@ -120,7 +120,7 @@ def _charged(log: AuditLog, facts: LedgerFacts) -> list[str]:
     """The charges of the first `version` jobs: each reservation counts the version up by one."""
     jobs: set[str] = set()
     found = []
-    for text in log.charges(facts.population):
+    for text in log.unchecked_charges(facts.population):
         jobs.add(ChargeEntry.of(text).job)
         if len(jobs) > facts.version:
             break
