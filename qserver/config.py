@@ -80,7 +80,7 @@ class Settings:
     metrics_port: int = 9464
     log_format: str = "text"
     log_requests: bool = False
-    max_rows: int = 5000
+    max_rows: int = 20_000
 
     def __post_init__(self) -> None:
         for name, least, most in _RANGES:

@@ -44,8 +44,8 @@ NOT_FAST = (
     # Histories that grow row by row, held to exact fractions or to searches over a grid.
     "inference/joint/test_quotient.py",
     "inference/posterior/test_positive_prior.py",
-    "inference/rows/test_blue.py",
-    "inference/rows/test_estimable.py",
+    "inference/corners/test_grown.py",
+    "inference/corners/test_weights.py",
     "inference/rows/test_refinement.py",
     "inference/rows/test_tail.py",
     "ledger/test_ledger.py",

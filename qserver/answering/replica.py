@@ -64,10 +64,15 @@ class Replica:
         self._planning_work = planning_work
         self._shown_only = shown_only
         self._cursor = Cursor()
-        # The primes of the estimability test must be secret: an analyst who knew them could
-        # forge a query that looks estimable.
+        # The primes that tell what tables reach must be secret: an analyst who knew them could
+        # forge a query that looks as if tables gave it.
         entropy = random.Random(secrets.randbits(256))  # noqa: S311
-        self.engine = InferenceEngine(meta.domain.sizes, entropy, max_rows=settings.max_rows)
+        self.engine = InferenceEngine(
+            meta.domain.sizes,
+            entropy,
+            max_rows=settings.max_rows,
+            most_records=meta.most_records,
+        )
         self.ledger = CellLedger(
             meta.domain.sizes,
             relation=meta.relation,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from copy import copy
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 S = TypeVar("S", bound=np.generic)
+
+FloatArray = npt.NDArray[np.float64]
 
 
 class GrowingArray(Generic[S]):
@@ -25,6 +28,12 @@ class GrowingArray(Generic[S]):
         """The entries so far."""
         return self._data[: self._size]
 
+    def copy(self) -> GrowingArray[S]:
+        """The same entries in an array that shares nothing."""
+        found = copy(self)
+        found._data = self._data.copy()
+        return found
+
     def extend(self, values: npt.ArrayLike) -> None:
         """Append `values`, shape (n,)."""
         new = np.asarray(values, dtype=self._data.dtype)
@@ -35,19 +44,3 @@ class GrowingArray(Generic[S]):
             self._data = grown
         self._data[self._size : end] = new
         self._size = end
-
-
-def grown_matrix(matrix: npt.NDArray[Any], n_rows: int, n_columns: int) -> npt.NDArray[Any]:
-    """`matrix`, or a zero-padded copy with room for at least the given rows and columns."""
-    rows, columns = matrix.shape
-    if n_rows <= rows and n_columns <= columns:
-        return matrix
-    shape = (rows, columns)
-    if n_rows > rows:
-        shape = (max(n_rows, 2 * rows, 64), shape[1])
-    if n_columns > columns:
-        shape = (shape[0], max(n_columns, 2 * columns, 64))
-    # Zero pages that are never written take no memory: a triangular matrix costs half.
-    grown = np.zeros(shape, dtype=matrix.dtype)
-    grown[:rows, :columns] = matrix
-    return grown

@@ -5,26 +5,27 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 
 from qserver.errors import InputError
+from qserver.inference.corners.bias import Bias
 from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.rows.axis_vectors import FloatArray
-from qserver.inference.rows.blue import MAX_ROWS, Combinations, noise_of, only_combination
-from qserver.inference.rows.modular import SecretRandom
+from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights
-from qserver.inference.rows.rows_in_play import RowsInPlay
+from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
 from qserver.inference.rows.tail import TailProblem
 from qserver.inference.tables.answer import WeightedRow
+from qserver.inference.tables.blocks.primes import SecretRandom
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
+from qserver.records.capacity import MOST_RECORDS
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, place_measurement
 
 __all__ = ["InferenceEngine", "RowEstimate"]
@@ -40,10 +41,11 @@ class InferenceEngine(LiveRows):
 
     Args:
         sizes: number of values per attribute.
-        entropy: source of secret randomness such as `random.SystemRandom()`. The test of
-            estimability relies on its secrecy.
+        entropy: source of secret randomness such as `random.SystemRandom()`. The test of what
+            tables reach relies on its secrecy.
         max_rows: most measurements that are combined by algebra. Direct answers and stored
             estimators do not count.
+        most_records: public cap on the number of records; it bounds the bias of float weights.
 
     Attributes:
         tables: the measured tables. A query combines them only with a measurement of the query
@@ -51,12 +53,17 @@ class InferenceEngine(LiveRows):
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], entropy: SecretRandom, *, max_rows: int = MAX_ROWS
+        self,
+        sizes: tuple[int, ...],
+        entropy: SecretRandom,
+        *,
+        max_rows: int = MAX_ROWS,
+        most_records: int = MOST_RECORDS,
     ) -> None:
-        super().__init__()
+        super().__init__(Bias(most_records).room)
         self._sizes = tuple(sizes)
         self.tables = MeasuredTables(self._sizes, entropy)
-        self._in_play = RowsInPlay(self._sizes, entropy, max_rows=max_rows)
+        self._in_play = RowsInPlay(max_rows=max_rows, most_records=most_records)
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
@@ -180,11 +187,19 @@ class InferenceEngine(LiveRows):
         options = [] if found is None else [found]
         if known.method in ("direct", "stored"):
             options.append(self._only(known))
+        room = self._room + float(step)
         problems = [
-            CombinedProblem(o, confidence=confidence, target=half_width, step=float(step))
-            for o in options
+            CombinedProblem(o, confidence=confidence, target=half_width, step=room) for o in options
         ]
-        return least(problem.solve() for problem in problems)
+        best = least(problem.solve() for problem in problems)
+        if best is None:
+            return None
+        exact = dict(self._polished(primitive, (*best.weights, (NEW, best.new_weight))))
+        new_weight = exact.pop(NEW, 0.0)
+        return Combined(best.alpha, tuple(exact.items()), new_weight)
+
+    def _polished(self, primitive: Primitive, weights: Weights) -> Weights:
+        return self._in_play.polished(primitive.row, weights).weights
 
     def estimate_with(
         self,
@@ -216,9 +231,13 @@ class InferenceEngine(LiveRows):
         if tables_give_rest:
             rows = self._weighted(weights)
             return self.tables.estimate_with_rows(primitive, rows, confidence=confidence)
-        own = self._direct.get(primitive.key, ())
-        method = "direct" if len(weights) == 1 and weights[0][0] in own else "planned"
-        return self._evaluate(weights, 0.0, confidence, method) if weights else None
+        if not weights:
+            return None
+        if len(weights) == 1 and weights[0][0] in self._direct.get(primitive.key, ()):
+            return self._evaluate(weights, 0.0, confidence, "direct")
+        self.catch_up()
+        error = self._in_play.polished(primitive.row, weights).given_error
+        return self._evaluate(weights, error, confidence, "planned")
 
     def _weighted(self, weights: Weights) -> list[WeightedRow]:
         return [WeightedRow(self.measurement(i), w) for i, w in weights]
@@ -263,27 +282,27 @@ class InferenceEngine(LiveRows):
             return None
         own, ratio = self.measurement(direct[0][0]), direct[0][1]
         found = self._combinations_of(primitive)
-        ids = [] if found is None else [*found.basis.ids, *found.dependent.ids]
-        if found is None or own.id not in ids:
-            found = only_combination(noise_of([own]), np.array([ratio]))
-        return RefinedRow(
+        if found is None or own.id not in found.noise.ids:
+            found = only_combination(noise_of([own], room=self._room), np.array([ratio]))
+        refined = RefinedRow(
             found, own.id, ratio=ratio, confidence=confidence, target=half_width
         ).solve()
+        if refined is None or len(refined.weights) == 1:
+            return refined
+        return Refined(refined.alphas, self._polished(primitive, refined.weights))
 
     def catch_up(self) -> None:
-        """Update the row space with new measurements; past the cap, keep the most useful rows."""
-        self._in_play.catch_up(self._rows)
+        """Take new measurements into the algebra; past the cap, keep the most useful rows."""
+        self._in_play.catch_up()
 
     def _add(self, measurement: AnyMeasurement) -> None:
         old = place_measurement(self._measurements, measurement)
         self.tables.extend([measurement])
         if not isinstance(measurement, Measurement):
             return
+        self._in_play.note(measurement)
         if old is None:
-            self._in_play.add(measurement)
             self._direct.setdefault(measurement.key, []).append(measurement.id)
-        else:
-            self._in_play.refine(measurement)
 
     def _keep(self, estimator: Estimator) -> None:
         if self.has_kept(estimator):
@@ -317,10 +336,10 @@ class InferenceEngine(LiveRows):
         combinations = self._combinations_of(primitive)
         if combinations is None:
             return
-        yield self._combine(combinations, combinations.start, confidence, "blue")
-        if len(combinations.start):
+        yield self._least(combinations, confidence)
+        if combinations.n_directions:
             tail = TailProblem(combinations, confidence).best()
-            yield self._combine(combinations, tail.a, confidence, "tail")
+            yield self._by(primitive, combinations.pairs(tail.a), confidence)
 
     def _by_tables(
         self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables
@@ -336,15 +355,15 @@ class InferenceEngine(LiveRows):
             if found is not None:
                 yield found
 
-    def _combine(
-        self, combinations: Combinations, a: FloatArray, confidence: float, method: str
-    ) -> RowEstimate:
-        weights = combinations.weights(a)
-        ids = np.concatenate([combinations.basis.ids, combinations.dependent.ids])
-        used = np.flatnonzero(weights)
-        pairs = tuple(zip(ids[used].tolist(), weights[used].tolist(), strict=True))
-        found = self._evaluate(pairs, combinations.float_error(a), confidence, method)
-        return replace(found, is_only=not len(a))
+    def _least(self, combinations: Combinations, confidence: float) -> RowEstimate:
+        """The estimate of least variance."""
+        pairs = combinations.pairs(np.zeros(combinations.n_directions))
+        return self._evaluate(pairs, combinations.error, confidence, "blue")
+
+    def _by(self, primitive: Primitive, weights: Weights, confidence: float) -> RowEstimate:
+        """The estimate by weights of the shortest interval."""
+        polished = self._in_play.polished(primitive.row, weights)
+        return self._evaluate(polished.weights, polished.error, confidence, "tail")
 
     def _combinations_of(self, primitive: Primitive) -> Combinations | None:
         self.catch_up()

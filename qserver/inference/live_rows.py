@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 
 from qserver.errors import InputError
+from qserver.inference.arrays import FloatArray
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
 from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights
 from qserver.inference.rows.tail import safe_half_width
@@ -23,9 +23,14 @@ from qserver.records.history import AnyMeasurement, Estimator, Measurement
 
 
 class LiveRows:
-    """The live measurements of one snapshot by id, and the rows among them by key."""
+    """The live measurements of one snapshot by id, and the rows among them by key.
 
-    def __init__(self) -> None:
+    Args:
+        room: what plans allow for floats, per unit of weight on several rows, in records.
+    """
+
+    def __init__(self, room: float) -> None:
+        self._room = room
         self._measurements: list[AnyMeasurement] = []
         self._direct: dict[str, list[int]] = {}
 
@@ -39,9 +44,6 @@ class LiveRows:
     def live(self, number: int) -> AnyMeasurement:
         """The live measurement of this id: a row or a table."""
         return self._measurements[number]
-
-    def _rows(self) -> list[Measurement]:
-        return [m for m in self._measurements if isinstance(m, Measurement)]
 
     @property
     def n_measurements(self) -> int:
@@ -69,7 +71,12 @@ class LiveRows:
     def _allowance(self, weights: Weights, confidence: float, step: Fraction) -> float:
         old = tuple(w for w in weights if w[0] != NEW)
         known = self._evaluate(old, 0.0, confidence, "stored").posterior.allowance
-        return known + sum(abs(w) * float(step) for i, w in weights if i == NEW)
+        new = sum(abs(w) * float(step) for i, w in weights if i == NEW)
+        return known + new + self._room_of(weights)
+
+    def _room_of(self, weights: Weights) -> float:
+        """What plans allow for floats in these weights, in records."""
+        return self._room * sum(abs(w) for _, w in weights) if len(weights) > 1 else 0.0
 
     def direct(self, primitive: Primitive) -> Weights:
         """Id and weight of the row's measurement with the least noise; empty without one."""
@@ -118,7 +125,8 @@ class LiveRows:
 
     def _only(self, known: RowEstimate) -> Combinations:
         rows = [self.measurement(i) for i in known.ids]
-        return only_combination(noise_of(rows), np.array([w for _, w in known.weights]))
+        weights = np.array([w for _, w in known.weights])
+        return only_combination(noise_of(rows, room=self._room), weights)
 
     def _own_rows(self, primitive: Primitive) -> list[Measurement] | list[None]:
         """The noisy measurements of exactly this row, or [None]."""

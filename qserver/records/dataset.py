@@ -9,6 +9,7 @@ from functools import cached_property
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.measure import Measure, measure_of
+from qserver.records.capacity import MOST_RECORDS
 from qserver.records.charge import Relation
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
@@ -54,6 +55,11 @@ class DatasetMeta:
     def guard_nano(self) -> int | None:
         """The most that a cell may lose, in nano-epsilon; None if only the limit counts."""
         return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap)
+
+    @property
+    def most_records(self) -> int:
+        """The public cap on the number of records; intervals allow for it."""
+        return MOST_RECORDS if self.capacity is None else self.capacity
 
     @property
     def has_null_cell(self) -> bool:

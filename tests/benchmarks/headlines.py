@@ -107,14 +107,14 @@ HEADLINES: Mapping[str, Headline] = {
     "blue": Headline(
         {
             "history": "rows",
+            "load, ms": "load_ms",
+            "memory, MB": "memory_mb",
             "weights, ms": "query_ms",
+            "refusal, ms": "not_estimable_ms",
             "append and weights, ms": "append_and_query_ms",
             "whole answer, ms": "answer_ms",
-            "dense, ms": "dense_ms",
         },
-        {
-            "rows": ("500 ranges", "5000 ranges", "5000 predicates, 10^12 cells"),
-        },
+        {},
     ),
     "consistent": Headline(
         {

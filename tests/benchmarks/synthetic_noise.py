@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
+import pytest
+
 from qserver.inference.engine import InferenceEngine
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
@@ -50,8 +52,19 @@ def said(found: InferenceEngine) -> list[object]:
     out: list[object] = []
     for query in ASKED:
         estimate = found.estimate(query, confidence=0.95)
-        out.append(estimate and (estimate.half_width, estimate.posterior.estimate, estimate.ids))
+        out.append(
+            estimate
+            and [estimate.half_width, estimate.posterior.estimate, *map(float, estimate.ids)]
+        )
     return out
+
+
+def assert_same(one: list[object], other: list[object]) -> None:
+    """The same rows and, but for the last bits, the same numbers.
+
+    Rows that came later are combined in another order of operations than those of the start.
+    """
+    assert one == [pytest.approx(said, rel=1e-13) if said else said for said in other]
 
 
 def test_a_copy_says_what_a_history_with_the_releases_says() -> None:
@@ -61,11 +74,11 @@ def test_a_copy_says_what_a_history_with_the_releases_says() -> None:
             said(first)
         tried = first.tried()
         tried.extend(AFTER)
-        assert said(tried) == said(engine(*BEFORE, *AFTER))
+        assert_same(said(tried), said(engine(*BEFORE, *AFTER)))
         assert said(first) == said(engine(*BEFORE))
         assert said(first)[-1] is None
         first.extend(AFTER)
-        assert said(first) == said(engine(*BEFORE, *AFTER))
+        assert_same(said(first), said(engine(*BEFORE, *AFTER)))
 
 
 def test_copies_of_copies_leave_one_another_alone() -> None:
@@ -74,5 +87,5 @@ def test_copies_of_copies_leave_one_another_alone() -> None:
     for event in (AFTER[0], measured(2, prefix(3), 5 * 10**8)):
         tried = first.tried()
         tried.extend([event])
-        assert said(tried) == said(engine(*BEFORE, event))
+        assert_same(said(tried), said(engine(*BEFORE, event)))
     assert said(first) == said(engine(*BEFORE))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.testing import assert_allclose
 
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.records.history import TableMeasurement
 from tests.benchmarks.synthetic_noise import Snapshot
 

@@ -17,6 +17,7 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.query.domain import Domain
 from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition, product_partition
+from qserver.records.capacity import MOST_RECORDS
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.owner.checks.finding import WorkerFinding
@@ -48,16 +49,19 @@ class TimedScan:
 
 
 def check_capacity(capacity: int | None, table: RecordTable) -> None:
-    """Refuse more records than were declared; the message does not tell their number.
+    """Refuse more records than were declared, or than the cap without a declaration.
+
+    The message does not tell their number.
 
     Raises:
         ConfigError: there are more. For the owner's terminal only.
     """
-    if capacity is not None and len(table.codes[0]) > capacity:
+    most = MOST_RECORDS if capacity is None else capacity
+    if len(table.codes[0]) > most:
         raise ConfigError(
             "capacity",
             "be at least the number of records in the file",
-            capacity,
+            most,
             hint="The capacity becomes public: choose it with room for later files, and not from "
             "the exact number of records.",
         )

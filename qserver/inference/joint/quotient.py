@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.tail import safe_half_width
 
 _ULP = 2.0**-52

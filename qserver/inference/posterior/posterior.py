@@ -16,9 +16,9 @@ from fractions import Fraction
 import numpy as np
 
 from qserver.errors import RequirementError
+from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.posterior.positive_prior import CredibleInterval, PositivePosterior
-from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.rows.tail import safe_half_width
 
 _ULP = 2.0**-52

@@ -20,11 +20,9 @@ class RowEstimate:
         half_width: half-width of the posterior at that confidence, allowances included.
         method: `direct` (one measurement of exactly this row), `stored` (weights of an earlier
             answer), `planned` (weights that a plan chose before it measured), `blue` (least
-            variance; the only weights if no row is dependent), `tail` (shortest interval at this
-            confidence) or `blocks` (measured tables, perhaps with a measurement of the row, or
-            with rows that the tables complete).
+            variance), `tail` (shortest interval at this confidence) or `blocks` (measured tables,
+            perhaps with a measurement of the row, or with rows that the tables complete).
         float_error: the part of the allowance for floats in the weights, in records.
-        is_only: whether no other weights on the rows in play give the row.
         tables: ids of the measured tables used, in rising order; only for `blocks`.
         beside: for `blocks`, pairs of id and weight of rows that count in addition to the tables:
             a measurement of the row, and a public total.
@@ -41,7 +39,6 @@ class RowEstimate:
     half_width: float
     method: str
     float_error: float = 0.0
-    is_only: bool = False
     tables: tuple[int, ...] = ()
     beside: tuple[tuple[int, float], ...] = ()
     at: int | None = None
@@ -59,7 +56,7 @@ class RowEstimate:
 
         They need not be stored if they will be found again after every later event.
         """
-        return not (self.is_only or self.is_kept or self.method in ("direct", "stored"))
+        return not (self.is_kept or self.method in ("direct", "stored"))
 
     def estimator(self, key: str) -> Estimator:
         """The stored weights that keep the answer of this key free."""

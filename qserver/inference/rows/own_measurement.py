@@ -1,8 +1,8 @@
 """A new measurement of the asked row, combined with the history.
 
 With the new row h itself at scale b and weight w, the weights of history give (1 - w) h: the new
-row is one more dependent row, with T = lambda. The least alpha is 1 / b for the largest b whose
-best weights still meet the target; the half-width grows with b, so b is found by Newton steps
+row adds one direction, from history's weights to itself. The least alpha is 1 / b for the largest b
+whose best weights still meet the target; the half-width grows with b, so b is found by Newton steps
 inside a bracket.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import Combinations
 from qserver.inference.rows.tail import Tail, TailProblem, safe_half_width
 
@@ -62,7 +62,7 @@ class ScaleSearch(ABC):
             alone: the weights that use no other row.
             low: logarithm of a scale at which `alone` meets the target.
             high: logarithm of a scale at which no weights meet it; may be infinite.
-            place: the row's place among the scales, basis first.
+            place: the row's place among the scales.
         """
         best = Trial(low, self._problem(low).at(alone), 0.0)
         log_scale, a = low + _TOLERANCE, best.tail.a
@@ -93,7 +93,7 @@ class CombinedProblem(ScaleSearch):
         combinations: unbiased weights of the row on the history.
         confidence: 1 - delta.
         target: half-width to meet, in records.
-        step: lattice step of the new row.
+        step: error of lattice and floats of the new row, per unit of weight.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class CombinedProblem(ScaleSearch):
             return None
         # At this scale the new row alone just meets the target.
         low = math.log(room / safe_half_width(np.ones(1), self._confidence)) - 1e-12
-        alone = np.append(np.zeros(len(self._history.start)), 1.0)
+        alone = np.append(np.zeros(self._history.n_directions), 1.0)
         return self._result(self._largest_scale(alone, low=low, high=math.inf, place=-1))
 
     def _problem(self, log_scale: float) -> TailProblem:
@@ -119,10 +119,9 @@ class CombinedProblem(ScaleSearch):
 
     def _result(self, best: Trial) -> Combined:
         problem = self._problem(best.log_scale)
-        ids = np.concatenate([self._history.basis.ids, self._history.dependent.ids])
-        weights = problem.combinations.weights(best.tail.a)[:-1]
-        pairs = tuple((int(ids[i]), float(weights[i])) for i in np.flatnonzero(weights))
-        return Combined(math.exp(-best.log_scale), pairs, float(best.tail.a[-1]))
+        ids, weights = self._history.noise.ids, problem.combinations.weights(best.tail.a)
+        pairs = tuple((int(ids[i]), float(weights[i])) for i in np.flatnonzero(weights[:-1]))
+        return Combined(math.exp(-best.log_scale), pairs, float(weights[-1]))
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ refined by one factor.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import Combinations
 from qserver.inference.rows.own_measurement import ScaleSearch
 from qserver.inference.rows.tail import TailProblem, safe_half_width
@@ -28,7 +28,6 @@ _INWARD = 1.0 - 1e-10
 _LEVEL_TOLERANCE = 1e-9
 _MARGIN = 40.0
 """Logarithm of a factor above any ratio of a half-width and its largest scale."""
-_MAX_WHITENED = 256
 
 
 @dataclass(frozen=True)
@@ -65,15 +64,14 @@ class RefinedRow(ScaleSearch):
         target: float,
     ) -> None:
         super().__init__(confidence=confidence, target=target)
-        self._combinations, self._row, self._ratio = combinations, row, abs(ratio)
-        basis, dependent = combinations.basis, combinations.dependent
-        self._scales = np.concatenate([basis.scales, dependent.scales])
-        self._ids = np.concatenate([basis.ids, dependent.ids])
-        self._place = int(np.flatnonzero(self._ids == row)[0])
-        self._alone = np.zeros(len(dependent.ids))
-        if self._place >= len(basis.ids):
-            self._alone[self._place - len(basis.ids)] = ratio
-        self._step = float(np.concatenate([basis.steps, dependent.steps])[self._place])
+        self._row, self._ratio = row, abs(ratio)
+        self._place = int(np.flatnonzero(combinations.noise.ids == row)[0])
+        alone = np.zeros(len(combinations.noise.ids))
+        alone[self._place] = ratio
+        self._combinations = combinations.with_weights(alone)
+        self._alone = self._combinations.place_of(alone)
+        self._scales = combinations.noise.scales
+        self._step = float(combinations.noise.steps[self._place])
 
     def solve(self) -> Refined | None:
         """The least alpha with its weights; None if the row alone cannot meet the target."""
@@ -86,34 +84,16 @@ class RefinedRow(ScaleSearch):
             return None
         found = self._largest_scale(self._alone, low=low, high=high, place=self._place)
         weights = self._problem(found.log_scale).combinations.weights(found.tail.a)
-        pairs = tuple((int(self._ids[i]), float(weights[i])) for i in np.flatnonzero(weights))
+        pairs = tuple(
+            (int(self._combinations.noise.ids[i]), float(weights[i]))
+            for i in np.flatnonzero(weights)
+        )
         return Refined(((self._row, math.exp(-found.log_scale)),), pairs)
 
     def _problem(self, log_scale: float) -> TailProblem:
         scales = self._scales.copy()
         scales[self._place] = math.exp(log_scale)
-        return TailProblem(rescaled(self._combinations, scales), self._confidence)
-
-
-def rescaled(combinations: Combinations, scales: FloatArray) -> Combinations:
-    """The same weights with other scales of the rows, basis first."""
-    n = len(combinations.coefficients)
-    found = replace(
-        combinations,
-        basis=replace(combinations.basis, scales=scales[:n]),
-        dependent=replace(combinations.dependent, scales=scales[n:]),
-    )
-    # The old whitening still spans all directions; it only makes the problem less round.
-    if not 0 < len(scales) - n <= _MAX_WHITENED:
-        return found
-    covariance = (found.directions * np.square(scales[:n])) @ found.directions.T
-    covariance += np.diag(np.square(scales[n:]))
-    deviations = np.sqrt(np.diag(covariance))
-    try:
-        lower = np.linalg.cholesky(covariance / np.outer(deviations, deviations))
-    except np.linalg.LinAlgError:
-        return found
-    return replace(found, whitening=np.linalg.inv(lower), deviations=deviations)
+        return TailProblem(self._combinations.rescaled(scales), self._confidence)
 
 
 @dataclass(frozen=True)

@@ -1,80 +1,237 @@
-"""The measured rows that are combined by algebra; updated only when they are needed."""
+"""The measured rows that are combined by algebra; updated only when they are needed.
+
+Rows that came since the last factoring are taken in one by one, which is quick. After some of them
+all rows are factored anew: a small history at once, a large one in a thread, while the old factors
+answer.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from threading import Thread
 
-from qserver.inference.rows.blue import Combinations, RowSpace
-from qserver.inference.rows.modular import SecretRandom
+import numpy as np
+
+from qserver.inference.corners.bias import Bias
+from qserver.inference.corners.row_matrix import RowMatrix, Sums
+from qserver.inference.corners.settle import Settled, settled
+from qserver.inference.corners.vectors import CornerNames, CornerVector
+from qserver.inference.rows.blue import NEW, Combinations, orthonormal
+from qserver.inference.rows.play import Play
+from qserver.inference.rows.polish import Polished, Work
+from qserver.inference.rows.refinement import Weights
 from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement
 
+MAX_ROWS = 20_000
+
+_MOST_LATER = 64
+_MOST_AT_ONCE = 1000
+_MOST_ENTRIES = 1 << 23
+_NOT_ESTIMABLE = 1e-12
 _KEPT = 0.8
 """Part of the cap that is filled again after it was passed, so that this happens rarely."""
 
 
 class RowsInPlay:
-    """A row space that follows a history with delay. Not safe for concurrent use.
+    """The rows in play, following a history with delay. Not safe for concurrent use.
 
     Args:
-        sizes: number of values per attribute.
-        entropy: source of the secret primes.
         max_rows: most rows in play.
+        most_records: public cap on the number of records.
     """
 
-    def __init__(self, sizes: tuple[int, ...], entropy: SecretRandom, *, max_rows: int) -> None:
-        self._sizes, self._entropy, self._max_rows = sizes, entropy, max_rows
-        self._space = RowSpace(sizes, entropy, max_rows=max_rows)
-        self._new: dict[int, Measurement] = {}
-        self._refined: dict[int, Measurement] = {}
+    def __init__(self, *, max_rows: int, most_records: int) -> None:
+        self._max_rows, self._bias = max_rows, Bias(most_records)
+        self._names = CornerNames()
+        self._vectors: dict[int, CornerVector] = {}
+        self._live: dict[int, Measurement] = {}
+        self._play = Play([], {}, 1)
+        self._noted: dict[int, Measurement] = {}
+        self._making: _Making | None = None
         self._is_borrowed = False
 
-    def add(self, measurement: Measurement) -> None:
-        """Note a new row."""
-        self._new[measurement.id] = measurement
+    @property
+    def room(self) -> float:
+        """What intervals allow for floats per unit of weight, in records."""
+        return self._bias.room
 
-    def refine(self, measurement: Measurement) -> None:
-        """Note a row's refinement."""
-        waiting = self._new if measurement.id in self._new else self._refined
-        waiting[measurement.id] = measurement
+    def note(self, measurement: Measurement) -> None:
+        """Note a new row, or a row's refinement."""
+        self._noted[measurement.id] = measurement
+        if self._making is not None:
+            self._making.since[measurement.id] = measurement
 
-    def catch_up(self, rows: Callable[[], list[Measurement]]) -> None:
-        """Add all noted rows to the row space; past the cap, keep the most useful rows.
-
-        Args:
-            rows: all live rows, in history order.
-        """
-        if not (self._new or self._refined):
+    def catch_up(self) -> None:
+        """Take in all noted rows; past the cap, keep the most useful ones."""
+        if self._making is not None and not self._making.is_alive():
+            self._swap(self._making)
+        if not self._noted:
             return
-        new = list(self._new.values())
-        if self._space.n_rows + len(new) > self._max_rows:
-            self._space = RowSpace(self._sizes, self._entropy, max_rows=self._max_rows)
-            new = _most_useful(rows(), int(_KEPT * self._max_rows))
-        else:
-            if self._is_borrowed:
-                self._space = copy.deepcopy(self._space, {id(self._entropy): self._entropy})
-            for measurement in self._refined.values():
-                self._space.refine(measurement)
-        self._space.extend(new)
-        self._new, self._refined, self._is_borrowed = {}, {}, False
+        new, self._noted = self._noted, {}
+        for m in new.values():
+            self._name(m)
+        if len(new) > _MOST_LATER or not len(self._play):
+            self._play = self._factored()
+            self._making, self._is_borrowed = None, False
+            return
+        if self._is_borrowed:
+            self._play, self._is_borrowed = self._play.tried(), False
+        self._take_in(new.values())
+        if self._is_due:
+            self._factor()
+
+    def wait(self) -> None:
+        """Wait until the rows are factored, if that was begun."""
+        if self._making is not None:
+            self._making.join()
+            self._swap(self._making)
+
+    def _take_in(self, measurements: Iterable[Measurement]) -> None:
+        for m in measurements:
+            if not m.row.is_zero:
+                self._play.take_in(m, self._vectors[m.id])
+
+    @property
+    def _is_due(self) -> bool:
+        play = self._play
+        late = play.grown.n_later > _MOST_LATER or bool(play.left_out)
+        return late or len(play) > self._max_rows
+
+    def _factor(self) -> None:
+        """Factor all rows anew: now, or in a thread if that takes long."""
+        if len(self._play) <= _MOST_AT_ONCE:
+            self._play = self._factored()
+        elif self._making is None:
+            chosen, n = self._chosen(), len(self._names)
+            self._making = _Making(lambda: Play(chosen, self._vectors, n))
+            self._making.start()
+
+    def _swap(self, making: _Making) -> None:
+        self._making = None
+        self._play, self._is_borrowed = making.made(), False
+        self._take_in(m for m in making.since.values() if m.id not in self._noted)
+
+    def _factored(self) -> Play:
+        return Play(self._chosen(), self._vectors, len(self._names))
+
+    def _name(self, measurement: Measurement) -> None:
+        if measurement.row.is_zero:
+            return
+        self._live[measurement.id] = measurement
+        if measurement.id not in self._vectors:
+            self._vectors[measurement.id] = self._names.of_row(measurement.row)
+
+    def _chosen(self) -> list[Measurement]:
+        """The rows to factor: all, or those of least noise if they are too many."""
+        known = [self._live[i] for i in sorted(self._live)]
+        sizes = {m.id: len(self._vectors[m.id].ids) for m in known}
+        if len(known) <= self._max_rows and sum(sizes.values()) <= _MOST_ENTRIES:
+            return known
+        most = max(1, int(_KEPT * self._max_rows))
+        useful = sorted(known, key=lambda m: (m.scale, -m.id))[:most]
+        ends = np.cumsum([sizes[m.id] for m in useful])
+        within = int(np.searchsorted(ends, _KEPT * _MOST_ENTRIES, side="right"))
+        return sorted(useful[: max(1, within)], key=lambda m: m.id)
 
     def combinations(self, query: LinearQuery) -> Combinations | None:
         """All unbiased weights of `query` on the rows in play, or None if it is not estimable."""
-        return self._space.combinations(query)
+        vector = self._names.of_query(query)
+        if not len(vector.ids) or vector.ids.min() < 0 or not len(self._play):
+            return None
+        grown, enough = self._play.grown, self._bias.enough(vector)
+        first = grown.weights(Sums.of(vector))
+        found = settled(grown.rows, vector, first, grown.weights, enough=enough)
+        if found.rest.largest > _NOT_ESTIMABLE * vector.largest:
+            return None
+        return self._around(vector, found)
+
+    def _around(self, vector: CornerVector, found: Settled) -> Combinations:
+        """The weights of least variance with the directions that change nothing."""
+        grown, noise = self._play.grown, self._play.noise
+        directions = grown.directions(found.weights)
+        if directions is None:
+            directions = np.zeros((0, len(self._play)))
+        used = np.flatnonzero((found.weights != 0.0) | directions.any(axis=0))
+        units, answers = grown.rows.units[used], noise.answers[used]
+        shift = self._bias.shift(found.change[used] * units / vector.unit, answers)
+        directions = directions[:, used] * units
+        if grown.is_folded:
+            directions = orthonormal(directions, noise.scales[used])
+        return Combinations(
+            noise=noise.part(used, room=self.room),
+            least=found.weights[used] * units / vector.unit,
+            directions=directions,
+            whitening=np.eye(len(directions)),
+            error=self._bias.error(vector, found) + shift,
+        )
+
+    def polished(self, query: LinearQuery, weights: Weights) -> Polished:
+        """Given weights, corrected until they give the query as nearly as floats can.
+
+        Args:
+            weights: pairs of a measurement's id, or `NEW`, and its weight; about unbiased.
+        """
+        vector = self._names.of_query(query)
+        work = self._work(vector, [i for i, _ in weights])
+        first, units = work.on_rows(weights), work.rows.units / vector.unit
+        enough = self._bias.enough(vector)
+        found = settled(work.rows, vector, first / units, work.solve, enough=enough)
+        error = self._bias.error(vector, found)
+        new, change = found.weights * units, found.change * units
+        used = np.flatnonzero(new)
+        ids = [work.ids[i] for i in used.tolist()]
+        return Polished(
+            tuple(zip(ids, new[used].tolist(), strict=True)),
+            error + self._bias.shift(change, work.answers),
+            error + self._bias.shift(change + np.abs(new - first), work.answers),
+        )
+
+    def _work(self, vector: CornerVector, ids: Sequence[int]) -> Work:
+        """The rows to polish weights on: all in play, or only these where some are out of play."""
+        play, old = self._play, [i for i in dict.fromkeys(ids) if i != NEW]
+        if all(play.holds(i) for i in old):
+            work = Work(play.rows, play.noise.ids.tolist(), play.noise.answers, play.grown.weights)
+        else:
+            rows = RowMatrix()
+            for i in old:
+                rows.append(self._vectors[i])
+            answers = np.array([self._live[i].value_float for i in old])
+            work = Work(rows, old, answers, lambda _: np.zeros(len(old)))
+        return work.with_new(vector) if NEW in ids else work
 
     def tried(self) -> RowsInPlay:
         """A copy to try more rows on; this object does not change.
 
-        The copy shares the row space until it gets a row, so it is valid until this object does.
+        The copy shares the rows in play until it gets a row, so it is valid until this object does.
         """
         found = copy.copy(self)
-        found._new, found._refined = dict(self._new), dict(self._refined)
-        found._is_borrowed = True
+        found._noted, found._vectors = dict(self._noted), dict(self._vectors)
+        found._live = dict(self._live)
+        found._is_borrowed, found._making = True, None
         return found
 
 
-def _most_useful(measurements: Sequence[Measurement], n: int) -> list[Measurement]:
-    """The n rows of least noise, public ones first, newer before older; in history order."""
-    chosen = sorted(measurements, key=lambda m: (m.scale, -m.id))[:n]
-    return sorted(chosen, key=lambda m: m.id)
+class _Making(Thread):
+    """Rows that are factored in a thread, and what came since."""
+
+    def __init__(self, make: Callable[[], Play]) -> None:
+        super().__init__(name="factor-rows", daemon=True)
+        self._make = make
+        self._made: Play | None = None
+        self._failure: BaseException | None = None
+        self.since: dict[int, Measurement] = {}
+
+    def run(self) -> None:
+        """Factor the rows."""
+        try:
+            self._made = self._make()
+        except Exception as exc:  # noqa: BLE001 - raised again where the rows are needed
+            self._failure = exc
+
+    def made(self) -> Play:
+        """The rows, once the thread has ended."""
+        if self._made is None:
+            raise self._failure or RuntimeError("The rows are not factored yet.")
+        return self._made

@@ -17,8 +17,7 @@ from math import inf, prod
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.inference.rows.axis_vectors import FloatArray
-from qserver.inference.rows.modular import SecretRandom
+from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.box import as_box
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
@@ -27,6 +26,7 @@ from qserver.inference.tables.blocks.placement import (
     placement_of_block,
     placement_of_partition,
 )
+from qserver.inference.tables.blocks.primes import SecretRandom
 from qserver.inference.tables.blocks.support import ExactSupport
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition

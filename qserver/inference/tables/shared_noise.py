@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qserver.errors import CapacityError
+from qserver.inference.arrays import FloatArray
 from qserver.inference.joint.joint import JointErrors
-from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.tables.blocks.cell_weights import CellWeights
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, BlocksAndRow

@@ -18,7 +18,6 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.rows.modular import SecretRandom
 from qserver.inference.tables.alpha_record import AlphaRecord
 from qserver.inference.tables.answer import WeightChoice, WeightedRow, WeightOrigin
 from qserver.inference.tables.blocks.nested_chains import lattice_through
@@ -26,6 +25,7 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.blocks.placement import DefaultChains
+from qserver.inference.tables.blocks.primes import SecretRandom
 from qserver.inference.tables.choices import (
     Moment,
     can_meet,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import InputError
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort, work_of_steps

@@ -13,7 +13,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks

@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, join
 from qserver.planning.blocks.base import BaseProblem, best_base

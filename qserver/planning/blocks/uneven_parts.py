@@ -22,7 +22,7 @@ from math import log
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.chain import Chain
 from qserver.inference.tables.blocks.nested_chains import (
     Labels,

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from qserver.errors import CapacityError
+from qserver.inference.arrays import FloatArray
 from qserver.inference.joint.joint import (
     FAILURE,
     JointErrors,
@@ -17,7 +18,6 @@ from qserver.inference.joint.joint import (
     most_work,
 )
 from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.rows.axis_vectors import FloatArray
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.inference.tables.shared_noise import (

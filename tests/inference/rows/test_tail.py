@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq, minimize, minimize_scalar
 
+from qserver.inference.corners.bias import Bias
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.rows.blue import RowSpace
 from qserver.inference.rows.tail import TailProblem, safe_half_width
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
 from qserver.records.history import Estimator
+from tests.inference.corners.rows_on_trial import trial
 from tests.inference.histories import (
     STEP,
     combination,
@@ -42,9 +43,7 @@ def _rest(n: int = 2) -> LinearQuery:
 
 
 def _problem(rows, query, confidence):
-    space = RowSpace(query.sizes, random.Random(1))
-    space.extend(rows)
-    found = space.combinations(query)
+    found = trial(rows).combinations(query)
     assert found is not None
     return TailProblem(found, confidence)
 
@@ -59,7 +58,7 @@ def test_one_direction_is_minimised_like_a_search_over_all_weights(confidence, s
     def half_width(w: float) -> float:
         weights = np.array([w, 1 - w, 1 - w])
         noise = LaplaceSum(np.abs(weights) * np.array(scales, dtype=float)).half_width(confidence)
-        return noise + float(np.abs(weights).sum() * STEP)
+        return noise + float(np.abs(weights).sum()) * (float(STEP) + Bias().room)
 
     grid = min(np.linspace(-0.2, 1.2, 57), key=half_width)
     best = minimize_scalar(half_width, bounds=(grid - 0.03, grid + 0.03), options={"xatol": 1e-9})
@@ -72,7 +71,7 @@ def test_least_variance_is_not_the_shortest_interval_and_the_difference_is_found
         measured(i, q, scale=s) for i, (q, s) in enumerate(zip(queries, (3, 10, 10), strict=True))
     ]
     problem = _problem(rows, total_query((2,)), 0.9999)
-    blue = problem.at(problem.combinations.start)
+    blue = problem.at(np.zeros(problem.combinations.n_directions))
     best = problem.best()
     assert best.half_width < 0.995 * blue.half_width
 
@@ -85,7 +84,7 @@ def test_several_directions_are_minimised_like_by_a_general_method(seed):
     queries.append(queries[0])
     rows = [measured(i, q, scale=rng.choice((3, 10, 30))) for i, q in enumerate(queries)]
     problem = _problem(rows, queries[0], 0.98)
-    start = problem.combinations.start
+    start = np.zeros(problem.combinations.n_directions)
 
     def half_width(a):
         return problem.at(np.asarray(a)).half_width

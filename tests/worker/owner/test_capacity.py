@@ -45,7 +45,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
 
 
 def attach_with(
-    town: Deployment, *, capacity: int, scan_s: float = 0.0, slot_ms: int = 5
+    town: Deployment, *, capacity: int | None, scan_s: float = 0.0, slot_ms: int = 5
 ) -> DatasetMeta:
     request = AttachRequest(
         name="sized",
@@ -110,6 +110,18 @@ def test_more_records_than_the_capacity_are_refused_without_their_number(
     assert str(len(ROWS)) not in str(found.value)
     assert "sized" not in Store.open(town.settings).datasets()
     assert attach_with(town, capacity=len(ROWS)).capacity == len(ROWS)
+
+
+def test_without_a_capacity_more_records_than_intervals_allow_for_are_refused(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound on the bias of weights counts on it."""
+    assert town.meta.most_records == 10**10
+    assert replace(town.meta, capacity=7).most_records == 7
+    monkeypatch.setattr(module, "MOST_RECORDS", len(ROWS) - 1)
+    with pytest.raises(ConfigError, match="number of records in the file") as found:
+        attach_with(town, capacity=None)
+    assert str(len(ROWS)) not in str(found.value)
 
 
 def turn(town: Deployment, rows: list[tuple[int, str]]) -> None:

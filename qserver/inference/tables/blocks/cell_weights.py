@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import InputError
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, PatternTerm
 
 MAX_CELLS = 1 << 22

@@ -14,10 +14,11 @@ from itertools import pairwise
 from math import ceil, log2
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from qserver.errors import DomainError
-from qserver.inference.rows.axis_vectors import FloatArray, values_at
+from qserver.inference.arrays import FloatArray
 from qserver.query.grid import AxisClasses
 from qserver.query.weights import Weights
 
@@ -188,3 +189,9 @@ def default_chain(classes: AxisClasses) -> Chain:
     for _ in range(steps - 1):
         levels.append(levels[-1] * factor)
     return regular_chain(classes, (*levels, levels[-1] * ceil(n / levels[-1])))
+
+
+def values_at(weights: Weights, edges: npt.NDArray[np.int64]) -> FloatArray:
+    """Value of `weights` just below each edge, shape of `edges`."""
+    runs = np.searchsorted(np.array(weights.stops), edges, side="left")
+    return np.array(weights.values, dtype=np.float64)[runs]

@@ -20,7 +20,7 @@ from math import isinf
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.cell_weights import (
     MAX_CELLS,
     CellWeights,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from qserver.inference.rows.axis_vectors import FloatArray
+from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.chain import Chain
 from qserver.query.linear import LinearQuery
 from qserver.query.weights import Weights

@@ -19,8 +19,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.inference.rows.modular import SecretRandom, random_prime
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.primes import SecretRandom, random_prime
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.weights import Weights
 

@@ -1,0 +1,205 @@
+"""Rows as short vectors over corners.
+
+A weight vector on one attribute is the sum over its stops x of (weight before x - weight after x)
+times [value < x]. A product over attributes is then a sum over *corners*: one stop per attribute,
+where the end of an attribute means that it has no condition. A range has two corners and a
+predicate on three attributes of ten values about a hundred, however many cells there are. Different
+corners are linearly independent as functions of the cell. So weights a are unbiased for a query
+just where they give each of its corners, and nothing else.
+
+Corners have exact names: a corner is a node in a tree, whose edges are stops in the order of the
+attributes. The numbers of nodes are given in the order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qserver.inference.arrays import FloatArray
+from qserver.query.linear import LinearQuery, Term
+from qserver.query.weights import Weights
+
+IntArray = npt.NDArray[np.int64]
+
+MOST_CORNERS = 1 << 14
+"""A row with more corners is one corner by itself: it only combines with measurements of itself."""
+
+_EXACT = 1 << 53
+_SMALL = 1 << 30
+_MOST_BITS = 512
+_PLACE_BITS = 40
+_UNKNOWN_PLACE = 1 << (_PLACE_BITS - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class CornerVector:
+    """A query times `unit`, as values by corner.
+
+    Args:
+        ids: numbers of the corners, all different, shape (n,). Negative ones are corners of no row.
+        values: shape (n,). Whole numbers, exact where all are below 2^53, else within half an ulp.
+        unit: > 0; the query is the vector over it.
+    """
+
+    ids: IntArray
+    values: FloatArray
+    unit: float
+
+    @property
+    def largest(self) -> float:
+        """The largest value by size; 0 for the zero query."""
+        return float(np.abs(self.values).max(initial=0.0))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether unit and values are exact, with bits to spare."""
+        return self.largest <= _SMALL and self.unit < _EXACT
+
+
+class CornerNames:
+    """The numbers of corners."""
+
+    def __init__(self) -> None:
+        self._places: defaultdict[tuple[int, int], int] = defaultdict(count().__next__)
+        self._children: defaultdict[int, int] = defaultdict(count(1).__next__)
+        self._whole: dict[LinearQuery, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._children) + 1
+
+    def of_row(self, query: LinearQuery) -> CornerVector:
+        """The vector of a row; its corners get numbers."""
+        if _is_whole(query):
+            edge = self._whole.setdefault(query, ~len(self._whole))
+            return _single(self._children[edge])
+        children = self._children
+
+        def children_of(edges: list[int]) -> list[int]:
+            return list(map(children.__getitem__, edges))
+
+        return _vector(query, self._places.__getitem__, children_of)
+
+    def of_query(self, query: LinearQuery) -> CornerVector:
+        """The vector of a query; its new corners get negative numbers that nobody remembers."""
+        if _is_whole(query):
+            known = self._whole.get(query)
+            return _single(-1 if known is None else self._children[known])
+        places: dict[tuple[int, int], int] = {}
+        children: dict[int, int] = {}
+
+        def place_of(place: tuple[int, int]) -> int:
+            old = self._places.get(place)
+            if old is not None:
+                return old
+            return places.setdefault(place, _UNKNOWN_PLACE + len(places))
+
+        def children_of(edges: list[int]) -> list[int]:
+            found = list(map(self._children.get, edges))
+            return [
+                children.setdefault(edge, ~len(children)) if old is None else old
+                for edge, old in zip(edges, found, strict=True)
+            ]
+
+        return _vector(query, place_of, children_of)
+
+
+def _is_whole(query: LinearQuery) -> bool:
+    """Whether a query's terms may have too many corners."""
+    found = sum(prod(len(f.weights.stops) for f in term.factors) for term in query.terms)
+    return found > MOST_CORNERS
+
+
+def _single(corner: int) -> CornerVector:
+    return CornerVector(np.array([corner]), np.ones(1), 1.0)
+
+
+_Place = Callable[[tuple[int, int]], int]
+_Children = Callable[[list[int]], list[int]]
+
+
+def _vector(query: LinearQuery, place_of: _Place, children_of: _Children) -> CornerVector:
+    denominator = query.denominator
+    parts = [_term(t, int(t.coefficient * denominator), place_of, children_of) for t in query.terms]
+    if not parts:
+        return CornerVector(np.zeros(0, dtype=np.int64), np.zeros(0), 1.0)
+    is_exact = denominator < _EXACT and sum(p.size for p in parts) < _EXACT
+    kind = np.float64 if is_exact else object
+    if is_exact and len(parts) == 1:
+        # The corners of one term are different, and none of its jumps is zero.
+        return CornerVector(parts[0].ids, parts[0].values(kind), float(denominator))
+    ids = np.concatenate([p.ids for p in parts])
+    values = np.concatenate([p.values(kind) for p in parts])
+    distinct, where = np.unique(ids, return_inverse=True)
+    if not is_exact:
+        return _rounded(distinct, where, values, denominator)
+    sums = np.bincount(where, weights=values, minlength=len(distinct))
+    used = sums != 0.0
+    return CornerVector(distinct[used], sums[used], float(denominator))
+
+
+@dataclass(frozen=True, eq=False)
+class _Corners:
+    """The corners of a term, in the order of the products of its factors' jumps."""
+
+    ids: IntArray
+    coefficient: int
+    jumps: list[tuple[int, ...]]
+
+    @property
+    def size(self) -> int:
+        """Sum of the values' sizes."""
+        return abs(self.coefficient) * prod(sum(map(abs, j)) for j in self.jumps)
+
+    def values(self, kind: type[object]) -> npt.NDArray[Any]:
+        product = np.array([self.coefficient], dtype=kind)
+        for found in self.jumps:
+            product = np.multiply.outer(product, np.array(found, dtype=kind)).ravel()
+        return product
+
+
+def _term(term: Term, coefficient: int, place_of: _Place, children_of: _Children) -> _Corners:
+    nodes, jumps = np.zeros(1, dtype=np.int64), []
+    for factor in term.factors:
+        axis, found = factor.axis, jumps_of(factor.weights)
+        # The end is no condition: there the corner stays as it is.
+        places = [place_of((axis, stop)) for stop in factor.weights.stops[:-1]]
+        edges = (nodes[:, None] << _PLACE_BITS | np.array(places, dtype=np.int64)).ravel()
+        below = np.array(children_of(edges.tolist()), dtype=np.int64)
+        below = below.reshape(len(nodes), -1)
+        if found[-1]:
+            below = np.hstack([below, nodes[:, None]])
+        nodes = below.ravel()
+        jumps.append(found if found[-1] else found[:-1])
+    return _Corners(nodes, coefficient, jumps)
+
+
+def jumps_of(weights: Weights) -> tuple[int, ...]:
+    """v_i - v_(i+1) at the i-th stop, and the last value at the end; v is their upper sums."""
+    values = weights.values
+    return tuple(v - w for v, w in zip(values, (*values[1:], 0), strict=True))
+
+
+def _rounded(
+    ids: IntArray, where: IntArray, values: npt.NDArray[np.object_], denominator: int
+) -> CornerVector:
+    """The vector of sums that floats may not hold: exact sums, rounded once."""
+    sums = [0] * len(ids)
+    for i, value in zip(where.tolist(), values.tolist(), strict=True):
+        sums[i] += value
+    used = [i for i, value in enumerate(sums) if value]
+    largest = max((abs(sums[i]) for i in used), default=1)
+    shift = max(0, max(largest, denominator).bit_length() - _MOST_BITS)
+    rounded = np.array([_shifted(sums[i], shift) for i in used])
+    return CornerVector(ids[used], rounded, _shifted(denominator, shift))
+
+
+def _shifted(value: int, shift: int) -> float:
+    return float(value) if not shift else value / (1 << shift)

@@ -1,0 +1,1 @@
+"""Tests of the algebra of measured rows."""
