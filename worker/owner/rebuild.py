@@ -102,12 +102,13 @@ class Damage:
         return found
 
     def _of_datasets(self, registry: Registry) -> Iterator[str]:
-        for name, entry in registry.entries().items():
-            if (name, self._population) != (entry.name, entry.population):
-                continue
+        entries = [e for e in registry.entries().values() if e.population == self._population]
+        # During a rotation either snapshot of a dataset may be the store's.
+        snapshots = {(entry.name, entry.snapshot) for entry in entries}
+        for name in sorted({entry.name for entry in entries}):
             try:
                 meta = self._reader.meta(name)
-                is_there = meta.snapshot == entry.snapshot
+                is_there = (name, meta.snapshot) in snapshots
                 # Also what was paid for, and the weights of answers.
                 self._reader.changes(meta, Cursor(), shown_only=False)
             except (NotFoundError, StoreCorruptError):
