@@ -66,6 +66,7 @@ NOT_FAST = (
     "planning/test_direct_plans.py",
     "planning/test_effort.py",
     "planning/test_learnt_plans.py",
+    "planning/test_many_attributes.py",
     "planning/test_planned_chains.py",
     "planning/test_refined_plans.py",
     "planning/test_rent_or_buy.py",

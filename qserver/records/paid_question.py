@@ -31,11 +31,14 @@ class FittedBase:
     Args:
         octave: class of precision of the tightest requirements that it serves.
         depth: the finest level of its blocks.
+        is_finest: whether blocks could have the finest levels that there were; None where it was
+            not written down, as in version 1.
     """
 
     octave: int
     depth: int
     base: Base
+    is_finest: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,14 @@ class PaidQuestion:
         """The normal form of the row."""
         return primitive(self.row)
 
+    @property
+    def finest_bases(self) -> list[FittedBase]:
+        """The bases of the finest levels; the deepest ones where that was not written down."""
+        deepest = max((b.depth for b in self.bases), default=0)
+        return [
+            b for b in self.bases if (b.depth == deepest if b.is_finest is None else b.is_finest)
+        ]
+
     def to_json(self) -> str:
         """The question as JSON text; floats survive exactly."""
         plain: dict[str, Any] = {
@@ -76,7 +87,7 @@ class PaidQuestion:
             "price": self.price_nano,
         }
         if self.bases:
-            plain["bases"] = [[b.octave, b.depth, _base_document(b.base)] for b in self.bases]
+            plain["bases"] = [_fitted_document(b) for b in self.bases]
         if self.measure != "auto":
             plain["measure"] = self.measure  # earlier versions wrote none
         return json.dumps(plain)
@@ -92,11 +103,16 @@ class PaidQuestion:
             kind=plain["kind"],
             price_nano=plain["price"],
             bases=tuple(
-                FittedBase(octave, depth, _base(base))
-                for octave, depth, base in plain.get("bases", ())
+                FittedBase(octave, depth, _base(base), is_finest=finest[0] if finest else None)
+                for octave, depth, base, *finest in plain.get("bases", ())
             ),
             measure=measure_of(plain.get("measure", "auto")),
         )
+
+
+def _fitted_document(fitted: FittedBase) -> list[Any]:
+    finest = [] if fitted.is_finest is None else [fitted.is_finest]
+    return [fitted.octave, fitted.depth, _base_document(fitted.base), *finest]
 
 
 def _base_document(base: Base) -> list[Any]:

@@ -49,9 +49,9 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
 def test_a_length_that_costs_more_than_a_shorter_one_is_not_on_the_curve(
     town: Deployment,
 ) -> None:
-    """Half the asked length takes a table, whose price is above that of a row at a quarter."""
+    """Twice the asked length takes a table, whose price is above that of a row before."""
     service = town.service()
-    query = service.parse("people", {"where": {"age": {"between": [24, 27]}}})
+    query = service.parse("people", {"where": {"age": {"between": [23, 28]}}})
 
     def price_nano(length: float) -> int:
         return service.explain("people", query, Requirement(length, 0.95)).price_nano

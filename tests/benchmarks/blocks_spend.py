@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-from qserver.planning.blocks.demand import OwnRowsAlone
+from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
@@ -160,9 +160,10 @@ def alone_at(
     for n, question in enumerate(asked, start=1):
         query, confidence = question.query, question.requirement.confidence
         half_width = question_of(query, question.requirement).row_half_width
+        own = Own(query, half_width, confidence)
         if n in numbers:
-            found[n] = alone.with_row(holdings, query, half_width, confidence) / NANO
-        alone.add(holdings, query, half_width, confidence)
+            found[n] = alone.with_row(holdings, own) / NANO
+        alone.add(holdings, own)
     return found
 
 

@@ -146,6 +146,18 @@ HEADLINES: Mapping[str, Headline] = {
             "most": "most",
         }
     ),
+    "many_attributes": Headline(
+        {
+            "stream": "stream",
+            "questions": "questions",
+            "exact cache": "cache",
+            "paper's rule": "paper",
+            "rows alone": "rows",
+            "spent": "spent",
+            "worst": "worst",
+            "over rows": "over_rows",
+        }
+    ),
     "marginals": Headline(
         {
             "attributes": "attributes",

@@ -36,6 +36,7 @@ NAMES = [
     "coverage",
     "learnt_levels",
     "lifetime",
+    "many_attributes",
     "marginals",
     "marginals_choices",
     "marginals_error",

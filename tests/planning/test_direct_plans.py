@@ -32,7 +32,7 @@ def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) ->
     """Against pricing them all; phi brings tables, or none."""
     generator, snapshot = random.Random(8), Snapshot((SIZE,), rule=RentOrBuy(phi))
     n_compared = 0
-    for _ in range(25):
+    for _ in range(40):
         low, high = sorted(generator.sample(range(0, SIZE + 1, 4), 2))
         query = part(low, high)
         requirement = Requirement(generator.choice((20.0, 60.0, 200.0)), 0.95)

@@ -102,10 +102,21 @@ def spent_on(questions: Sequence[Asked], *, is_learnt: bool) -> int:
     return snapshot.ledger.spent_nano
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+def cut_question(generator: random.Random) -> Asked:
+    """One of 84 rows: between two of six cuts, in one or two of three groups."""
+    low, high = sorted(generator.sample(range(0, 41, 8), 2))
+    axes: dict[int, Weights] = {} if high - low == 40 else {0: interval(40, low, high)}
+    groups = generator.sample(GROUPS, generator.randint(1, 2))
+    axes[1] = indicator(8, [value for group in groups for value in group])
+    query = primitive(linear_query(SIZES, [(1, axes)]))
+    return query, Requirement(generator.choice((40.0, 60.0, 100.0)), 0.95)
+
+
+@pytest.mark.parametrize("seed", [21, 22, 23])
 def test_questions_that_return_cost_less_on_learnt_levels(seed: int) -> None:
+    """So many that rows alone cost more than the parts between the cuts do."""
     generator = random.Random(seed)
-    questions = [band_question(generator) for _ in range(50)]
+    questions = [cut_question(generator) for _ in range(60)]
     assert spent_on(questions, is_learnt=True) < 0.9 * spent_on(questions, is_learnt=False)
 
 
@@ -145,7 +156,14 @@ def test_a_process_that_reads_everything_anew_learns_the_same_levels() -> None:
         plan = snapshot.plan(query, requirement)
         if i % 3 == 0:
             again = snapshot.replayed().plan(query, requirement)
-            assert replace(again, estimate=None) == replace(plan, estimate=None)
+            # Rows that came later are combined in another order: the last bits differ.
+            assert [i for i, _ in again.weights] == [i for i, _ in plan.weights]
+            assert [w for _, w in again.weights] == pytest.approx(
+                [w for _, w in plan.weights], rel=1e-12
+            )
+            assert replace(again, estimate=None, weights=()) == replace(
+                plan, estimate=None, weights=()
+            )
         snapshot.carry_out(plan, query)
     assert new_levels(snapshot) > 0
 

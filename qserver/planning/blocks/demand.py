@@ -6,15 +6,12 @@ the same demand. A question that was not paid for leaves no trace.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 import numpy as np
 
-from qserver.inference.rows.tail import safe_half_width
-from qserver.inference.tables.blocks.pattern import Components, Pattern, PatternTerm
-from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.allocation import alpha_nano_up
+from qserver.inference.tables.blocks.pattern import BlockKey, Components, Pattern, PatternTerm
 from qserver.planning.blocks.star import Star, calibrate, uses
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
@@ -22,7 +19,6 @@ from qserver.planning.holdings import Holdings
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.primitive import Primitive
 from qserver.query.weights import Weights
-from qserver.records.charge import NANO, Charge
 from qserver.records.paid_question import PaidQuestion
 
 
@@ -73,98 +69,29 @@ def _has_tables(pattern: Pattern) -> bool:
     return all(pattern.lattice.n_real_cells(j) <= MAX_TABLE_CELLS for j in pattern.energies)
 
 
-_JOB = "alone"
-
-
-@dataclass
-class OwnRowsAlone:
-    """The price of measuring each question's own row alone, with nothing shared.
-
-    It is a ledger of fresh rows, with the largest alpha needed per row. The rule compares with it;
-    nobody is charged. Rows are taken in by batches of 16, counted from the first. A ledger's figure
-    may depend on which charges it was given together, so batches make it depend on the questions
-    only.
-    """
-
-    _alpha_nano: dict[str, int] = field(default_factory=dict)
-    _ledger: CellLedger | None = None
-    _waiting: list[Charge] = field(default_factory=list)
-    _settled_nano: int = 0
-
-    @property
-    def settled_nano(self) -> int:
-        """Price of all full batches together, in nano-epsilon."""
-        return self._settled_nano
-
-    def add(
-        self, holdings: Holdings, query: Primitive, half_width: float, confidence: float
-    ) -> None:
-        """Add a question with its requirement, in records of the row."""
-        for charge in self._charges(query, half_width, confidence):
-            before = self._alpha_nano.get(query.key, 0)
-            self._alpha_nano[query.key] = before + charge.alpha_nano
-            self._waiting.append(charge)
-        if len(self._waiting) >= PLANNER.alone_batch:
-            ledger = self._of(holdings)
-            ledger.extend(self._waiting)
-            self._waiting = []
-            self._settled_nano = ledger.spent_nano
-
-    def with_row(
-        self, holdings: Holdings, query: Primitive, half_width: float, confidence: float
-    ) -> int:
-        """Price of all with one more question, in nano-epsilon; nothing is changed."""
-        more = self._charges(query, half_width, confidence)
-        return self._of(holdings).spent_after([*self._waiting, *more])
-
-    def _charges(self, query: Primitive, half_width: float, confidence: float) -> list[Charge]:
-        alpha = alpha_nano_up(safe_half_width(np.ones(1), confidence) / half_width)
-        rise = alpha - self._alpha_nano.get(query.key, 0)
-        return [Charge(query.row, rise, _JOB)] if rise > 0 else []
-
-    def _of(self, holdings: Holdings) -> CellLedger:
-        if self._ledger is None:
-            self._ledger = _ledger_like(holdings)
-        return self._ledger
-
-
-def _ledger_like(holdings: Holdings) -> CellLedger:
-    """An empty ledger of the same neighbours."""
-    neighbours = holdings.ledger.neighbours
-    return CellLedger(
-        holdings.ledger.sizes,
-        relation=neighbours.relation,
-        records_per_person=neighbours.records_per_person,
-        null_cell=neighbours.null_cell,
-    )
-
-
 @dataclass
 class Demand:
     """The demand of one snapshot.
 
     Args:
         wanted: requirements that matter, and those that the questions suggest.
-        asked: requirements of questions alone.
-        alone: the price of own rows alone.
         stars: the latest base, by class of precision and finest level.
     """
 
     wanted: Wants = field(default_factory=Wants)
-    asked: Wants = field(default_factory=Wants)
     seen: SeenPredicates = field(default_factory=SeenPredicates)
-    alone: OwnRowsAlone = field(default_factory=OwnRowsAlone)
     stars: dict[tuple[int, int], Star] = field(default_factory=dict)
+    _forgotten: dict[BlockKey, int] = field(default_factory=dict)
+
+    def forgotten(self, octave: int) -> set[BlockKey]:
+        """Components of the requirements of this class and looser ones that are not kept."""
+        return {j for j, loosest in self._forgotten.items() if loosest <= octave}
 
     def with_want(self, want: Want) -> Wants:
         """The requirements once this one is paid for; the demand itself stays as it is."""
         wanted = self.wanted.copy()
         _remember(wanted, self.seen.copy(), want)
         return wanted
-
-    def alone_nano(self, holdings: Holdings, query: Primitive, want: Want) -> int:
-        """The price of own rows alone, with this question's row."""
-        return self.alone.with_row(holdings, query, want.half_width, want.confidence)
 
     @property
     def octave(self) -> int | None:
@@ -173,14 +100,10 @@ class Demand:
 
     def take_in(self, paid: PaidQuestion, holdings: Holdings) -> None:
         """Add a paid question."""
-        self._count(paid, holdings)
         want = want_of(holdings, paid.form, half_width=paid.half_width, confidence=paid.confidence)
         if want is None:
             return
         _remember(self.wanted, self.seen, want)
-        self.asked.add(replace(want))
-        if len(self.asked.wants) > PLANNER.most_wants:
-            self.asked.forget(self.asked.wants[: -PLANNER.most_wants // 2])
         for fitted in paid.bases:
             star = Star.of_base(holdings, fitted.base)
             # A block that was coarse may have finer levels on another lattice.
@@ -190,23 +113,23 @@ class Demand:
                     calibrate(holdings, star, self.wanted.up_to(fitted.octave))
         self._trim(holdings, want.octave)
 
-    def _count(self, paid: PaidQuestion, holdings: Holdings) -> None:
-        """Add the question's own row, unless own rows alone already cost far more than a base."""
-        dearest = max((star.price for star in self.stars.values()), default=inf)
-        if self.alone.settled_nano <= PLANNER.plenty * dearest * NANO:
-            self.alone.add(holdings, paid.form, paid.half_width, paid.confidence)
-
     def _trim(self, holdings: Holdings, octave: int) -> None:
         """If there are too many requirements, keep those nearest to their targets."""
         wants, star = self.wanted.wants, self.stars.get((octave, depth_of(holdings)))
         if len(wants) <= PLANNER.most_wants:
             return
         if star is None:
-            self.wanted.forget(wants[: -PLANNER.most_wants // 2])
+            self._forget(wants[: -PLANNER.most_wants // 2])
             return
         looser = self.wanted.up_to(octave)
         kept = set(np.argsort(-uses(holdings, star, looser))[: PLANNER.most_wants // 2].tolist())
-        self.wanted.forget([w for i, w in enumerate(looser) if i not in kept])
+        self._forget([w for i, w in enumerate(looser) if i not in kept])
+
+    def _forget(self, dropped: Sequence[Want]) -> None:
+        self.wanted.forget(dropped)
+        for want in dropped:
+            for j in want.energies:
+                self._forgotten[j] = min(want.octave, self._forgotten.get(j, want.octave))
 
 
 def depth_of(holdings: Holdings) -> int:

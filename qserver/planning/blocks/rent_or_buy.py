@@ -1,24 +1,26 @@
 """Rent or buy: measure the row that is asked, or buy blocks that also answer later questions.
 
 To rent is to measure a row: in the cheapest way by rows alone, or, with coarse blocks, only what
-rounding leaves of the query. To buy is to measure blocks of a base. The rules, in the order in
-which they are looked at; the constants stand in `qserver.planning.constants`, with their evidence:
+rounding leaves of the query. To buy is to measure blocks of a base. Let A be the rent: what the own
+rows of all paid questions and of this one would have cost alone. Let B be the price of the best
+base found for them. Blocks replace a row only if all of this holds:
 
-    wasteful    Nothing of a base is bought before a row would waste more than the part phi of the
-                base's price. A row that is a cell of a block is not wasted if the block is bought.
-    cheaper     Blocks that cost no more than the row are bought, and so are blocks where the row
-                does not fit into the limit.
-    due         Blocks are bought once own rows alone would have cost as much as the best base for
-                the questions so far, fitted as if nothing had been bought. After the first spend, a
-                base counts for at most a quarter of the limit; otherwise single rows exhaust the
-                budget before a base looks worthwhile.
-    early       Before that, blocks are bought only if the spend stays within a fixed ratio of what
-                own rows alone would have cost, also with one more row. Every cell pays for a table,
-                but rows about different records share what they cost. If the whole base is bought,
-                the room is only for what it still lacks and what it grew by with this question: a
-                base that no longer changes already answers most questions.
-    first       With nothing bought, or without coarser levels, the whole base is bought early if
-                one more row would lead to a worse ratio at the end.
+    wasteful    The row would waste more than the part phi of B. A row that is a cell of a block is
+                not wasted if the block is bought.
+    settled     B grew by at most A / 2 since the rent was A / 2: no more than own rows did. Here A
+                and B are those of the question's class of precision and of looser ones, which
+                its blocks answer, and B is fitted to all of these questions.
+    worth it    The blocks cost no more than the row; or all that is then spent, with room for one
+                more question, is at most 1.85 A. If nothing is bought and one more row would lead
+                to a worse ratio of spend to B, that ratio takes the place of 1.85.
+
+Where the row does not fit into the limit, any blocks that do are bought.
+
+**Never far worse than asking one by one.** While the base is not settled, rows are measured,
+nothing is spent on blocks, and B > A / 2. Blocks dearer than their row are bought only while all
+that is spent stays within that ratio of A. The second is proven; so is the first, as far as B is
+the least price, but it is a local optimum. It is measured, not proven, that a base which has
+settled repays what it cost.
 
 Bases are offered from the finest to the coarsest: first the coarse blocks become affordable, with
 rows of the rest that weigh on few cells, then finer ones. Of a base only what the question needs is
@@ -39,11 +41,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isinf
 
-from qserver.inference.tables.blocks.pattern import Lattice
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import Demand, depth_of, want_of
 from qserver.planning.blocks.learner import Learner
 from qserver.planning.blocks.needed_part import Need, PurchaseOffer
 from qserver.planning.blocks.on_answer_lattice import confirmed
+from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
@@ -76,14 +79,15 @@ class RentOrBuy:
     Args:
         phi: least waste, as a part of a base's price, at which its blocks are bought, > 0;
             infinite for never buying.
-        ratio: greatest spend after an early purchase, over the price of own rows alone.
+        ratio: greatest spend after a purchase with room for one more, over own rows alone.
         learner: learns levels that end where questions do; None for regular levels only.
     """
 
     phi: float = DEFAULT_PHI
-    ratio: float = PLANNER.early_ratio
+    ratio: float = PLANNER.most_ratio
     cells: OwnCells = field(default_factory=OwnCells)
     demand: Demand = field(default_factory=Demand)
+    course: Course = field(default_factory=Course)
     learner: Learner | None = field(default_factory=Learner)
     _paid: list[PaidQuestion] = field(default_factory=list)
     _n_known: int = 0
@@ -148,7 +152,8 @@ class RentOrBuy:
         return _Proposal(self, need, direct, allowed_nano, answered).choice()
 
     def _follow(self, holdings: Holdings) -> None:
-        """Bring the demand up to date; on another lattice, build it from the beginning."""
+        """Bring course and demand up to date; on another lattice, build the demand anew."""
+        self.course.follow(self._paid, holdings)
         if holdings.lattice is not self._lattice:
             self._lattice, self._n_known, self.demand = holdings.lattice, 0, Demand()
         for paid in self._paid[self._n_known :]:
@@ -214,20 +219,56 @@ class _Proposal:
         return confirmed(self._answered, self._need.query, self._need.want, offer)
 
     def _is_worthwhile(self, blocks: Priced, row: Priced, depth: int) -> bool:
-        """Whether these blocks, of a base of this depth, are bought in place of a row."""
+        """Whether these blocks, of a settled base of this depth, are bought in place of a row."""
         if blocks.price_nano <= row.price_nano or row.spent_after_nano > self._allowed_nano:
             return True
-        alone = self._alone_nano
-        if self._is_due(alone):
-            return True
-        early, with_next = self._rule.ratio, PLANNER.next_ratio
-        # If coarser blocks are there, other choices than one more row or the whole base remain.
-        if depth == self._depth and (self._is_flat or not self._is_begun):
-            later = self._later_ratio(row)
-            early, with_next = max(early, later), max(with_next, later)
-        spent = blocks.spent_after_nano
-        within = spent <= early * alone
-        return within and spent + self._next_nano(blocks, depth) <= with_next * alone
+        ratio = self._rule.ratio
+        if depth == self._depth:
+            ratio = max(ratio, self._later_ratio(row))
+        after = blocks.spent_after_nano + self._next_nano(blocks, depth)
+        return after <= ratio * self._alone_nano
+
+    def _later_ratio(self, row: Priced) -> float:
+        """What would be spent over the base's price, if the base is first bought after this row.
+
+        With blocks bought, other choices remain than a row or the whole base.
+        """
+        if self._holdings.engine.tables.alpha_nano:
+            return 0.0
+        star = self._star(self._need.want.octave, self._depth)
+        return self._everything(star, row).spent_after_nano / (star.price * NANO) + PLANNER.in_parts
+
+    @cached_property
+    def _is_settled(self) -> bool:
+        """Whether the best base grew by no more than own rows did since they cost half as much.
+
+        Own rows are those of the question's class of precision and of looser ones: its base
+        answers no others.
+        """
+        octave, course = self._need.want.octave, self._rule.course
+        half = course.rent_nano(self._holdings, self._own, octave=octave) / 2
+        most = max(course.price_nano(octave, rent_nano=half), self._bought_nano) + half
+        old = self._stars.get((octave, self._depth))
+        # More requirements never make a base cheaper, so an old one may say no.
+        if old is not None and old.price * NANO > most:
+            return False
+        return self._is_for_all(octave) and self._star(octave, self._depth).price * NANO <= most
+
+    def _is_for_all(self, octave: int) -> bool:
+        """Whether a base of this class is fitted to every component that was wanted.
+
+        The price of a base for a part of the questions says nothing of the rent of all.
+        """
+        wants = self._wants(octave, self._depth)
+        reached = set[BlockKey]().union(*(w.energies for w in wants))
+        fits = len(fitting(self._holdings, wants)) == len(wants)
+        return fits and self._rule.demand.forgotten(octave) <= reached
+
+    @property
+    def _bought_nano(self) -> float:
+        """What the tables cost that are bought."""
+        bought = self._holdings.engine.tables.alpha_nano
+        return sum(self._holdings.cost_of(b) * a for b, a in bought.items())
 
     @property
     def _is_flat(self) -> bool:
@@ -235,14 +276,14 @@ class _Proposal:
         return self._depth == 1
 
     @property
-    def _is_begun(self) -> bool:
-        """Whether any block is bought."""
-        return bool(self._holdings.engine.tables.alpha_nano)
+    def _own(self) -> Own:
+        want = self._need.want
+        return Own(self._need.query, want.half_width, want.confidence)
 
     @cached_property
     def _alone_nano(self) -> int:
         """The price of own rows alone, with this question's row."""
-        return self._rule.demand.alone_nano(self._holdings, self._need.query, self._need.want)
+        return self._rule.course.rent_nano(self._holdings, self._own)
 
     def _next_nano(self, blocks: Priced, depth: int) -> float:
         """Room for the next question: its extra cost after these blocks, over own rows alone.
@@ -250,8 +291,7 @@ class _Proposal:
         It is a row like this one. If the whole base is bought and it is less, it is what the base
         still lacks and what it grew by with this question.
         """
-        own = Demand().alone_nano(self._holdings, self._need.query, self._need.want)
-        octave = self._need.want.octave
+        own, octave = OwnRowsAlone().with_row(self._holdings, self._own), self._need.want.octave
         old = self._rule.demand.stars.get((octave, depth))
         if depth < self._depth or old is None:
             return own
@@ -260,81 +300,27 @@ class _Proposal:
         grown = (star.price - old.price) * NANO
         return min(own, max(0.0, lacks) + max(0.0, grown))
 
-    def _later_ratio(self, row: Priced) -> float:
-        """Upper bound of the spend over the base's price, if the base is bought after this row.
-
-        It is 0 if it is too early to tell.
-        """
-        star = self._star(self._need.want.octave, self._depth)
-        price = star.price
-        if self._is_begun:
-            if self._alone_nano < PLANNER.near_part * price * NANO:
-                return 0.0
-            price = min(price, self._anew.price)
-        return self._everything(star, row).spent_after_nano / (price * NANO) + PLANNER.in_parts
-
     def _everything(self, star: Star, row: Priced | None = None) -> Priced:
         """The raises from the holdings to the whole star, after this row."""
         rows = () if row is None else row.purchase.rows
         tables = self._holdings.tables(self._holdings.raises(star.alphas), beside=rows)
         return self._holdings.priced(Purchase(rows, tables))
 
-    def _is_due(self, alone_nano: int) -> bool:
-        """Whether own rows alone would have cost as much as the best base for the questions asked.
-
-        The base that purchases are made from also serves combinations that nobody asked for, and
-        has blocks only because they were bought. So a base without either decides.
-        """
-        # More requirements never make a base cheaper.
-        old = self._stars.get((self._tightest, self._depth))
-        if old is not None and alone_nano < PLANNER.near_part * self._worth_nano(old):
-            return False
-        star = self._star(self._tightest, self._depth)
-        if alone_nano >= self._worth_nano(star):
-            return True
-        if alone_nano < PLANNER.near_part * self._worth_nano(star):
-            return False
-        return alone_nano >= self._worth_nano(self._anew)
-
-    @property
-    def _tightest(self) -> int:
-        """The tightest class asked for."""
-        wanted, octave = self._rule.demand.octave, self._need.want.octave
-        return octave if wanted is None else max(wanted, octave)
-
-    @cached_property
-    def _anew(self) -> Star:
-        """The best base for the questions alone, as if nothing had been bought."""
-        star = self._star(self._tightest, self._depth)
-        asked = [*self._rule.demand.asked.up_to(self._tightest), self._need.want]
-        return fit_star(
-            self._holdings,
-            fitting(self._holdings, asked),
-            old=star,
-            anew=True,
-            effort=self._need.effort,
-        )
-
-    def _worth_nano(self, star: Star) -> float:
-        price = star.price * NANO
-        # Before the first spend no rent has used up any of the limit. A first question that costs
-        # much is no reason to buy for others that may never come.
-        if not self._holdings.ledger.spent_nano:
-            return price
-        return min(price, PLANNER.limit_part * self._allowed_nano)
-
     def _base(self, depth: int, row: Priced) -> PurchaseOffer | None:
         """The part of the best base of this depth that the question needs.
 
-        None as long as the row would waste no more than phi times the worth of the base.
+        None as long as the row would waste no more than phi times the base's price, or the base
+        still grows.
         """
         octave, fits = self._need.want.octave, row.spent_after_nano <= self._allowed_nano
         # More requirements never make a base cheaper, so a row that the old one allows stays.
         old = self._stars.get((octave, depth))
-        least = 0.0 if old is None else self._rule.phi * self._worth_nano(old)
+        least = 0.0 if old is None else self._rule.phi * old.price * NANO
         if fits and row.spent_after_nano <= least:
             return None
         if not fits and old is None:
+            return None
+        if fits and not self._is_settled:
             return None
         # If a row does not fit into the limit, no base is fitted: an old one serves, or none.
         star = self._star(octave, depth) if fits or old is None else old
@@ -346,21 +332,24 @@ class _Proposal:
         return self._need.beside(star, coarse=coarse)
 
     def _is_wasteful(self, star: Star, row: Priced) -> bool:
-        """Whether this row would waste more than phi times the worth of the star."""
+        """Whether this row would waste more than phi times the price of the star."""
         everything = self._everything(star, row).spent_after_nano
-        return everything - star.price * NANO > self._rule.phi * self._worth_nano(star)
+        return everything - star.price * NANO > self._rule.phi * star.price * NANO
 
     def _star(self, octave: int, depth: int) -> Star:
         """The best base of this depth for the requirements of this class and looser ones."""
         wants = fitting(self._holdings, self._wants(octave, depth))
         old = self._stars.get((octave, depth))
-        if old is not None and float(uses(self._holdings, old, wants).max()) <= PLANNER.refit_use:
+        most = 1.0 + PLANNER.calibration_off
+        if old is not None and float(uses(self._holdings, old, wants).max()) <= most:
             return old
         # With coarser levels, later questions may be about parts of these, too.
         spare, effort = PLANNER.spare if self._is_flat else 0.0, self._need.effort
         star = fit_star(self._holdings, wants, old=old, spare=spare, effort=effort)
         self._stars[octave, depth] = star
-        self._fitted[octave, depth] = FittedBase(octave, depth, star.to_base(self._holdings))
+        is_finest = depth == self._depth
+        base = star.to_base(self._holdings)
+        self._fitted[octave, depth] = FittedBase(octave, depth, base, is_finest)
         return star
 
     def _wants(self, octave: int, depth: int) -> list[Want]:

@@ -43,7 +43,7 @@ class Want:
     @classmethod
     def of(cls, pattern: Pattern, *, half_width: float, confidence: float) -> Want:
         """The requirement on this row."""
-        octave = floor(log2(normal_z(confidence) / half_width) + PLANNER.want_tolerance)
+        octave = octave_of(half_width=half_width, confidence=confidence)
         return cls(pattern, half_width, confidence, octave)
 
     @property
@@ -101,6 +101,11 @@ class Wants:
         """Drop these."""
         gone = {id(w) for w in dropped}
         self.wants = [w for w in self.wants if id(w) not in gone]
+
+
+def octave_of(*, half_width: float, confidence: float) -> int:
+    """The class of precision of a requirement: larger is tighter, by a factor of 2."""
+    return floor(log2(normal_z(confidence) / half_width) + PLANNER.want_tolerance)
 
 
 @lru_cache

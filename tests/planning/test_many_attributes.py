@@ -1,0 +1,93 @@
+"""On many attributes blocks are bought only once their base has settled."""
+
+from __future__ import annotations
+
+import pytest
+
+from qserver.planning.blocks.rent import Course, Own
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.query.linear import linear_query
+from qserver.query.weights import interval
+from qserver.records.charge import NANO
+from qserver.records.paid_question import FittedBase, PaidQuestion
+from tests.benchmarks.many_attributes import Cache, played_by
+from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream
+from tests.benchmarks.synthetic_noise import Snapshot
+
+SEED = 501
+N, FIRST = 60, 20
+MOST = 1.1
+"""Before blocks had to settle, Adult reached 1.86."""
+
+
+@pytest.mark.parametrize("stream", MANY_STREAMS[:4], ids=lambda s: s.name)
+def test_the_spend_stays_near_the_lesser_of_an_exact_cache_and_the_papers_rule(
+    stream: ManyStream,
+) -> None:
+    asked = stream.questions(SEED, N)
+    cache = Cache(stream.sizes, combines=False).spent(asked)
+    paper = Cache(stream.sizes, combines=True).spent(asked)
+    spent = played_by(stream, asked, rule=RentOrBuy()).spent
+    for n in range(FIRST, N):
+        assert spent[n] <= MOST * min(cache[n], paper[n]), n + 1
+
+
+def test_a_limit_answers_as_many_questions_as_rows_alone_do() -> None:
+    stream = MANY_STREAMS[0]
+    asked = stream.questions(SEED, N)
+    by_rows = played_by(stream, asked, rule=None, limit_nano=NANO // 2).answered
+    by_rule = played_by(stream, asked, rule=RentOrBuy(), limit_nano=NANO // 2).answered
+    assert by_rows < N
+    assert by_rule >= 0.97 * by_rows
+
+
+def paid(low: int, *bases: FittedBase, half_width: float = 60.0) -> PaidQuestion:
+    """Of class -5, or of class -4 at half the half-width."""
+    row = linear_query((12,), [(1, {0: interval(12, low, 12)})])
+    return PaidQuestion(row, half_width, 0.95, "fresh", 0, bases)
+
+
+def base(octave: int, alpha: float, *, is_finest: bool | None, depth: int = 1) -> FittedBase:
+    return FittedBase(octave, depth, ((((0, 12),), alpha),), is_finest)
+
+
+def test_the_course_knows_what_a_base_cost_when_own_rows_cost_less() -> None:
+    """Every row weighs on the last value, so own rows add up: 0.05 each at this length."""
+    course, holdings = Course(), Snapshot((12,)).holdings
+    course.follow(
+        [
+            paid(0, base(-5, 0.4, is_finest=True)),
+            paid(1, base(-5, 0.5, is_finest=True), base(-5, 9.0, is_finest=False)),
+            paid(2, base(-4, 1.5, is_finest=True)),
+        ],
+        holdings,
+    )
+    own = course.rent_nano(holdings, Own(paid(11).form, 60.0, 0.95)) / 4
+    assert course.price_nano(-5, rent_nano=0.5 * own) == 0.0
+    assert course.price_nano(-5, rent_nano=1.5 * own) == pytest.approx(0.4 * NANO)
+    assert course.price_nano(-5, rent_nano=9.9 * own) == pytest.approx(0.5 * NANO)
+    # A class twice as tight: by the looser base until one of its own is fitted.
+    assert course.price_nano(-4, rent_nano=1.5 * own) == 0.0
+    assert course.price_nano(-4, rent_nano=2.5 * own) == pytest.approx(0.8 * NANO)
+    assert course.price_nano(-4, rent_nano=9.9 * own) == pytest.approx(1.5 * NANO)
+
+
+def test_the_rent_of_a_class_leaves_out_tighter_questions() -> None:
+    course, holdings = Course(), Snapshot((12,)).holdings
+    course.follow([paid(0), paid(1, half_width=30.0)], holdings)
+    asked = Own(paid(2).form, 60.0, 0.95)
+    own = Course().rent_nano(holdings, asked)
+    assert course.rent_nano(holdings, asked, octave=-5) == pytest.approx(2 * own, rel=1e-6)
+    assert course.rent_nano(holdings, asked, octave=-4) == pytest.approx(4 * own, rel=1e-6)
+    assert course.rent_nano(holdings, asked) == pytest.approx(4 * own, rel=1e-6)
+    course.follow([paid(0), paid(1, half_width=30.0), paid(3)], holdings)
+    assert course.rent_nano(holdings, asked, octave=-5) == pytest.approx(3 * own, rel=1e-6)
+
+
+def test_lines_of_the_first_version_count_their_deepest_bases() -> None:
+    old = paid(0, base(-5, 0.4, is_finest=None, depth=1), base(-5, 0.5, is_finest=None, depth=2))
+    assert '"bases": [[-5, 1, [[[[0, 12]], 0.4]]], [-5, 2, [[[[0, 12]], 0.5]]]]' in old.to_json()
+    assert [b.depth for b in old.finest_bases] == [2]
+    marked = paid(0, base(-5, 0.4, is_finest=False, depth=2))
+    assert PaidQuestion.from_json(marked.to_json(), (12,)) == marked
+    assert marked.finest_bases == []
