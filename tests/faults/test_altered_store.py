@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from qserver.storage.server.connection import StoreClient
-from tests.deployment import Deployment
+from tests.deployment import LOG, Deployment
 from tests.faults.alterations import Alteration, Dump, alterations
 from tests.faults.flips import Site, brought_back, replies_of, site_of
+from worker.owner.restore import restore
 
 IN_NO_JOURNAL = {"qs:accounts", "qs:tokens", "allowances"}
 """These come back from a backup alone; so does the audit log's end after the last charge."""
@@ -74,3 +75,13 @@ def test_a_figure_of_the_ledger_that_was_changed_is_refused_by_every_route(
     refused = {path for path, reply in now.items() if reply.startswith("503")}
     assert {"/readyz", "/v1/datasets/people", "/v1/datasets/people/ledger", "question 0"} <= refused
     assert altered(site, now) == {}
+
+
+def test_restore_tells_what_was_changed_and_not_to_run_it_again(
+    site: Site, redis_client: StoreClient
+) -> None:
+    redis_client.hincrby("qs:{town}:ledger", "limit", 1)
+    said: list[str] = []
+    town = site.town
+    restore(town.settings, registry=town.registry, accept_loss=(), log=LOG, say=said.append)
+    assert "not the journal's: The ledger's figure 'limit' was changed. The store" in said[0]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.records.charge import epsilon_text
+from qserver.storage.encoding.sealed import ADVICE
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.owner.rebuild import lost_texts
@@ -92,7 +93,8 @@ def _recovered_text(found: Recovered) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    return "; ".join(parts[:_SHOWN]) + more
+    # Whoever reads this has just run what the advice says.
+    return "; ".join(part.removesuffix(ADVICE).rstrip(" .") for part in parts[:_SHOWN]) + more
 
 
 def _unknown_text(population: str, writer: SpendingStore) -> str:
