@@ -174,6 +174,26 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         default="add-remove",
         help="what the guarantee compares: one record more or less, or one replaced",
     )
+    _add_people(parser)
+    parser.add_argument(
+        "--disclosure-cap",
+        type=float,
+        metavar="P",
+        help="refuse answers after which a cell's count could be known with a probability above P",
+    )
+    _add_disjoint(parser)
+    parser.add_argument("--capacity", type=int, metavar="N", help=_CAPACITY_HELP)
+    parser.add_argument(
+        "--measure",
+        choices=MEASURES,
+        default="auto",
+        help="what is measured where an asker does not choose (default %(default)s); "
+        + _CHOICES_HELP,
+    )
+    parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
+
+
+def _add_people(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--population",
         help="the people behind the data (default: the dataset's name); datasets about the same "
@@ -192,12 +212,9 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         help="column that tells whose record it is: of each person at most --records-per-person "
         "records are kept, chosen by a secret key; records without a person are dropped",
     )
-    parser.add_argument(
-        "--disclosure-cap",
-        type=float,
-        metavar="P",
-        help="refuse answers after which a cell's count could be known with a probability above P",
-    )
+
+
+def _add_disjoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--disjoint-from",
         action="append",
@@ -208,12 +225,3 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "what is spent on both adds up",
     )
     parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
-    parser.add_argument("--capacity", type=int, metavar="N", help=_CAPACITY_HELP)
-    parser.add_argument(
-        "--measure",
-        choices=MEASURES,
-        default="auto",
-        help="what is measured where an asker does not choose (default %(default)s); "
-        + _CHOICES_HELP,
-    )
-    parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
