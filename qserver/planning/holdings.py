@@ -79,12 +79,8 @@ class Holdings:
     def alphas(self) -> Mapping[BlockKey, float]:
         """Alpha per block, in epsilon per record; a public total has `PLANNER.public_alpha`."""
         measured = self.engine.tables.alpha_nano
-        return {**{b: a / NANO for b, a in measured.items()}, **self.public_alphas}
-
-    @property
-    def public_alphas(self) -> Mapping[BlockKey, float]:
-        """The alphas of public blocks only."""
-        return dict.fromkeys(self.engine.tables.public_blocks, PLANNER.public_alpha)
+        public = dict.fromkeys(self.engine.tables.public_blocks, PLANNER.public_alpha)
+        return {**{b: a / NANO for b, a in measured.items()}, **public}
 
     @cached_property
     def table_step(self) -> Fraction:

@@ -64,7 +64,6 @@ def fit_star(
     *,
     effort: Effort,
     old: Star | None = None,
-    anew: bool = False,
     spare: float = 0.0,
 ) -> Star:
     """The best base found for these requirements, from several starts, calibrated by exact tails.
@@ -72,11 +71,10 @@ def fit_star(
     Args:
         effort: counts the work. Once it is spent, the best found so far is returned.
         old: an earlier one: one more start.
-        anew: whether it may have less of a block than is bought, as if nothing had been bought.
     """
     wants = [replace(w) for w in wants]
     blocks = _candidates(holdings, wants)
-    problem = _problem(holdings, wants, blocks, anew=anew)
+    problem = _problem(holdings, wants, blocks)
     starts: list[FloatArray] = []
     warm = np.array([0.0 if old is None else old.alphas.get(b, 0.0) for b in blocks])
     # The finest block of an earlier star may be no candidate now.
@@ -86,14 +84,14 @@ def fit_star(
     for _ in range(PLANNER.calibrations):
         if effort.is_spent or not _calibrate(holdings, wants, problem, alphas):
             break
-        problem = _problem(holdings, wants, blocks, anew=anew)
+        problem = _problem(holdings, wants, blocks)
         alphas = problem.solve(problem.revived(alphas))
         effort.add(problem.work + PLANNER.calibrated_wants * PLANNER.evaluation_work)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
         _calibrate(holdings, wants, problem, alone)
-        exact = _problem(holdings, wants, blocks, anew=anew)
+        exact = _problem(holdings, wants, blocks)
         if exact.price(alone := _finest_alone(exact)) <= most:
             problem, alphas = exact, alone
     found = {b: float(a) for b, a in zip(blocks, alphas, strict=True) if a > 0.0}
@@ -170,16 +168,13 @@ def _finest_alone(problem: BaseProblem) -> FloatArray:
     return problem.scaled(np.array([b == finest[0] for b in problem.blocks], dtype=float))
 
 
-def _problem(
-    holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKey], *, anew: bool = False
-) -> BaseProblem:
-    there = holdings.public_alphas if anew else holdings.alphas
+def _problem(holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKey]) -> BaseProblem:
     return BaseProblem.of(
         holdings.lattice,
         [w.target for w in wants],
         blocks=blocks,
         costs=[holdings.cost_of(b) for b in blocks],
-        floors=[there.get(b, 0.0) for b in blocks],
+        floors=[holdings.alphas.get(b, 0.0) for b in blocks],
     )
 
 
