@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
+from typing import TYPE_CHECKING
 
 from flask import Flask
 
 from qserver.api.process.blas_threads import limit_threads
+from qserver.errors import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from qserver.config import Settings
+    from qserver.storage.store import Store
+
+# A process that is started while the store is on its way back shall not end, and the server with
+# it: gunicorn gives up when one cannot start.
+_STORE_WAIT_S = 10.0
+_STORE_POLL_S = 0.05
 
 
 def app_from_environment() -> Flask:
@@ -26,10 +38,9 @@ def app_from_environment() -> Flask:
     from qserver.service.service import Service
     from qserver.storage.accounts import AccountBook
     from qserver.storage.rates import RateLimiter
-    from qserver.storage.store import Store
 
     settings = Settings.from_environment()
-    store = Store.open(settings)
+    store = _open_store(settings)
     access: Access = OpenAccess()
     if not settings.open_access:
         access = TokenAccess(
@@ -52,6 +63,20 @@ def app_from_environment() -> Flask:
             app.wsgi_app, slot_ms=settings.slot_ms, log_requests=settings.log_requests
         )
     return app
+
+
+def _open_store(settings: Settings) -> Store:
+    """The store, which may be about to start; raises as `Store.open` when it is late."""
+    from qserver.storage.store import Store
+
+    deadline = time.monotonic() + _STORE_WAIT_S
+    while True:
+        try:
+            return Store.open(settings)
+        except StoreUnavailableError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_STORE_POLL_S)
 
 
 app = app_from_environment()

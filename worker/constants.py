@@ -82,6 +82,10 @@ class WorkerConstants:
     claims_per_lease: int = 2
     """Looks for jobs of silent workers in the time of one lease. Not measured."""
 
+    see_off_s: float = 1.0
+    """Seconds between two looks for workers of this host that died; one look opens a file for each
+    worker. Not measured."""
+
     check_s: float = 5.0
     """Seconds between two checks of the store's settings, which can change while it runs. One check
     is two reads. Not measured."""
@@ -101,7 +105,7 @@ class WorkerConstants:
     """Seconds before a worker looks again for a store that is away; doubled each time. Not
     measured."""
 
-    longest_pause_s: float = 1.0
+    longest_pause_s: float = 0.5
     """Most seconds between two looks for a store that is away. Not measured."""
 
     journal_chunk_bytes: int = 1 << 20

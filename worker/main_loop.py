@@ -13,6 +13,7 @@ from worker.load import AttachedData
 from worker.owner.witness import NO_WITNESS
 from worker.private.registry import Registry
 from worker.spending.loop import Loop, waiting_for
+from worker.spending.presence import Presence
 
 
 def run(
@@ -22,7 +23,6 @@ def run(
 
     Raises:
         ConfigError: nothing is attached.
-        StoreUnavailableError: the named store does not answer.
         StoreBehindError: the store knows less than a journal.
     """
     if not registry.entries():
@@ -36,6 +36,7 @@ def run(
     if len(loaded.refused) == len(registry.entries()):
         return 1
     stopping = _stop_request()
+    presence = Presence(registry.folder / "living")
 
     def make() -> Loop:
         return Loop(
@@ -45,12 +46,17 @@ def run(
             news=attached.news,
             stopping=stopping,
             say=say,
+            presence=presence,
         )
 
-    loop = _first_connected(make, settings, stopping, say)
+    # Store and worker may start in any order; what is wrong with an address is said meanwhile.
+    loop = waiting_for(settings, stopping=stopping, say=say).until_found(
+        make, passing=(StoreUnavailableError,), found="found the store"
+    )
     if loop is not None and not stopping.is_set():
         say(f"worker ready: {', '.join(sorted(registry.entries()))}")
         loop.run()
+    presence.leave()
     say("worker stopped")
     return 0
 
@@ -61,20 +67,3 @@ def _stop_request() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     return stopping
-
-
-def _first_connected(
-    make: Callable[[], Loop],
-    settings: Settings,
-    stopping: threading.Event,
-    say: Callable[[str], None],
-) -> Loop | None:
-    """The loop on its store; None if asked to stop before there is one.
-
-    The embedded store may start later. An address fails at once, since it may be wrong.
-    """
-    if settings.redis_url:
-        return make()
-    return waiting_for(settings, stopping=stopping, say=say).until_found(
-        make, passing=(StoreUnavailableError,), found="found the store"
-    )

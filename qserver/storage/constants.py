@@ -31,6 +31,10 @@ class StoreConstants:
     """Seconds between two looks for new job queues; the first question on a new dataset may wait so
     long. Not measured."""
 
+    given_up: int = 1000
+    """Most jobs of one queue that a dead worker can have taken. Not measured: a worker takes a few
+    at a time."""
+
     burst_s: int = 4
     """Seconds of its rate that a request bucket holds. Not measured: a page asks several times at
     once."""

@@ -206,6 +206,16 @@ class JobQueue:
             _, taken = self._brought.popitem()
             self.hand_back(taken, consumer=consumer, idle_ms=idle_ms)
 
+    def give_up(self, population: str, *, consumer: str, idle_ms: int) -> None:
+        """Let others take over at once whatever this consumer took; it is dead."""
+        for queue in self._queues(population):
+            found: Any = self._client.xpending_range(
+                queue.stream, GROUP, "-", "+", STORE.given_up, consumername=consumer
+            )
+            for entry in found:
+                taken = Taken(population, "", str(entry["message_id"]), queue.dataset)
+                self.hand_back(taken, consumer=consumer, idle_ms=idle_ms)
+
     def beat(self, populations: Sequence[str], *, worker: str, ttl_ms: int) -> None:
         """Say that this worker of these populations is alive, for `ttl_ms` milliseconds."""
         for population in populations:

@@ -153,17 +153,18 @@ class SpendingStore:
         """Whether the population has a ledger in this store."""
         return bool(self._client.exists(Keys(population).ledger))
 
-    def acquire(self, population: str, *, job: str = "") -> Lease | None:
+    def acquire(self, population: str, *, job: str = "", holder: str = "") -> Lease | None:
         """The population's lease, or None while another worker holds it.
 
         Args:
             job: the job to work on; its state becomes `running`.
+            holder: the worker that takes it, for `see_off`.
 
         Raises:
             StoreBehindError: the store has no such ledger any more.
         """
         keys = Keys(population)
-        nonce = secrets.token_hex(16)
+        nonce = f"{holder}/{secrets.token_hex(16)}"
         reply = self._scripts.run(
             "acquire",
             keys=[keys.lease, keys.ledger, keys.job(job)],
@@ -179,6 +180,14 @@ class SpendingStore:
     def release(self, lease: Lease) -> None:
         """Give the lease back, unless it has passed on."""
         self._scripts.run("release", keys=[Keys(lease.population).lease], args=[lease.nonce])
+
+    def see_off(self, population: str, holder: str) -> None:
+        """Give back what a dead worker held: its lease, and its jobs to whoever takes them over."""
+        nonce = str(self._client.get(Keys(population).lease) or "")
+        if nonce.startswith(f"{holder}/"):
+            self._scripts.run("release", keys=[Keys(population).lease], args=[nonce])
+        self.queue.give_up(population, consumer=holder, idle_ms=self._settings.lease_ms)
+        self.queue.leave([population], worker=holder)
 
     def renew(self, lease: Lease) -> bool:
         """Renew the lease; False if it has passed on."""

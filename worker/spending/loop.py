@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 import threading
 import time
@@ -24,6 +23,7 @@ from qserver.storage.server.connection import public_address
 from qserver.storage.spend import Lease, SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
+from worker.spending.presence import Presence
 from worker.spending.spend import Spender, Trusted
 from worker.wait import Waiting
 
@@ -37,12 +37,13 @@ class Heartbeat:
         populations: list[str],
         *,
         clock: Callable[[], float] = time.monotonic,
+        worker: str = "",
     ) -> None:
         self._clock = clock
         self._turned_at = clock()
         self._settings = settings
         self.populations = populations
-        self._worker = secrets.token_hex(8)
+        self._worker = worker or secrets.token_hex(8)
         self._lease: Lease | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -100,6 +101,7 @@ class Loop:
         news: the attached data if they changed since the last call; else None.
         stopping: set when the worker shall stop; a new event by default.
         say: takes one line for the terminal.
+        presence: this worker among those of its folder; None if it works unseen.
     """
 
     def __init__(
@@ -113,8 +115,10 @@ class Loop:
         news: Callable[[], Trusted | None] = lambda: None,
         stopping: threading.Event | None = None,
         say: Callable[[str], None] = lambda _text: None,
+        presence: Presence | None = None,
     ) -> None:
         self._clock = clock
+        self._presence = presence
         self._news = news
         self._next_check = 0.0
         self._settings = settings
@@ -122,13 +126,13 @@ class Loop:
         self._log = log
         self._pause = pause
         self._populations = sorted(trusted.journals)
-        self._consumer = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._consumer = presence.name if presence else f"unseen-{secrets.token_hex(8)}"
         self._stopping = stopping or threading.Event()
         self._waiting = waiting_for(settings, stopping=self._stopping, say=say)
         # By population: a job that was taken while another worker held the population.
         self._held: dict[str, Taken] = {}
         self._last = ""
-        self._next_claim = 0.0
+        self._next_claim = self._next_look = 0.0
         self._connect()
 
     def stop(self) -> None:
@@ -142,7 +146,7 @@ class Loop:
             StoreBehindError: the store knows less than a journal.
             JournalError: a journal cannot be read or written.
         """
-        with Heartbeat(self._settings, self._populations) as heartbeat:
+        with Heartbeat(self._settings, self._populations, worker=self._consumer) as heartbeat:
             while not self._stopping.is_set():
                 heartbeat.turn()
                 try:
@@ -174,6 +178,7 @@ class Loop:
         if self._clock() >= self._next_check:
             self._writer.check_durable()
             self._next_check = self._clock() + WORKER.check_s
+        self._see_off_the_dead()
         if self._try_held(heartbeat):
             return
         taken = self._next()
@@ -186,6 +191,19 @@ class Loop:
         if taken is not None:
             self._try_held(heartbeat)
 
+    def _see_off_the_dead(self) -> None:
+        """Let nobody wait for what a worker held that died on this host."""
+        if self._presence is None or self._clock() < self._next_look:
+            return
+        self._next_look = self._clock() + WORKER.see_off_s
+        self._presence.see_off(self._see_off)
+
+    def _see_off(self, dead: str) -> None:
+        for population in self._populations:
+            self._writer.see_off(population, dead)
+        self._next_claim = 0.0
+        self._log.warning("worker %s died; what it held is free", dead)
+
     def _serve(self, trusted: Trusted, heartbeat: Heartbeat) -> None:
         """Go on with the newly attached data."""
         self._trusted = trusted
@@ -196,7 +214,7 @@ class Loop:
         """Work on a held job whose population nobody else holds; False if there is none."""
         for population in self._in_turn():
             taken = self._held.get(population)
-            lease = taken and self._writer.acquire(population, job=taken.job)
+            lease = taken and self._writer.acquire(population, job=taken.job, holder=self._consumer)
             if taken and lease:
                 del self._held[population]
                 self._last = population
@@ -257,9 +275,10 @@ class Loop:
     def _acquire(self, population: str) -> Lease | None:
         """Wait for the lease; None only when stopping."""
         while not self._stopping.is_set():
-            lease = self._writer.acquire(population)
+            lease = self._writer.acquire(population, holder=self._consumer)
             if lease is not None:
                 return lease
+            self._see_off_the_dead()
             self._pause(WORKER.lease_pause_s)
         return None
 

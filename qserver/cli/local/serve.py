@@ -94,8 +94,8 @@ def settings_for(
 
 
 def supervise(store: EmbeddedServer | None, runtime: Runtime) -> Supervisor:
-    """A supervisor that stops if our own store ends."""
-    return Supervisor(store_alive=lambda: store is None or store.alive, report=runtime.console.note)
+    """A supervisor of our own store, if there is one, and of what is started next."""
+    return Supervisor(store=store, report=runtime.console.note)
 
 
 def begin_stop(store: EmbeddedServer | None, listener: socket.socket) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Self
+from typing import Protocol, Self
 
 from qserver.cli.processes.children import Child, ChildSpec
 from qserver.errors import ChildFailedError, StoreUnavailableError
@@ -22,7 +22,7 @@ _LONGEST_WAIT_S = 1.0
 class Backoff:
     """Delays before a child is started again, in seconds."""
 
-    first_s: float = 0.5
+    first_s: float = 0.1
     most_s: float = 30.0
     calm_s: float = 60.0
 
@@ -31,22 +31,62 @@ class Backoff:
         return min(self.most_s, self.first_s * 2.0 ** min(n_failures - 1, 30))
 
 
+class OwnStore(Protocol):
+    """The embedded store, which the supervisor starts again as it does its children."""
+
+    @property
+    def status(self) -> int | None:
+        """Exit status once it ended; None while it runs."""
+
+    @property
+    def advice(self) -> str:
+        """Where to read why it failed."""
+
+    def restart(self) -> None:
+        """Start it again at the same address.
+
+        Raises:
+            StoreUnavailableError: not now; another try may succeed.
+            StoreCorruptError, StateInUseError: it must not run on these data.
+        """
+
+    def tend(self) -> None:
+        """Do what is due while it runs."""
+
+
 @dataclass
 class _Post:
-    """A position in the server: its child, or the time when the next child is due."""
+    """A position in the server: what runs there, or the time when it is started again."""
 
-    spec: ChildSpec
-    child: Child
+    name: str
+    status: Callable[[], int | None]
+    start: Callable[[], None]
+    advice: str
     started_at: float
     n_failures: int = 0
     due_at: float | None = None
 
 
+class _ChildPost:
+    """The present child of a specification."""
+
+    def __init__(self, spec: ChildSpec, start_child: Callable[[ChildSpec], Child]) -> None:
+        self._spec = spec
+        self._start_child = start_child
+        self.start()
+
+    def start(self) -> None:
+        self.child = self._start_child(self._spec)
+
+    def status(self) -> int | None:
+        return self.child.status
+
+
 class Supervisor:
-    """Keeps children running. It is a context manager that stops them at its end.
+    """Keeps the store and the children running. A context manager that stops the children.
 
     Args:
-        store_alive: whether our own store still runs; always true for another store.
+        store: our own store; None for another's.
         report: called with one line for people.
         clock: seconds, monotonic.
         start_child: makes a child of a spec.
@@ -55,48 +95,52 @@ class Supervisor:
     def __init__(
         self,
         *,
-        store_alive: Callable[[], bool],
+        store: OwnStore | None,
         report: Callable[[str], None],
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
         start_child: Callable[[ChildSpec], Child] = Child,
     ) -> None:
-        self._store_alive = store_alive
+        self._store = store
         self._report = report
         self._backoff = backoff or Backoff()
         self._clock = clock
         self._start_child = start_child
+        self._children: list[_ChildPost] = []
+        # The store comes first: what starts after it finds it there.
         self._posts: list[_Post] = []
+        if store is not None:
+            self._add("store", lambda: store.status, store.restart, store.advice)
 
     def start(self, spec: ChildSpec) -> None:
         """Start one more child; it is stopped before those started earlier."""
-        child = self._start_child(spec)
-        self._posts.append(_Post(spec=spec, child=child, started_at=self._clock()))
+        held = _ChildPost(spec, self._start_child)
+        self._children.append(held)
+        self._add(spec.name, held.status, held.start, spec.advice)
 
     def require_all(self) -> None:
         """Return if everything runs; for the time before the server is announced.
 
         Raises:
-            ChildFailedError: a child ended.
-            StoreUnavailableError: the store ended.
+            ChildFailedError: the store or a child ended.
         """
-        self._require_store()
         for post in self._posts:
-            status = post.child.status
+            status = post.status()
             if status is not None:
                 raise ChildFailedError(
-                    f"The {post.spec.name} ended with status {status} before it was ready. "
-                    f"{post.spec.advice}"
+                    f"The {post.name} ended with status {status} before all was ready. "
+                    f"{post.advice}"
                 )
 
     def check(self) -> float:
-        """Restart the children that are due; returns the seconds until the next check.
+        """Start again what is due; returns the seconds until the next check.
 
         Raises:
-            StoreUnavailableError: the store ended; the server cannot work without it.
+            StoreCorruptError, StateInUseError: the store must not be started again.
         """
-        self._require_store()
         waits = [self._check_post(post) for post in self._posts]
+        if self._store is not None and self._store.status is None:
+            self._store.tend()
         return min([_LONGEST_WAIT_S, *waits])
 
     def run(self, signals: StopSignals) -> None:
@@ -106,8 +150,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop the children, the last one first."""
-        while self._posts:
-            self._posts.pop().child.stop()
+        while self._children:
+            self._children.pop().child.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -115,27 +159,41 @@ class Supervisor:
     def __exit__(self, *_error: object) -> None:
         self.stop()
 
-    def _require_store(self) -> None:
-        if not self._store_alive():
-            raise StoreUnavailableError("The store ended unexpectedly, so everything is stopped.")
+    def _add(
+        self,
+        name: str,
+        status: Callable[[], int | None],
+        start: Callable[[], None],
+        advice: str,
+    ) -> None:
+        self._posts.append(_Post(name, status, start, advice, started_at=self._clock()))
 
     def _check_post(self, post: _Post) -> float:
-        status, now = post.child.status, self._clock()
+        status, now = post.status(), self._clock()
         if status is None:
             return _LONGEST_WAIT_S
         if post.due_at is None:
-            calm = now - post.started_at >= self._backoff.calm_s
-            post.n_failures = 1 if calm else post.n_failures + 1
-            delay_s = self._backoff.delay_s(post.n_failures)
-            post.due_at = now + delay_s
-            self._report(
-                f"The {post.spec.name} ended with status {status}; it starts again in "
-                f"{delay_s:g} s. {post.spec.advice}"
-            )
-        if now < post.due_at:
-            return post.due_at - now
-        post.child, post.started_at, post.due_at = self._start_child(post.spec), now, None
-        return _LONGEST_WAIT_S
+            self._put_off(post, f"ended with status {status}")
+        elif now >= post.due_at:
+            self._start_again(post)
+        return _LONGEST_WAIT_S if post.due_at is None else max(0.0, post.due_at - now)
+
+    def _start_again(self, post: _Post) -> None:
+        try:
+            post.start()
+        except StoreUnavailableError as exc:
+            self._put_off(post, f"did not start ({exc})")
+        else:
+            post.started_at, post.due_at = self._clock(), None
+
+    def _put_off(self, post: _Post, why: str) -> None:
+        """Wait before the next start, longer after each failure in a row."""
+        now = self._clock()
+        calm = now - post.started_at >= self._backoff.calm_s
+        post.n_failures = 1 if calm else post.n_failures + 1
+        delay_s = self._backoff.delay_s(post.n_failures)
+        post.due_at = now + delay_s
+        self._report(f"The {post.name} {why}; it starts again in {delay_s:g} s. {post.advice}")
 
 
 class StopSignals:

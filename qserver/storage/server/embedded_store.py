@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,6 +34,8 @@ from qserver.storage.server.aof_digests import AofDigests, check_digests
 from qserver.storage.server.state_folder import SocketFolder, StateFolder
 
 _PR_SET_PDEATHSIG = 1
+_READY_TIMEOUT_S = 60.0
+_LOCK_TIMEOUT_S = 2.0
 _POLL_S = 0.01
 _STOP_TIMEOUT_S = 10.0
 _PROBE_TIMEOUT_S = 5.0
@@ -63,28 +66,28 @@ class EmbeddedServer:
         log: the file with the server's output.
     """
 
-    def __init__(
-        self,
-        *,
-        process: subprocess.Popen[bytes],
-        folder: StateFolder,
-        socket_folder: SocketFolder,
-        repair: AofRepair | None,
-    ) -> None:
-        self._process = process
+    def __init__(self, launched: _Launched, folder: StateFolder, socket: SocketFolder) -> None:
         self._folder = folder
-        self._socket_folder = socket_folder
+        self._socket_folder = socket
         self._owner_pid = os.getpid()
-        self.url = socket_folder.url
-        self.pid = process.pid
-        self.repair = repair
+        self.url = socket.url
         self.log = folder.log
-        self._digests = AofDigests(folder.data)
+        self._run(launched)
+
+    def _run(self, launched: _Launched) -> None:
+        self._process = launched.process
+        self.pid = launched.process.pid
+        self.repair = launched.repair
+        self._digests = AofDigests(self._folder.data)
         self._digests.start()
 
     @classmethod
     def start(
-        cls, state_dir: Path, *, ready_timeout_s: float = 60.0, lock_timeout_s: float = 2.0
+        cls,
+        state_dir: Path,
+        *,
+        ready_timeout_s: float = _READY_TIMEOUT_S,
+        lock_timeout_s: float = _LOCK_TIMEOUT_S,
     ) -> EmbeddedServer:
         """A server that has loaded `state_dir` and answers.
 
@@ -102,20 +105,44 @@ class EmbeddedServer:
             StoreCorruptError: the data cannot be loaded, and not only for a torn tail.
             StoreUnavailableError: the server cannot be started.
         """
-        if threading.current_thread() is not threading.main_thread():
-            raise StoreUnavailableError(
-                "The embedded server must be started from the main thread: it would end with the "
-                "thread that started it."
-            )
-        binary = server_binary()
+        _require_main_thread()
         folder = StateFolder.prepare(state_dir)
-        lock_fd = folder.lock(timeout_s=lock_timeout_s)
-        try:
+        with folder.locked(timeout_s=lock_timeout_s) as lock_fd, contextlib.ExitStack() as failed:
             check_digests(folder.data)
-            launch = _Launch(folder=folder, binary=binary, lock_fd=lock_fd)
-            return launch.run(ready_timeout_s=ready_timeout_s)
-        finally:
-            os.close(lock_fd)
+            socket = folder.make_socket_folder()
+            failed.callback(socket.remove)
+            launched = _Launch(folder, socket, lock_fd).run(ready_timeout_s=ready_timeout_s)
+            failed.pop_all()
+        return cls(launched, folder, socket)
+
+    def restart(self) -> None:
+        """Start it again after its process ended, at the same address; from the main thread.
+
+        The data are checked as at a start. Clients of the address reconnect by themselves.
+
+        Raises:
+            StateInUseError, StoreCorruptError, StoreUnavailableError: as `start` does.
+        """
+        _require_main_thread()
+        self._digests.close()
+        with self._folder.locked(timeout_s=_LOCK_TIMEOUT_S) as lock_fd:
+            check_digests(self._folder.data)
+            self._socket_folder.make_again()
+            launch = _Launch(self._folder, self._socket_folder, lock_fd)
+            self._run(launch.run(ready_timeout_s=_READY_TIMEOUT_S))
+
+    def tend(self) -> None:
+        """Do what is due while it runs."""
+
+    @property
+    def status(self) -> int | None:
+        """Exit status of the server's process once it ended; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def advice(self) -> str:
+        """Where to read why it ended."""
+        return f"{self.log} says why."
 
     @property
     def alive(self) -> bool:
@@ -146,33 +173,36 @@ class EmbeddedServer:
         self.stop()
 
 
+@dataclass(frozen=True)
+class _Launched:
+    """A server that answers, and the torn tail that was trimmed before it did."""
+
+    process: subprocess.Popen[bytes]
+    repair: AofRepair | None
+
+
 class _Launch:
     """One attempt to start on a locked folder; trims a torn tail once."""
 
-    def __init__(self, *, folder: StateFolder, binary: Path, lock_fd: int) -> None:
+    def __init__(self, folder: StateFolder, socket_folder: SocketFolder, lock_fd: int) -> None:
         self.folder = folder
-        self.binary = binary
+        self.socket_folder = socket_folder
         self.lock_fd = lock_fd
-        self.socket_folder = folder.make_socket_folder()
+        self.binary = server_binary()
 
-    def run(self, *, ready_timeout_s: float) -> EmbeddedServer:
-        """The running server. The socket's folder goes when there is none."""
-        with contextlib.ExitStack() as on_failure:
-            on_failure.callback(self.socket_folder.remove)
-            repair = None
+    def run(self, *, ready_timeout_s: float) -> _Launched:
+        """The running server."""
+        repair = None
+        process = self._spawn_and_wait(ready_timeout_s)
+        if process is None:
+            repair = self._repair()
             process = self._spawn_and_wait(ready_timeout_s)
-            if process is None:
-                repair = self._repair()
-                process = self._spawn_and_wait(ready_timeout_s)
-            if process is None:
-                raise StoreCorruptError(
-                    "The server cannot load its data after a torn tail was trimmed. "
-                    f"{self.folder.log} says why."
-                )
-            on_failure.pop_all()
-        return EmbeddedServer(
-            process=process, folder=self.folder, socket_folder=self.socket_folder, repair=repair
-        )
+        if process is None:
+            raise StoreCorruptError(
+                "The server cannot load its data after a torn tail was trimmed. "
+                f"{self.folder.log} says why."
+            )
+        return _Launched(process, repair)
 
     def _spawn_and_wait(self, ready_timeout_s: float) -> subprocess.Popen[bytes] | None:
         """The process once it answers, or None when it refused to load its data."""
@@ -237,6 +267,14 @@ class _Launch:
             found_end = _FOUND_END.encode() in log.read()
         return trim_torn_tail(
             path, binary=self.binary, copies=self.folder.damaged, found_end=found_end
+        )
+
+
+def _require_main_thread() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        raise StoreUnavailableError(
+            "The embedded server must be started from the main thread: it would end with the "
+            "thread that started it."
         )
 
 

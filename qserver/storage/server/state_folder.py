@@ -19,6 +19,7 @@ import os
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote as shell_quoted
@@ -113,6 +114,15 @@ class StateFolder:
                 raise StateInUseError(self._in_use_text())
             time.sleep(_POLL_S)
         return fd
+
+    @contextlib.contextmanager
+    def locked(self, *, timeout_s: float) -> Iterator[int]:
+        """The descriptor of `lock`; a server that inherited it keeps the lock."""
+        fd = self.lock(timeout_s=timeout_s)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def make_socket_folder(self) -> SocketFolder:
         """A new private folder for the socket; removes the one that a crashed server left.
@@ -212,6 +222,20 @@ class SocketFolder:
     def url(self) -> str:
         """The socket as a `unix://` URL."""
         return "unix://" + quote(str(self.socket))
+
+    def make_again(self) -> None:
+        """Make the folder anew where somebody has tidied it away.
+
+        Raises:
+            StoreUnavailableError: another user has it now, or it cannot be made.
+        """
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            found = self.path.lstat()
+        except OSError as exc:
+            raise StoreUnavailableError(f"{self.path} cannot be made: {exc.strerror}.") from exc
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise StoreUnavailableError(f"The folder {self.path} is not ours alone any more.")
 
     def remove(self) -> None:
         """Remove the socket and the folder, unless the folder has other files."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from qserver.cli.runtime import ExitCode
+from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from tests.cli.processes.running_program import Program, command, running, wait_until_gone
 
 _QUESTION = {
@@ -40,6 +41,28 @@ def arguments(state: Path) -> list[str]:
 def ask(program: Program, question: dict[str, Any]) -> dict[str, Any]:
     path = ("v1", "datasets", "adult", "query")
     return dict(program.client.post(*path, document=question).document)
+
+
+def question_on(age: int) -> dict[str, Any]:
+    return {"query": {"where": {"age": {"between": [age, age]}}}, "length": 900, "confidence": 0.9}
+
+
+def asked_until_answered(program: Program, question: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a server whose parts are on their way back."""
+    while True:
+        with contextlib.suppress(ServerUnreachableError, ServerProblemError):
+            path = ("v1", "datasets", "adult", "query")
+            found = program.client.post(*path, document=question)
+            if found.status == 200:
+                return dict(found.document)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"the demo ended with {program.process.wait(timeout=0.05)}")
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one forked."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(p) for t in tasks for p in (t / "children").read_text().split()]
 
 
 def test_the_demo_answers_the_question_it_prints_and_finds_all_again_after_a_stop(
@@ -107,12 +130,36 @@ def test_a_worker_that_was_killed_is_started_again_and_measures(state: Path) -> 
         assert program.process_id("worker run") != worker
 
 
-def test_the_end_of_the_store_stops_everything_with_a_message(state: Path) -> None:
+@pytest.mark.parametrize(
+    ("also", "age"), [((), 30), (("worker run",), 40), (("worker run", "gunicorn"), 50)]
+)
+def test_a_store_that_was_killed_is_started_again_and_all_goes_on(
+    state: Path, also: tuple[str, ...], age: int
+) -> None:
+    """Also where it dies together with others; what it had acknowledged is there again."""
+    paid = question_on(age)
+    fresh = question_on(age + 1)
     with demo(state) as program:
-        os.kill(program.process_id("valkey"), signal.SIGKILL)
-        program.read_until("The store ended unexpectedly")
-        assert program.process.wait(timeout=60) == ExitCode.NOT_NOW
-        wait_until_gone(set(program.processes()))
+        assert ask(program, paid)["source"] == "measured"
+        killed = [program.process_id(part) for part in ("valkey", *also)]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        program.read_until("The store ended with status -9")
+        assert asked_until_answered(program, paid)["source"] == "history"
+        assert asked_until_answered(program, fresh)["source"] == "measured"
+        assert not set(killed) & set(program.processes())
+        assert program.stop(signal.SIGINT) == ExitCode.OK
+
+
+def test_an_http_process_that_was_killed_while_the_store_was_away_is_there_again(
+    state: Path,
+) -> None:
+    with demo(state) as program:
+        server = program.process_id("gunicorn")
+        for pid in (program.process_id("valkey"), *children(server)):
+            os.kill(pid, signal.SIGKILL)
+        assert asked_until_answered(program, question_on(60))["source"] == "measured"
+        assert program.process_id("gunicorn") == server
 
 
 def test_a_demo_that_is_killed_leaves_nothing_running(state: Path) -> None:

@@ -132,9 +132,11 @@ def test_an_address_that_is_given_wins_over_the_store_of_the_folder(
     with EmbeddedServer.start(state):
         attach(tmp_path, state)
         elsewhere = ["--state", str(state), "--redis-url", f"unix://{tmp_path}/none"]
-        for call in (["run"], ["top-up", "people", "--to", "10"]):
-            assert worker_main([*call, *elsewhere]) == 1
-            assert f"Redis at unix://{tmp_path}/none cannot be used" in capsys.readouterr().err
+        told = f"Redis at unix://{tmp_path}/none cannot be used"
+        assert worker_main(["top-up", "people", "--to", "10", *elsewhere]) == 1
+        assert told in capsys.readouterr().err
+        with started(state, worker_command("run", *elsewhere)) as worker:
+            worker.read_until(f"waiting for the store at unix://{tmp_path}/none: {told}")
 
 
 def test_a_server_that_is_stopping_says_so_to_the_next_one(tmp_path: Path) -> None:

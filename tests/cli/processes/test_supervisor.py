@@ -12,7 +12,7 @@ import pytest
 
 from qserver.cli.processes.children import Child, ChildSpec, python_command
 from qserver.cli.processes.supervisor import Backoff, StopSignals, Supervisor, run_to_end
-from qserver.errors import ChildFailedError, StoreUnavailableError
+from qserver.errors import ChildFailedError, StoreCorruptError, StoreUnavailableError
 
 
 def spec(name: str, code: str = "", *, log: Path | None = None) -> ChildSpec:
@@ -34,18 +34,38 @@ class FakeChild:
 
 
 @dataclass
+class FakeStore:
+    """A store that ends and starts when the test says so."""
+
+    status: int | None = None
+    advice: str = "/state/server.log says why."
+    refusals: list[Exception] = field(default_factory=list)
+    n_starts: int = 0
+    n_tended: int = 0
+
+    def restart(self) -> None:
+        self.n_starts += 1
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.status = None
+
+    def tend(self) -> None:
+        self.n_tended += 1
+
+
+@dataclass
 class World:
     """A clock that stands still, a store that can end, and what was started and reported."""
 
     now: float = 0.0
-    store_alive: bool = True
+    store: FakeStore | None = None
     children: list[FakeChild] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     reports: list[str] = field(default_factory=list)
 
     def supervisor(self) -> Supervisor:
         return Supervisor(
-            store_alive=lambda: self.store_alive,
+            store=self.store,
             report=self.reports.append,
             backoff=Backoff(first_s=1.0, most_s=8.0, calm_s=60.0),
             clock=lambda: self.now,
@@ -98,10 +118,35 @@ def test_pauses_double_up_to_a_bound_and_start_over_after_a_calm_time() -> None:
     assert pauses == [1, 2, 4, 8, 8, 1]
 
 
-def test_the_end_of_the_store_ends_the_supervision() -> None:
-    world = World(store_alive=False)
-    with pytest.raises(StoreUnavailableError, match="The store ended unexpectedly"):
-        world.supervisor().check()
+def test_a_store_that_ended_is_started_again_before_the_children() -> None:
+    world = World(store=FakeStore())
+    store, supervisor = world.store, world.supervisor()
+    assert store is not None
+    supervisor.start(spec("worker"))
+    store.status = world.children[0].status = -9
+    supervisor.check()
+    assert (store.n_starts, len(world.children)) == (0, 1)
+    world.now, store.refusals = 1.0, [StoreUnavailableError("It is not ready.")]
+    supervisor.check()
+    assert (store.n_starts, store.status, len(world.children)) == (1, -9, 2)
+    world.now, n_tended = 3.0, store.n_tended
+    supervisor.check()
+    assert (store.n_starts, store.status, store.n_tended) == (2, None, n_tended + 1)
+    ends = [text for text in world.reports if text.startswith("The store")]
+    advice = "/state/server.log says why."
+    assert ends == [
+        f"The store ended with status -9; it starts again in 1 s. {advice}",
+        f"The store did not start (It is not ready.); it starts again in 2 s. {advice}",
+    ]
+
+
+def test_a_store_whose_data_are_damaged_is_not_tried_again() -> None:
+    world = World(store=FakeStore(status=1, refusals=[StoreCorruptError("A byte changed.")]))
+    supervisor = world.supervisor()
+    supervisor.check()
+    world.now = 1.0
+    with pytest.raises(StoreCorruptError, match="A byte changed"):
+        supervisor.check()
 
 
 def test_before_readiness_a_child_that_ended_is_a_failure_that_names_its_log() -> None:
