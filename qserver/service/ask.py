@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -11,7 +12,7 @@ from typing import TypeVar
 
 from qserver.answering.decide import Free, decide, free_answer
 from qserver.config import Settings
-from qserver.errors import StoreError
+from qserver.errors import StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, WorkloadAnswer
 from qserver.records.dataset import DatasetMeta
@@ -110,7 +111,9 @@ class Asking:
             return self._submit(opened.meta, request, need_worker=wait_s > 0)
         # Weights that are the only ones are found again: inference starts from them as well.
         for estimator in found.estimators:
-            self._store.remember(opened.meta, estimator)
+            # A store without room answers all the same; the weights are found again.
+            with contextlib.suppress(StoreNotDurableError):
+                self._store.remember(opened.meta, estimator)
         return found.answer
 
     def _submit(self, meta: DatasetMeta, request: Request, *, need_worker: bool) -> JobStatus:

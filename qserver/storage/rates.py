@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from qserver.errors import RateLimitedError
+from qserver.errors import RateLimitedError, StoreNotDurableError
 from qserver.storage.constants import STORE
 from qserver.storage.keys import rate_key
 from qserver.storage.server.connection import Scripts, StoreClient
@@ -61,9 +61,13 @@ class RateLimiter:
         if rate == 0 or self._passes_here(whose, rate):
             return
         batch = max(1, rate // STORE.rate_batches_per_s)
-        granted, wait_ms = self._scripts.run(
-            "take", keys=[rate_key(whose)], args=[rate, rate * STORE.burst_s, batch]
-        )
+        try:
+            granted, wait_ms = self._scripts.run(
+                "take", keys=[rate_key(whose)], args=[rate, rate * STORE.burst_s, batch]
+            )
+        except StoreNotDurableError:
+            # It answers and takes no writes: only this process's own part of the rate passes.
+            granted, wait_ms = 0, 1000
         if not granted:
             raise RateLimitedError(retry_after_s=max(1, math.ceil(wait_ms / 1000)))
         with self._lock:

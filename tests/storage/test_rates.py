@@ -128,3 +128,14 @@ def test_a_bucket_fills_at_its_rate_up_to_its_bound_and_leaves_when_full(
     # A clock that was set back refills nothing, and breaks nothing.
     redis_client.hset(key, mapping={"level": 0, "at": now + 10**9})
     assert scripts.run("take", keys=[key], args=[10, 40, 1])[0] == 0
+
+
+def test_while_the_store_takes_no_writes_a_process_lets_its_own_part_pass(
+    redis_client: StoreClient,
+) -> None:
+    redis_client.config_set("min-replicas-to-write", 1)
+    try:
+        limiter = RateLimiter(redis_client, clock=lambda: 0.0)
+        assert passes(limiter, "ann", rate=50, n=100) == 50 // STORE.own_rate_part
+    finally:
+        redis_client.config_set("min-replicas-to-write", 0)

@@ -30,6 +30,19 @@ def write_all(descriptor: int, text: bytes) -> None:
         text = text[os.write(descriptor, text) :]
 
 
+def require_room(folder: Path, *, n_bytes: int) -> bool:
+    """True if so many bytes can be written to the folder's disk; OSError if not."""
+    path = folder / f".room-{os.getpid()}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(descriptor, bytes(n_bytes))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+        path.unlink()
+    return True
+
+
 def sync_folder(folder: Path, *, fsync: Callable[[int], None]) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

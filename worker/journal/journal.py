@@ -7,6 +7,7 @@ reads the lines that the others appended, and may then append.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qserver.errors import JournalError
+from worker.constants import WORKER
 from worker.journal.files import read_lines, sync_folder, write_all
 from worker.journal.records import (
     GENESIS,
@@ -29,6 +31,13 @@ from worker.journal.records import (
 from worker.journal.state import JournalState
 from worker.journal.torn import is_torn
 from worker.journal.witness import Testimony, Witness, WitnessAwayError
+
+# The disk, what its owner may use of it, or a limit on the size of files.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class JournalFullError(JournalError):
+    """The journal's disk has no room. It may pass; then open the journal anew."""
 
 
 class Journal:
@@ -180,6 +189,16 @@ class Journal:
         """
         return self._ask(lambda witness: witness.check(self._heads))
 
+    def check_room(self) -> None:
+        """Return if there is room for the lines of a charge; within a section.
+
+        Raises:
+            JournalFullError: there is not.
+        """
+        disk = os.fstatvfs(self._held_descriptor())
+        if disk.f_bavail * disk.f_frsize < WORKER.journal_free_bytes:
+            raise JournalFullError(f"The disk of {self._path.parent} is full.")
+
     def attest(self) -> bool:
         """Let the witness see the journal as it is now; otherwise as `check_witness`."""
         return self._ask(lambda witness: witness.attest(self.testimony, self._heads))
@@ -276,6 +295,8 @@ class Journal:
         try:
             yield
         except OSError as exc:
+            if exc.errno in _NO_ROOM:
+                raise JournalFullError(f"The disk of {self._path.parent} is full.") from exc
             raise JournalError("The journal could not be written.") from exc
         self._failed = False
 

@@ -135,8 +135,9 @@ def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
 
 
 def check_witness(journal: Journal) -> bool:
-    """As `Journal.check_witness`, in a section for it."""
+    """As `Journal.check_room` and `Journal.check_witness`, in a section for them."""
     with journal.exclusive():
+        journal.check_room()
         return journal.check_witness()
 
 

@@ -59,7 +59,8 @@ class Registry:
     def __init__(self, state_dir: Path, *, witness: WitnessSettings | None = None) -> None:
         self._witness = witness
         self.folder = state_dir / "worker"
-        for folder in (self.folder, self.folder / "journals"):
+        self.journals = self.folder / "journals"
+        for folder in (self.folder, self.journals):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.folder.stat().st_mode & 0o077:
             raise ConfigError(
@@ -167,7 +168,7 @@ class Registry:
 
     def populations(self) -> list[str]:
         """Every population that has a journal here, also those without a dataset now."""
-        found = (self.folder / "journals").glob("*.journal")
+        found = self.journals.glob("*.journal")
         # An attach that died at once may have left an empty file.
         return sorted(path.stem for path in found if path.stat().st_size)
 
@@ -188,7 +189,7 @@ class Registry:
         return journal
 
     def _journal_path(self, population: str) -> Path:
-        return self.folder / "journals" / f"{population}.journal"
+        return self.journals / f"{population}.journal"
 
     def _write(self, entries: Mapping[str, RegistryEntry]) -> None:
         path = self.folder / "datasets.json"

@@ -55,6 +55,12 @@ class Presence:
             os.close(self._descriptor)
             self._descriptor = None
 
+    def fall(self) -> None:
+        """Go as the dead do: whoever looks next gives back what this worker held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
     def see_off(self, end: Callable[[str], None]) -> None:
         """Call `end` with the name of each dead worker of this host, and then forget it.
 

@@ -24,7 +24,7 @@ class Backoff:
 
     first_s: float = 0.1
     most_s: float = 30.0
-    calm_s: float = 60.0
+    calm_s: float = 10.0
 
     def delay_s(self, n_failures: int) -> float:
         """`first_s`, doubled with each further failure in a row, at most `most_s`."""
@@ -50,8 +50,8 @@ class OwnStore(Protocol):
             StoreCorruptError, StateInUseError: it must not run on these data.
         """
 
-    def tend(self) -> None:
-        """Do what is due while it runs."""
+    def tend(self) -> str:
+        """Do what is due while it runs; returns a line for people, '' for none."""
 
 
 @dataclass
@@ -140,7 +140,9 @@ class Supervisor:
         """
         waits = [self._check_post(post) for post in self._posts]
         if self._store is not None and self._store.status is None:
-            self._store.tend()
+            said = self._store.tend()
+            if said:
+                self._report(said)
         return min([_LONGEST_WAIT_S, *waits])
 
     def run(self, signals: StopSignals) -> None:

@@ -31,6 +31,7 @@ from redis.retry import Retry
 from qserver.errors import StoreCorruptError, StoreUnavailableError
 from qserver.storage.server.aof import AofRepair, last_increment, trim_torn_tail
 from qserver.storage.server.aof_digests import AofDigests, check_digests
+from qserver.storage.server.room import StoreDisk
 from qserver.storage.server.state_folder import SocketFolder, StateFolder
 
 _PR_SET_PDEATHSIG = 1
@@ -46,7 +47,6 @@ _SETTINGS = {
     "dir": ".",
     "save": "",
     "appendonly": "yes",
-    "appendfsync": "always",
     "no-appendfsync-on-rewrite": "no",
     "aof-load-truncated": "no",
     "aof-timestamp-enabled": "no",
@@ -66,8 +66,11 @@ class EmbeddedServer:
         log: the file with the server's output.
     """
 
-    def __init__(self, launched: _Launched, folder: StateFolder, socket: SocketFolder) -> None:
+    def __init__(
+        self, launched: _Launched, folder: StateFolder, socket: SocketFolder, disk: StoreDisk
+    ) -> None:
         self._folder = folder
+        self._disk = disk
         self._socket_folder = socket
         self._owner_pid = os.getpid()
         self.url = socket.url
@@ -111,9 +114,11 @@ class EmbeddedServer:
             check_digests(folder.data)
             socket = folder.make_socket_folder()
             failed.callback(socket.remove)
-            launched = _Launch(folder, socket, lock_fd).run(ready_timeout_s=ready_timeout_s)
+            disk = StoreDisk(folder.data)
+            launch = _Launch(folder, socket, lock_fd, disk.appendfsync())
+            launched = launch.run(ready_timeout_s=ready_timeout_s)
             failed.pop_all()
-        return cls(launched, folder, socket)
+        return cls(launched, folder, socket, disk)
 
     def restart(self) -> None:
         """Start it again after its process ended, at the same address; from the main thread.
@@ -128,11 +133,13 @@ class EmbeddedServer:
         with self._folder.locked(timeout_s=_LOCK_TIMEOUT_S) as lock_fd:
             check_digests(self._folder.data)
             self._socket_folder.make_again()
-            launch = _Launch(self._folder, self._socket_folder, lock_fd)
+            launch = _Launch(self._folder, self._socket_folder, lock_fd, self._disk.appendfsync())
             self._run(launch.run(ready_timeout_s=_READY_TIMEOUT_S))
 
-    def tend(self) -> None:
-        """Do what is due while it runs."""
+    def tend(self) -> str:
+        """Do what is due while it runs; returns a line for people, '' for none."""
+        with contextlib.closing(_probe(self._socket_folder.socket)) as probe:
+            return self._disk.tend(probe)
 
     @property
     def status(self) -> int | None:
@@ -184,8 +191,11 @@ class _Launched:
 class _Launch:
     """One attempt to start on a locked folder; trims a torn tail once."""
 
-    def __init__(self, folder: StateFolder, socket_folder: SocketFolder, lock_fd: int) -> None:
+    def __init__(
+        self, folder: StateFolder, socket_folder: SocketFolder, lock_fd: int, appendfsync: str
+    ) -> None:
         self.folder = folder
+        self.settings = {**_SETTINGS, "appendfsync": appendfsync}
         self.socket_folder = socket_folder
         self.lock_fd = lock_fd
         self.binary = server_binary()
@@ -224,7 +234,7 @@ class _Launch:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         arguments = [f"qserver-{self.binary.name}", "--unixsocket", str(self.socket_folder.socket)]
-        for name, value in _SETTINGS.items():
+        for name, value in self.settings.items():
             arguments += [f"--{name}", value]
         with self.folder.log.open("ab") as log:
             return subprocess.Popen(  # noqa: S603
@@ -236,6 +246,8 @@ class _Launch:
                 stderr=log,
                 start_new_session=True,
                 pass_fds=(self.lock_fd,),
+                # A write past a limit on the size of files fails, as on a full disk, and kills not.
+                restore_signals=False,
                 preexec_fn=functools.partial(end_with_parent, os.getpid()),
             )
 

@@ -135,9 +135,15 @@ class StateFolder:
         stale = self._noted_socket()
         folder = SocketFolder(_make_short_folder())
         # First, and in one step, so that no reader finds half a note or a missing folder.
-        new_note = self._socket_note.with_suffix(".new")
-        new_note.write_text(str(folder.path), encoding="utf-8")
-        new_note.replace(self._socket_note)
+        try:
+            new_note = self._socket_note.with_suffix(".new")
+            new_note.write_text(str(folder.path), encoding="utf-8")
+            new_note.replace(self._socket_note)
+        except OSError as exc:
+            folder.remove()
+            raise StoreUnavailableError(
+                f"{self._socket_note} cannot be written: {exc.strerror}."
+            ) from exc
         if stale is not None:
             stale.remove()
         self._stop_note.unlink(missing_ok=True)

@@ -49,8 +49,9 @@ class FakeStore:
             raise self.refusals.pop(0)
         self.status = None
 
-    def tend(self) -> None:
+    def tend(self) -> str:
         self.n_tended += 1
+        return ""
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -11,6 +12,7 @@ import pytest
 
 from qserver.errors import JournalError
 from tests.worker.journal.on_disk import opened, written
+from worker.journal.journal import Journal, JournalFullError
 from worker.journal.owner_records import LimitRaised
 from worker.journal.records import (
     GENESIS,
@@ -288,3 +290,31 @@ def test_only_new_bytes_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with reader.exclusive():
         pass
     assert places == [n_known]
+
+
+def test_without_room_for_a_charge_the_journal_says_so_before_one_is_made(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(path, population="town", create=True)
+    with journal.exclusive():
+        journal.check_room()
+        left = os.statvfs_result((4096, 4096, 100, 9, 9, *os.statvfs(path)[5:]))
+        monkeypatch.setattr("worker.journal.journal.os.fstatvfs", lambda _fd: left)
+        with pytest.raises(JournalFullError, match="is full"):
+            journal.check_room()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_an_append_that_finds_no_room_is_told_apart_from_a_broken_disk(
+    path: Path, number: int
+) -> None:
+    def fails(_descriptor: int) -> None:
+        raise OSError(number, "no room")
+
+    Journal.open(path, population="town", create=True)
+    journal = Journal.open(path, population="town", create=False)
+    journal._fsync = fails
+    with journal.exclusive(), pytest.raises(JournalFullError, match="is full"):
+        journal.append(Burnt("j-1"))
+    with pytest.raises(JournalError, match="open the journal anew"), journal.exclusive():
+        pass
