@@ -78,6 +78,8 @@ class ScaleSearch(ABC):
                 break
             newton = log_scale + step - 0.5 * _TOLERANCE
             log_scale = newton if low < newton < high else _between(low, high)
+            # Where the row hardly matters any more, the next step may lead to any scale.
+            log_scale = min(log_scale, _LARGEST_LOG)
         return best
 
     def _trial(self, log_scale: float, a: FloatArray, place: int) -> Trial:
