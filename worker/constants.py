@@ -50,6 +50,11 @@ class WorkerConstants:
     timed_scans: int = 5
     """Times that attach times a scan; the fastest counts, as others wait for the processor."""
 
+    checkpoint_entries: int = 128
+    """Released answers and paid questions, together, after which a checkpoint is written anew.
+    Measured rows join the algebra one by one until 64 have come; so a restart never has to
+    factor them all anew. Writing takes 0.2 s at 5,000 rows: 3 ms for each question."""
+
     take_block_ms: int = 500
     """Milliseconds that an idle worker waits for a job in one call; a stop request waits that long.
     Not measured: well under the 5 s after which the store's connection gives up."""

@@ -59,7 +59,9 @@ class AttachedData:
                 journal = self._registry.journal(entry.population, create=False)
                 self._journals[entry.population] = journal
         self._tables = tables
-        trusted = Trusted(dict(tables), dict(self._journals), SystemEntropy())
+        trusted = Trusted(
+            dict(tables), dict(self._journals), SystemEntropy(), self._registry.checkpoints()
+        )
         return Loaded(trusted, tuple(refused))
 
     def news(self) -> Trusted | None:

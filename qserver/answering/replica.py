@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from qserver.answering.checkpoint import Saved, note_ignored
 from qserver.config import Settings
-from qserver.errors import StoreCorruptError, StoreError
+from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
@@ -33,10 +34,12 @@ from qserver.records.charge import charge_from_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.standing import Standing
+from qserver.records.state import State
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.encoding.records import measurements_from_json
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.standings import Stamp
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Changes, Store
 
 A = TypeVar("A", Question, Workload)
 
@@ -44,12 +47,16 @@ A = TypeVar("A", Question, Workload)
 class Replica:
     """Inference and ledger of one snapshot.
 
+    Attributes:
+        n_resumed: events and paid questions that were not replayed, but taken from what was saved.
+
     Args:
         meta: the dataset's public facts.
         shown_only: leave out rows whose publication may not be durable yet. The worker, which
             knows which are durable, reads all of them.
         planning_work: work after which the best plan found so far for a question is taken: it is
             counted, not timed, so that web and worker find the same.
+        saved: what an earlier process knew, in place of a replay.
     """
 
     def __init__(
@@ -59,10 +66,22 @@ class Replica:
         *,
         shown_only: bool,
         planning_work: float = PLANNER.question_work,
+        saved: Saved | None = None,
     ) -> None:
         self.meta = meta
+        self._settings = settings
         self._planning_work = planning_work
         self._shown_only = shown_only
+        self._saved = saved
+        self._singles: dict[tuple[Primitive, Requirement, Measure | None], Plan] = {}
+        self.stamp: Stamp | None = None
+        self.worker_alive = False
+        self.n_resumed = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing of the store."""
+        meta = self.meta
         self._cursor = Cursor()
         # The primes that tell what tables reach must be secret: an analyst who knew them could
         # forge a query that looks as if tables gave it.
@@ -70,7 +89,7 @@ class Replica:
         self.engine = InferenceEngine(
             meta.domain.sizes,
             entropy,
-            max_rows=settings.max_rows,
+            max_rows=self._settings.max_rows,
             most_records=meta.most_records,
         )
         self.ledger = CellLedger(
@@ -81,10 +100,7 @@ class Replica:
         )
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)
-        self._singles: dict[tuple[Primitive, Requirement, Measure | None], Plan] = {}
         self.n_charges = 0
-        self.stamp: Stamp | None = None
-        self.worker_alive = False
 
     def refresh(self, store: Store) -> Stamp:
         """Read the new events of the store; return the present stamp.
@@ -93,18 +109,56 @@ class Replica:
             NotFoundError: the dataset was detached or has another snapshot now.
             StoreError: the store does not answer, or its ledger contradicts its charges.
         """
-        changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only)
+        saved, self._saved = self._saved, None
+        known = None if saved is None else saved.cursor
+        changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only, known=known)
         self._singles.clear()
         self._take_in(changes.measurements, changes.estimators)
-        with reading("charges"):
-            self._charge(changes.charges)
         for paid in changes.paid:
             self.rule.take_in(paid)
+        if saved is not None and not self._resume(saved, changes):
+            self._begin()
+            return self.refresh(store)
+        with reading("charges"):
+            self._charge(changes.charges)
         self.ledger.cap(changes.stamp.spent_snapshot_nano)
         self._cursor = changes.cursor
         self.stamp = changes.stamp
         self.worker_alive = changes.worker_alive
         return changes.stamp
+
+    @property
+    def n_entries(self) -> int:
+        """Events and paid questions read so far."""
+        return self._cursor.n_entries
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether the history has a chain, so that a position in it can be told from others."""
+        return self._cursor.head is not None
+
+    @property
+    def saved(self) -> Saved:
+        """What another process needs to go on from here."""
+        parts = {"ledger": self.ledger.state(), "rule": self.rule.state()}
+        return Saved(self._cursor, State.of_parts(parts, {"n_charges": self.n_charges}))
+
+    def _resume(self, saved: Saved, changes: Changes) -> bool:
+        """Go on from what was saved, if it is of this store."""
+        if not changes.is_covered:
+            note_ignored(self.meta, "the store does not begin with what it was made from")
+            return False
+        state, sizes = saved.state, self.meta.domain.sizes
+        try:
+            neighbours = self.ledger.neighbours
+            part = state.part("ledger")
+            self.ledger = CellLedger.from_state(part, sizes=sizes, neighbours=neighbours)
+            self.rule.restore(state.part("rule"), self.ledger)
+            self.n_charges, self.n_resumed = state.head["n_charges"], saved.cursor.n_entries
+        except (KeyError, IndexError, TypeError, ValueError, QServerError) as exc:
+            note_ignored(self.meta, f"it cannot be used: {exc!r}")
+            return False
+        return True
 
     def _charge(self, texts: Sequence[str]) -> None:
         for text in texts:

@@ -18,6 +18,7 @@ too large for the exact maximum.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes
 from qserver.ledger.maximum import Maximum
 from qserver.ledger.neighbours import Neighbours
 from qserver.records.charge import AnyCharge, Charge, Relation
+from qserver.records.state import State
 
 
 class CellLedger:
@@ -61,6 +63,39 @@ class CellLedger:
         self._n_payments = 0
         self._cells = Maximum(cell_shapes, n_attributes=len(self.sizes))
         self._pairs = Maximum(pair_shapes, n_attributes=len(self.sizes))
+
+    def state(self) -> State:
+        """What `from_state` needs; public, as charges are."""
+        self._take_in()
+        head = {
+            "spent_nano": self._spent_nano,
+            "most_units": self._most_units,
+            "n_payments": self._n_payments,
+            "flat": asdict(self._flat),
+        }
+        return State.of_parts({"cells": self._cells.state(), "pairs": self._pairs.state()}, head)
+
+    @classmethod
+    def from_state(
+        cls, state: State, *, sizes: Sequence[int], neighbours: Neighbours
+    ) -> CellLedger:
+        """The ledger as it was; whatever is charged then gives the same figures."""
+        found, head = cls.like(sizes, neighbours), state.head
+        found._spent_nano, found._most_units = head["spent_nano"], head["most_units"]
+        found._n_payments, found._flat = head["n_payments"], Flat(**head["flat"])
+        found._cells = Maximum.from_state(state.part("cells"), cell_shapes, sizes=sizes)
+        found._pairs = Maximum.from_state(state.part("pairs"), pair_shapes, sizes=sizes)
+        return found
+
+    @classmethod
+    def like(cls, sizes: Sequence[int], neighbours: Neighbours) -> CellLedger:
+        """An empty ledger of these neighbours."""
+        return cls(
+            sizes,
+            relation=neighbours.relation,
+            records_per_person=neighbours.records_per_person,
+            null_cell=neighbours.null_cell,
+        )
 
     @property
     def records_per_person(self) -> int:

@@ -98,12 +98,16 @@ class LossTable:
 
 
 class SumTable:
-    """A sum of losses."""
+    """A sum of losses.
 
-    def __init__(self, layout: TableLayout, values: Values) -> None:
+    Args:
+        top: the greatest entry, if it is known.
+    """
+
+    def __init__(self, layout: TableLayout, values: Values, *, top: int | None = None) -> None:
         self.layout = layout
         self.values = values
-        self._top: int | None = None
+        self._top = top
         self._top_values: dict[int, int] | None = None
 
     @property
@@ -141,6 +145,8 @@ class SumTable:
         """Add a loss, splitting classes as needed."""
         finer = self.refined(self.layout.joined_with(loss.layout))
         self.layout, self.values, self._top_values = finer.layout, finer.values, None
+        if not self.values.flags.writeable:
+            self.values = self.values.copy()
         if loss.blocks is None:
             self.values += self.layout.spread(loss.values, loss.layout)
             self._top = None

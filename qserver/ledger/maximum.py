@@ -17,8 +17,11 @@ from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import Shape
 from qserver.ledger.loss_tables import LossTable, SumTable, zero_table
 from qserver.ledger.proof import greatest_within
+from qserver.ledger.saved.row_units import RowUnits
+from qserver.ledger.saved.tables import state_of_tables, tables_of_state
 from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.linear import LinearQuery
+from qserver.records.state import State
 
 Tabulate = Callable[[LinearQuery], tuple[Shape, ...]]
 
@@ -43,7 +46,7 @@ class Maximum:
     def __init__(self, tabulate: Tabulate, *, n_attributes: int) -> None:
         self._tabulate = tabulate
         self._n_attributes = n_attributes
-        self._units: dict[LinearQuery, int] = {}
+        self._units = RowUnits()
         self._exact_losses = True
         self._dense: SumTable | None = zero_table()
         self._sum = ShiftedSum(n_attributes)
@@ -53,11 +56,33 @@ class Maximum:
     def copy(self) -> Maximum:
         """A maximum that can be changed without changing this one."""
         twin = Maximum(self._tabulate, n_attributes=self._n_attributes)
-        twin._units, twin._exact_losses = dict(self._units), self._exact_losses
+        twin._units, twin._exact_losses = self._units.copy(), self._exact_losses
         twin._dense = self._dense and self._dense.copy()
         twin._sum, twin._narrow = self._sum.copy(), self._narrow
         twin._top = self._top
         return twin
+
+    def state(self) -> State:
+        """What `from_state` needs."""
+        dense = [] if self._dense is None else [self._dense]
+        parts = {
+            "units": self._units.state(),
+            "dense": state_of_tables(dense),
+            "sum": self._sum.state(),
+        }
+        head = {"narrow": self._narrow, "exact": self._exact_losses, "top": self._top}
+        return State.of_parts(parts, head)
+
+    @classmethod
+    def from_state(cls, state: State, tabulate: Tabulate, *, sizes: Sequence[int]) -> Maximum:
+        """The maximum as it was; whatever is added then gives the same figures."""
+        found, head = cls(tabulate, n_attributes=len(sizes)), state.head
+        found._units = RowUnits.from_state(state.part("units"), sizes)
+        found._dense = next(iter(tables_of_state(state.part("dense"))), None)
+        found._sum = ShiftedSum.from_state(state.part("sum"), n_attributes=len(sizes))
+        found._narrow, found._exact_losses = head["narrow"], head["exact"]
+        found._top = head["top"]
+        return found
 
     @property
     def top(self) -> int:
@@ -73,7 +98,7 @@ class Maximum:
     def add(self, payments: Sequence[RowPayment]) -> None:
         """Add the losses of these rows, and take back the refunds."""
         for payment in payments:
-            self._units[payment.row] = self._units.get(payment.row, 0) + payment.units
+            self._units.add(payment.row, payment.units)
         losses = self._losses(payments)
         self._exact_losses = self._exact_losses and all(map(self._is_exact, payments))
         if self._dense is not None:
@@ -84,7 +109,7 @@ class Maximum:
                 self._add_dense(self._dense.refined(layout), losses)
                 return
             self._dense = None
-            losses = self._losses([RowPayment(r, u) for r, u in self._units.items()])
+            losses = self._losses([RowPayment(r, u) for r, u in self._units.known.items()])
         self._add_to_sum(losses)
 
     def top_with(self, payments: Sequence[RowPayment]) -> int:
@@ -102,7 +127,8 @@ class Maximum:
             twin.add(rises)
         if twin._dense is not None:
             return twin._dense_top_less(refunds)
-        refunds.sort(key=lambda p: -self._units.get(p.row, 0))
+        known = self._units.known
+        refunds.sort(key=lambda p: -known.get(p.row, 0))
         twin.add(refunds[: LIMITS.most_priced])
         return twin.top
 

@@ -25,6 +25,8 @@ import numpy as np
 
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import LossTable, SumTable, TableLayout, Values, zero_table
+from qserver.ledger.saved.tables import state_of_tables, tables_of_state
+from qserver.records.state import State
 
 
 class ShiftedSum:
@@ -55,6 +57,32 @@ class ShiftedSum:
         twin._everywhere, twin._stored = self._everywhere, self._stored
         twin._next, twin.exact = self._next, self.exact
         return twin
+
+    def state(self) -> State:
+        """What `from_state` needs."""
+        parts = {
+            "singles": state_of_tables(list(self._singles.values())),
+            "tables": state_of_tables(self._tables),
+        }
+        head = {
+            "attributes": list(self._singles),
+            "everywhere": self._everywhere,
+            "stored": self._stored,
+            "next": self._next,
+            "exact": self.exact,
+        }
+        return State.of_parts(parts, head)
+
+    @classmethod
+    def from_state(cls, state: State, *, n_attributes: int) -> ShiftedSum:
+        """The sum as it was; steps that follow give the same tables."""
+        found, head = cls(n_attributes), state.head
+        singles = tables_of_state(state.part("singles"))
+        found._singles = dict(zip(head["attributes"], singles, strict=True))
+        found._tables = tables_of_state(state.part("tables"))
+        found._everywhere, found._stored = head["everywhere"], head["stored"]
+        found._next, found.exact = head["next"], head["exact"]
+        return found
 
     @property
     def tables(self) -> list[SumTable]:

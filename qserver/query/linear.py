@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
+from typing import TYPE_CHECKING, Any
 
 from qserver.errors import CapacityError, QueryError
 from qserver.query.weights import ScaledWeights, Weights, common_denominator, from_runs
@@ -56,6 +57,27 @@ class LinearQuery:
 
     sizes: tuple[int, ...]
     terms: tuple[Term, ...]
+
+    @classmethod
+    def later(cls, sizes: Sequence[int], document: Sequence[Sequence[Any]]) -> LinearQuery:
+        """The query that `to_document` wrote, which is read when its terms are first needed.
+
+        Only for documents that were read before: what is wrong in one would be noticed late.
+        """
+        found = cls.__new__(cls)
+        scope = tuple(sorted({int(factor[0]) for _, factors in document for factor in factors}))
+        found.__dict__.update(sizes=tuple(sizes), scope=scope, _document=document)
+        return found
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Called for what is missing: the terms of a query that is read later.
+            if name != "terms" or "_document" not in self.__dict__:
+                raise AttributeError(name)
+            terms = query_from_document(self.sizes, self.__dict__["_document"]).terms
+            self.__dict__["terms"] = terms
+            return terms
 
     def __deepcopy__(self, memo: dict[int, object]) -> LinearQuery:
         # It never changes, so copies share it.

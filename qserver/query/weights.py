@@ -124,7 +124,10 @@ def from_runs(stops: Sequence[int], values: Sequence[Fraction | int]) -> ScaledW
     factor = common_factor(merged)
     if factor == 0:
         return ScaledWeights(Fraction(0), Weights((merged_stops[-1],), (0,)))
-    integers = tuple(int(v / factor) for v in merged)
+    if factor == 1:
+        integers = tuple(int(v) for v in merged)
+    else:
+        integers = tuple(int(v / factor) for v in merged)
     return ScaledWeights(factor, Weights(tuple(merged_stops), integers))
 
 
@@ -166,6 +169,10 @@ def common_factor(values: Iterable[Fraction | int]) -> Fraction:
         QueryError: a value passes 2^40 times the factor. Noticed at once: the factor of many
             unrelated fractions would grow to millions of digits.
     """
+    values = list(values)
+    whole = [v for v in values if isinstance(v, int)]
+    if len(whole) == len(values):
+        return _common_divisor(whole)
     over, under, sign = 0, 1, 0
     greatest: Fraction | int = 0
     for value in values:
@@ -177,8 +184,21 @@ def common_factor(values: Iterable[Fraction | int]) -> Fraction:
         shared = gcd(over, under) or 1
         over, under = over // shared, under // shared
         if greatest.numerator * under > MAX_WEIGHT * over * greatest.denominator:
-            raise QueryError("weights", "be within a factor of 2^40 of their common divisor")
+            raise _too_far_apart()
     return Fraction(sign * over, under)
+
+
+def _common_divisor(values: Sequence[int]) -> Fraction:
+    """`common_factor` of whole numbers, which nearly all weights are."""
+    found = gcd(*values)
+    if max(map(abs, values), default=0) > MAX_WEIGHT * found:
+        raise _too_far_apart()
+    first = next((v for v in values if v), 0)
+    return Fraction(-found if first < 0 else found)
+
+
+def _too_far_apart() -> QueryError:
+    return QueryError("weights", "be within a factor of 2^40 of their common divisor")
 
 
 def common_denominator(values: Iterable[Fraction]) -> int:

@@ -32,6 +32,13 @@ def digest_of(text: str | None) -> str:
     return GENESIS if text is None else hashlib.sha256(text.encode()).hexdigest()
 
 
+def digest_of_all(texts: Sequence[str], *, after: str = GENESIS) -> str:
+    """One digest of entries that have no links, after those with the digest `after`."""
+    for text in texts:
+        after = digest_of(after + text)
+    return after
+
+
 def linked(facts: Mapping[str, Any], *, prev: str) -> str:
     """The entry with these facts, linked to the entry with the digest `prev`."""
     return json.dumps({**facts, "prev": prev}, sort_keys=True)

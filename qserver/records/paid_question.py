@@ -93,11 +93,16 @@ class PaidQuestion:
         return json.dumps(plain)
 
     @classmethod
-    def from_json(cls, text: str, sizes: Sequence[int]) -> PaidQuestion:
-        """The question that `to_json` wrote."""
+    def from_json(cls, text: str, sizes: Sequence[int], *, is_known: bool = False) -> PaidQuestion:
+        """The question that `to_json` wrote.
+
+        Args:
+            is_known: whether it was read before; then its row is read when it is needed.
+        """
         plain = json.loads(text)
+        read = LinearQuery.later if is_known else query_from_document
         return cls(
-            row=query_from_document(sizes, plain["row"]),
+            row=read(sizes, plain["row"]),
             half_width=float(plain["half_width"]),
             confidence=float(plain["confidence"]),
             kind=plain["kind"],

@@ -96,10 +96,17 @@ class PlannedRow:
         return plain
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], sizes: Sequence[int]) -> PlannedRow:
-        """The row that `to_plain` wrote; one without `refines` is a new row."""
+    def from_plain(
+        cls, plain: Mapping[str, Any], sizes: Sequence[int], *, is_known: bool = False
+    ) -> PlannedRow:
+        """The row that `to_plain` wrote; one without `refines` is a new row.
+
+        Args:
+            is_known: whether it was read before; then the query is read when it is needed.
+        """
+        read = LinearQuery.later if is_known else query_from_document
         return cls(
-            row=query_from_document(sizes, plain["row"]),
+            row=read(sizes, plain["row"]),
             key=plain["key"],
             alpha_nano=plain["alpha"],
             step=Fraction(plain["step"]),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from qserver.answering import checkpoint
 from qserver.answering.replica import Replica
+from qserver.checkpoint.folder import shared_folder
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
@@ -46,7 +48,9 @@ class OpenDatasets:
         if found is not None:
             return found
         meta = self._store.meta(name)
-        fresh = OpenDataset(Replica(meta, self._settings, shown_only=True), threading.Lock())
+        saved = checkpoint.found(shared_folder(self._settings.state_dir), meta, self._settings)
+        replica = Replica(meta, self._settings, shown_only=True, saved=saved)
+        fresh = OpenDataset(replica, threading.Lock())
         with self._lock:
             return self._open.setdefault(name, fresh)
 

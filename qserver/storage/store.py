@@ -16,12 +16,12 @@ from qserver.errors import (
     StoreCorruptError,
     StoreUnsupportedError,
 )
-from qserver.records.audit_chain import GENESIS, digest_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
+from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import JobRecord
 from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.records import (
@@ -44,30 +44,14 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Cursor:
-    """A reader's position in the lists of a snapshot.
-
-    Args:
-        n_events: events of the history: released rows, tables and refinements.
-        n_measurements: the new ones among them, so the next id.
-        head: digest of the last event; None if the history had no chain yet.
-        charges_head: digest of the last charge.
-    """
-
-    n_events: int = 0
-    n_measurements: int = 0
-    n_estimators: int = 0
-    n_charges: int = 0
-    n_paid: int = 0
-    head: str | None = GENESIS
-    charges_head: str = GENESIS
-
-
-@dataclass(frozen=True)
 class Changes:
     """The entries after a cursor, read at one moment. Charges are JSON texts of all snapshots.
 
     A measurement with an old id refines, and replaces, the one with that id.
+
+    Args:
+        is_covered: whether the entries up to the known position are those that were known. Then
+            `charges` are those after it, and rows before it are read when they are first needed.
     """
 
     stamp: Stamp
@@ -77,6 +61,7 @@ class Changes:
     paid: tuple[PaidQuestion, ...]
     cursor: Cursor
     worker_alive: bool
+    is_covered: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,11 +140,15 @@ class Store:
         self._standings.ask(pipe, meta)
         return self._standings.stamp(meta, pipe.execute())
 
-    def changes(self, meta: DatasetMeta, cursor: Cursor, *, shown_only: bool) -> Changes:
+    def changes(
+        self, meta: DatasetMeta, cursor: Cursor, *, shown_only: bool, known: Cursor | None = None
+    ) -> Changes:
         """The entries after `cursor`; one round trip, read at one moment.
 
         Args:
             shown_only: leave out rows whose publication is not known to be durable yet.
+            known: a position up to which everything was taken in before, by a checkpoint; with it
+                `cursor` is the beginning.
 
         Raises:
             NotFoundError: the dataset has another snapshot, or its history was chained meanwhile.
@@ -183,26 +172,24 @@ class Store:
         check_charges(charges, after=cursor.charges_head, head=stamp.charges_head)
         if shown_only:
             rows = rows[: max(0, stamp.n_shown - cursor.n_events)]
+        entries = Entries(rows, estimators, charges, paid)
+        is_covered = known is not None and stamp.head is not None and entries.begin_with(known)
+        first = known if known is not None and is_covered else Cursor()
         sizes = meta.domain.sizes
         with reading("released answers"):
-            measurements = measurements_from_json(rows, next_id=cursor.n_measurements, sizes=sizes)
-        moved = Cursor(
-            cursor.n_events + len(rows),
-            max([cursor.n_measurements, *(m.id + 1 for m in measurements)]),
-            cursor.n_estimators + len(estimators),
-            cursor.n_charges + len(charges),
-            cursor.n_paid + len(paid),
-            None if stamp.head is None else digest_of(rows[-1]) if rows else cursor.head,
-            digest_of(charges[-1]) if charges else cursor.charges_head,
-        )
+            measurements = measurements_from_json(
+                rows, next_id=cursor.n_measurements, sizes=sizes, n_known=first.n_events
+            )
+        ids, is_chained = [m.id for m in measurements], stamp.head is not None
         return Changes(
             stamp=stamp,
             measurements=measurements,
             estimators=read_estimators(estimators),
-            charges=tuple(charges),
-            paid=_paid(paid, sizes),
-            cursor=moved,
+            charges=tuple(charges[first.n_charges :]),
+            paid=_paid(paid, sizes, n_known=first.n_paid),
+            cursor=entries.after(cursor, ids=ids, is_chained=is_chained),
             worker_alive=bool(alive),
+            is_covered=is_covered,
         )
 
     def worker_alive(self, population: str) -> bool:
@@ -292,8 +279,11 @@ class Store:
 
 
 @reading("paid questions")
-def _paid(texts: Sequence[str], sizes: Sequence[int]) -> tuple[PaidQuestion, ...]:
-    return tuple(PaidQuestion.from_json(unsealed(text, name=PAID), sizes) for text in texts)
+def _paid(texts: Sequence[str], sizes: Sequence[int], *, n_known: int) -> tuple[PaidQuestion, ...]:
+    return tuple(
+        PaidQuestion.from_json(unsealed(text, name=PAID), sizes, is_known=i < n_known)
+        for i, text in enumerate(texts)
+    )
 
 
 def check_schema(client: StoreClient) -> None:

@@ -23,8 +23,9 @@ from qserver.cli.processes.children import (
     python_command,
 )
 from qserver.config import Settings
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.privacy.scan import count_secret, exposures
 

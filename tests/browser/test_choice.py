@@ -10,8 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from qserver.portal import words
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 from tests.browser.chromium_page import Visitor
 from tests.browser.town_server import TownServer, town_server
 from tests.until_tables import LENGTH, Where, explained, next_that_buys

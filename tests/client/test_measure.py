@@ -10,7 +10,8 @@ import pytest
 from qserver.cli.main import main
 from qserver.client import Client, QuestionProblemError
 from qserver.query.measure import Measure
-from qserver.storage.store import Cursor, Store
+from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.store import Store
 from tests.client.serving import Served, serving
 from tests.deployment import Deployment
 from tests.until_tables import LENGTH, Where, next_that_buys

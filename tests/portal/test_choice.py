@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qserver.query.measure import Measure
-from qserver.storage.store import Cursor, Store
+from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.store import Store
 from tests.portal.portal_site import AGE, HTMX, PEOPLE, Browser, answered
 from worker.owner.measure import set_measure
 

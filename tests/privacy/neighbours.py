@@ -33,11 +33,12 @@ from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.encoding.jobs import answer_from_json
 from qserver.storage.encoding.requests import Request
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.spend import SpendingStore
-from qserver.storage.store import Changes, Cursor, Store, check_schema
+from qserver.storage.store import Changes, Store, check_schema
 from tests.worker.by_hand import charges_by_hand
 from worker.journal.records import Attached
 from worker.noise.randomness import Entropy

@@ -9,7 +9,8 @@ import pytest
 
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
-from qserver.storage.store import Cursor, Store
+from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.until_tables import LENGTH, asked, explained, next_that_buys, ranges
 

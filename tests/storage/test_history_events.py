@@ -24,13 +24,14 @@ from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.records.standing import Standing
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.encoding.ledger_fields import sealed_fields
 from qserver.storage.encoding.records import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 
 DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))
 META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)

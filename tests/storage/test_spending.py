@@ -24,11 +24,12 @@ from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.endings import Outcome
 from qserver.storage.keys import SCHEMA, Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import Lease, SpendingStore
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 from tests.storage.one_dataset import (
     DOMAIN,
     KEY,

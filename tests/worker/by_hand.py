@@ -19,7 +19,8 @@ from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.storage.store import Changes, Cursor, Store
+from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.store import Changes, Store
 from tests.deployment import PEOPLE, ROWS, Deployment
 from worker.spending.spend import Spender
 

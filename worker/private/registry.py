@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hmac
 import json
 import os
 import secrets
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from qserver.checkpoint.folder import CheckpointFolder
 from qserver.errors import ConfigError, NotFoundError
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
@@ -84,6 +86,11 @@ class Registry:
             file.flush()
             os.fsync(file.fileno())
         return path.read_bytes()
+
+    def checkpoints(self) -> CheckpointFolder:
+        """The worker's own checkpoints, sealed with a key that follows from the secret one."""
+        key = hmac.digest(self.key(), b"checkpoints", "sha256")
+        return CheckpointFolder(self.folder / "checkpoints", key)
 
     def mark(self) -> tuple[int, int] | None:
         """A mark that differs after each change of the attached datasets."""

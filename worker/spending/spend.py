@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from qserver.answering.decide import Free, decide
 from qserver.answering.replica import Replica
+from qserver.checkpoint.folder import CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import (
     BooksError,
@@ -51,6 +52,7 @@ from worker.journal.sections import (
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
+from worker.spending.checkpoints import Checkpoints
 from worker.spending.histories import Histories
 from worker.spending.live import Live
 from worker.spending.measure import draw_all
@@ -63,11 +65,12 @@ from worker.spending.two_stages import SampledTables, draw_in_two_stages, first_
 
 @dataclass(frozen=True)
 class Trusted:
-    """The trusted side's data: private tables by snapshot, journals by population, entropy."""
+    """The trusted side: tables by snapshot, journals by population, entropy, checkpoints."""
 
     tables: Mapping[str, Tables]
     journals: Mapping[str, Journal]
     entropy: Entropy
+    checkpoints: CheckpointFolder | None = None
 
 
 class Spender:
@@ -102,6 +105,7 @@ class Spender:
         self._wait_until = wait_until
         self._wall_clock = wall_clock
         self._replicas: dict[str, Replica] = {}
+        self._checkpoints = Checkpoints(settings, trusted.checkpoints, log)
         self._trails = Trails(reader, trusted.journals)
         self._histories = Histories(writer, trusted.journals)
         self._bookkeeper = Bookkeeper(reader, trusted.journals, log)
@@ -128,8 +132,7 @@ class Spender:
             StoreCorruptError: a history is not the one that was released.
             JournalError: the journal cannot be read.
         """
-        population = lease.population
-        journal = self._trusted.journals[population]
+        population, journal = lease.population, self._trusted.journals[lease.population]
         with journal.exclusive():
             journal.check_witness()
             version, last = journal.state.ledger_version, journal.state.last_reserved_job
@@ -149,14 +152,12 @@ class Spender:
 
     def settle_open(self, lease: Lease) -> None:
         """Finish or burn every open reservation of the store, as the journal decides."""
-        population = lease.population
-        for job in self._writer.open_reservations(population):
+        for job in self._writer.open_reservations(lease.population):
             self.settle_job(lease, job)
 
     def catch_up(self) -> None:
-        """Take the last release into the replicas now, so that the next plan need not."""
-        for replica in self._replicas.values():
-            replica.engine.catch_up()
+        """Take the last release into the replicas, and write checkpoints, between jobs."""
+        self._checkpoints.catch_up(self._replicas.values())
 
     def work(self, lease: Lease, taken: Taken) -> None:
         """Bring one job to its end, under the lease.
@@ -377,8 +378,7 @@ class Spender:
             meta = self._reader.meta(request.dataset)
             if meta.snapshot != request.snapshot:
                 raise SnapshotReplacedError
-            found = Replica(meta, self._settings, shown_only=False)
-            self._replicas[request.snapshot] = found
+            found = self._replicas[request.snapshot] = self._checkpoints.replica(meta)
         if found.meta.domain.sizes != request.sizes:
             raise InputError("query", "be on the dataset's domain")
         return found

@@ -76,16 +76,17 @@ class Demand:
     Args:
         wanted: requirements that matter, and those that the questions suggest.
         stars: the latest base, by class of precision and finest level.
+        dropped: components of requirements that are not kept, with the loosest of their classes.
     """
 
     wanted: Wants = field(default_factory=Wants)
     seen: SeenPredicates = field(default_factory=SeenPredicates)
     stars: dict[tuple[int, int], Star] = field(default_factory=dict)
-    _forgotten: dict[BlockKey, int] = field(default_factory=dict)
+    dropped: dict[BlockKey, int] = field(default_factory=dict)
 
     def forgotten(self, octave: int) -> set[BlockKey]:
         """Components of the requirements of this class and looser ones that are not kept."""
-        return {j for j, loosest in self._forgotten.items() if loosest <= octave}
+        return {j for j, loosest in self.dropped.items() if loosest <= octave}
 
     def with_want(self, want: Want) -> Wants:
         """The requirements once this one is paid for; the demand itself stays as it is."""
@@ -129,7 +130,7 @@ class Demand:
         self.wanted.forget(dropped)
         for want in dropped:
             for j in want.energies:
-                self._forgotten[j] = min(want.octave, self._forgotten.get(j, want.octave))
+                self.dropped[j] = min(want.octave, self.dropped.get(j, want.octave))
 
 
 def depth_of(holdings: Holdings) -> int:

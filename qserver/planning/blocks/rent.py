@@ -18,9 +18,11 @@ from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.wants import octave_of
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
+from qserver.query.linear import query_from_document
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO, Charge
 from qserver.records.paid_question import FittedBase, PaidQuestion
+from qserver.records.state import State
 
 _JOB = "alone"
 
@@ -39,6 +41,36 @@ class OwnRowsAlone:
     _ledger: CellLedger | None = None
     _waiting: list[Charge] = field(default_factory=list)
     settled_nano: int = 0
+
+    def state(self) -> State:
+        """What `from_state` needs."""
+        ledger = {} if self._ledger is None else {"ledger": self._ledger.state()}
+        head = {
+            "settled_nano": self.settled_nano,
+            "has_ledger": self._ledger is not None,
+            "waiting": [[c.row.to_document(), c.alpha_nano] for c in self._waiting],
+        }
+        keys = np.array([key.encode() for key in self._alpha_nano], dtype="S32")
+        alphas = np.fromiter(self._alpha_nano.values(), dtype=np.int64)
+        found = State.of_parts(ledger, head)
+        return State(found.head, {**found.arrays, "keys": keys, "alphas": alphas})
+
+    @classmethod
+    def from_state(cls, state: State, ledger: CellLedger) -> OwnRowsAlone:
+        """The rows as they were.
+
+        Args:
+            ledger: of the snapshot, for domain and neighbours.
+        """
+        sizes, neighbours, head = ledger.sizes, ledger.neighbours, state.head
+        alone = None
+        if head["has_ledger"]:
+            part = state.part("ledger")
+            alone = CellLedger.from_state(part, sizes=sizes, neighbours=neighbours)
+        waiting = [Charge(query_from_document(sizes, d), a, _JOB) for d, a in head["waiting"]]
+        keys = state.arrays["keys"].astype(str).tolist()
+        alphas = dict(zip(keys, state.arrays["alphas"].tolist(), strict=True))
+        return cls(alphas, alone, waiting, head["settled_nano"])
 
     def add(self, holdings: Holdings, own: Own) -> None:
         """Add a question's own row."""
@@ -64,19 +96,8 @@ class OwnRowsAlone:
 
     def _of(self, holdings: Holdings) -> CellLedger:
         if self._ledger is None:
-            self._ledger = _ledger_like(holdings)
+            self._ledger = CellLedger.like(holdings.ledger.sizes, holdings.ledger.neighbours)
         return self._ledger
-
-
-def _ledger_like(holdings: Holdings) -> CellLedger:
-    """An empty ledger of the same neighbours."""
-    neighbours = holdings.ledger.neighbours
-    return CellLedger(
-        holdings.ledger.sizes,
-        relation=neighbours.relation,
-        records_per_person=neighbours.records_per_person,
-        null_cell=neighbours.null_cell,
-    )
 
 
 @dataclass(frozen=True)
@@ -86,6 +107,11 @@ class Own:
     query: Primitive
     half_width: float
     confidence: float
+
+    @classmethod
+    def of(cls, paid: PaidQuestion) -> Own:
+        """The own row of a paid question."""
+        return cls(paid.form, paid.half_width, paid.confidence)
 
     @property
     def octave(self) -> int:
@@ -110,18 +136,43 @@ class Course:
     class answers.
     """
 
-    _paid: list[Own] = field(default_factory=list)
+    _paid: list[PaidQuestion] = field(default_factory=list)
     _fits: list[Fit] = field(default_factory=list)
     _rents: dict[int | None, OwnRowsAlone] = field(default_factory=dict)
+
+    def state(self) -> State:
+        """What `from_state` needs."""
+        octaves = list(self._rents)
+        head = {
+            "n_paid": len(self._paid),
+            "fits": [[f.rent_nano, f.octave, f.price_nano] for f in self._fits],
+            "octaves": octaves,
+        }
+        return State.of_parts({f"rent {o}": self._rents[o].state() for o in octaves}, head)
+
+    @classmethod
+    def from_state(cls, state: State, paid: Sequence[PaidQuestion], ledger: CellLedger) -> Course:
+        """The course as it was.
+
+        Args:
+            paid: all paid questions.
+            ledger: of the snapshot, for domain and neighbours.
+        """
+        head = state.head
+        rents = {
+            octave: OwnRowsAlone.from_state(state.part(f"rent {octave}"), ledger)
+            for octave in head["octaves"]
+        }
+        return cls(list(paid[: head["n_paid"]]), [Fit(*f) for f in head["fits"]], rents)
 
     def follow(self, paid: Sequence[PaidQuestion], holdings: Holdings) -> None:
         """Take in the paid questions that are new."""
         for question in paid[len(self._paid) :]:
-            own = Own(question.form, question.half_width, question.confidence)
+            own = Own.of(question)
             for fitted in question.finest_bases:
                 rent = self.rent_nano(holdings, own, octave=fitted.octave)
                 self._fits.append(Fit(rent, fitted.octave, _price_nano(fitted, holdings)))
-            self._paid.append(own)
+            self._paid.append(question)
             for octave, rows in self._rents.items():
                 self._add(rows, octave, own, holdings)
 
@@ -130,7 +181,7 @@ class Course:
         if octave not in self._rents:
             rows = self._rents[octave] = OwnRowsAlone()
             for old in self._paid:
-                self._add(rows, octave, old, holdings)
+                self._add(rows, octave, Own.of(old), holdings)
         return self._rents[octave].with_row(holdings, own)
 
     def _add(self, rows: OwnRowsAlone, octave: int | None, own: Own, holdings: Holdings) -> None:

@@ -42,11 +42,13 @@ from functools import cached_property
 from math import inf, isinf
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.demand import Demand, depth_of, want_of
 from qserver.planning.blocks.learner import Learner
 from qserver.planning.blocks.needed_part import Need, PurchaseOffer
 from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
+from qserver.planning.blocks.saved_demand import demand_of_state, state_of_demand
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
@@ -57,6 +59,7 @@ from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.paid_question import DEFAULT_PHI, FittedBase, PaidQuestion
+from qserver.records.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,19 @@ class RentOrBuy:
     _paid: list[PaidQuestion] = field(default_factory=list)
     _n_known: int = 0
     _lattice: Lattice | None = None
+    _saved: State | None = None
+
+    def state(self) -> State:
+        """What `restore` needs: public, as paid questions are."""
+        parts, head = {"course": self.course.state()}, {"n_known": self._n_known}
+        if self._lattice is not None:
+            parts["demand"] = state_of_demand(self.demand, self._lattice)
+        return State.of_parts(parts, head)
+
+    def restore(self, state: State, ledger: CellLedger) -> None:
+        """Take over what was known of the questions taken in so far, in place of a replay."""
+        self.course = Course.from_state(state.part("course"), self._paid, ledger)
+        self._saved = state if "demand" in state.head else None
 
     def take_in(self, paid: PaidQuestion) -> None:
         """Add a question that was paid for."""
@@ -156,9 +172,20 @@ class RentOrBuy:
         self.course.follow(self._paid, holdings)
         if holdings.lattice is not self._lattice:
             self._lattice, self._n_known, self.demand = holdings.lattice, 0, Demand()
+            self._resume(holdings)
         for paid in self._paid[self._n_known :]:
             self.demand.take_in(paid, holdings)
         self._n_known = len(self._paid)
+
+    def _resume(self, holdings: Holdings) -> None:
+        """Begin with the demand that was saved, if it was made on this lattice."""
+        saved, self._saved = self._saved, None
+        if saved is None:
+            return
+        sizes = holdings.ledger.sizes
+        found = demand_of_state(saved.part("demand"), holdings.lattice, sizes=sizes)
+        if found is not None:
+            self._n_known, self.demand = saved.head["n_known"], found
 
 
 def _only_row(holdings: Holdings, question: Question, direct: Priced, effort: Effort) -> Decision:

@@ -41,20 +41,21 @@ def public_row_json(row: LinearQuery, key: str, value: Fraction) -> str:
 
 
 def measurements_from_json(
-    texts: Sequence[str], *, next_id: int, sizes: Sequence[int]
+    texts: Sequence[str], *, next_id: int, sizes: Sequence[int], n_known: int = 0
 ) -> tuple[AnyMeasurement, ...]:
     """The released rows and tables of a history's events, in order.
 
     Args:
         next_id: number of earlier measurements, without refinements.
+        n_known: the first events were read before: their rows are read when they are needed.
     """
     found: list[AnyMeasurement] = []
-    for text in texts:
+    for i, text in enumerate(texts):
         plain = json.loads(text)
         refines = plain.get("refines")
         number = next_id if refines is None else refines
         next_id += refines is None
-        found.append(_measurement(number, plain, sizes))
+        found.append(_measurement(number, plain, sizes, is_known=i < n_known))
     return tuple(found)
 
 
@@ -66,12 +67,14 @@ def measurements_in_force(texts: Sequence[str], *, sizes: Sequence[int]) -> list
     return found
 
 
-def _measurement(number: int, plain: Mapping[str, Any], sizes: Sequence[int]) -> AnyMeasurement:
+def _measurement(
+    number: int, plain: Mapping[str, Any], sizes: Sequence[int], *, is_known: bool
+) -> AnyMeasurement:
     indices = tuple(map(int, plain["index"].split()))
     if "table" in plain:
         table = PlannedTable.from_plain(plain, sizes)
         return TableMeasurement(number, table.partition, table.alpha_nano, table.step, indices)
-    row = PlannedRow.from_plain(plain, sizes)
+    row = PlannedRow.from_plain(plain, sizes, is_known=is_known)
     return Measurement(number, row.row, row.key, row.alpha_nano, row.step, *indices)
 
 

@@ -14,11 +14,12 @@ from qserver.query.measure import Measure
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.standings import measure_field, measure_text
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from tests.worker.crashes import Crash
 from worker.cli import main

@@ -23,6 +23,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.standing import Standing
+from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import answer_json
 from qserver.storage.encoding.records import (
     estimator_from_json,
@@ -33,7 +34,7 @@ from qserver.storage.encoding.records import (
 )
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.standings import Budget, Stamp
-from qserver.storage.store import Changes, Cursor
+from qserver.storage.store import Changes
 from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import RecordTable, table_from_columns
 from worker.spending.live import Live
@@ -80,27 +81,35 @@ class DryStore:
     paid: list[str] = field(default_factory=list)
     estimators: list[str] = field(default_factory=list)
 
-    def changes(self, meta: DatasetMeta, cursor: Cursor, *, shown_only: bool) -> Changes:
+    def changes(
+        self, meta: DatasetMeta, cursor: Cursor, *, shown_only: bool, known: Cursor | None = None
+    ) -> Changes:
         sizes = meta.domain.sizes
-        events = self.history[cursor.n_events :]
-        found = measurements_from_json(events, next_id=cursor.n_measurements, sizes=sizes)
+        entries = Entries(
+            self.history[cursor.n_events :],
+            self.estimators[cursor.n_estimators :],
+            self.charges[cursor.n_charges :],
+            self.paid[cursor.n_paid :],
+        )
+        is_covered = known is not None and entries.begin_with(known)
+        first = known if known is not None and is_covered else Cursor()
+        found = measurements_from_json(
+            entries.rows, next_id=cursor.n_measurements, sizes=sizes, n_known=first.n_events
+        )
         budget = Budget(self.limit_nano, self.standing.spent_nano, len(self.charges))
         stamp = Stamp(budget, meta.snapshot, len(self.history), self.standing)
-        moved = Cursor(
-            len(self.history),
-            max([cursor.n_measurements, *(m.id + 1 for m in found)]),
-            len(self.estimators),
-            len(self.charges),
-            len(self.paid),
-        )
         return Changes(
             stamp,
             found,
-            tuple(map(estimator_from_json, self.estimators[cursor.n_estimators :])),
-            tuple(self.charges[cursor.n_charges :]),
-            tuple(PaidQuestion.from_json(t, sizes) for t in self.paid[cursor.n_paid :]),
-            moved,
+            tuple(map(estimator_from_json, entries.estimators)),
+            tuple(entries.charges[first.n_charges :]),
+            tuple(
+                PaidQuestion.from_json(t, sizes, is_known=i < first.n_paid)
+                for i, t in enumerate(entries.paid)
+            ),
+            entries.after(cursor, ids=[m.id for m in found], is_chained=True),
             True,
+            is_covered,
         )
 
 

@@ -16,8 +16,9 @@ from qserver.planning.planner import Plan
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.connection import StoreClient
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 from tests.deployment import Deployment, Relation
 from tests.worker.crashes import STEPS, die_at
 from worker.spending.spend import Spender

@@ -13,9 +13,10 @@ from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
+from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
-from qserver.storage.store import Cursor, Store
+from qserver.storage.store import Store
 from tests.deployment import LOG, ROWS, Deployment, write_people
 from tests.worker.crashes import STEPS, die_at
 from tests.worker.forge import forge_ledger

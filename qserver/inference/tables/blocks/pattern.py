@@ -151,7 +151,7 @@ class Lattice:
         for term in query.terms:
             if any(not self._resolves(a, w) for a, w in term.by_axis.items()):
                 return None
-            axes = {a: self._components(a, w) for a, w in term.by_axis.items()}
+            axes = {a: self.components(a, w) for a, w in term.by_axis.items()}
             terms.append(PatternTerm(float(term.coefficient), axes))
         return Pattern(self, tuple(terms), query, exact)
 
@@ -188,7 +188,8 @@ class Lattice:
         chain = self.chains.get(axis)
         return chain is not None and ((axis, weights) in self._seen or chain.resolves(weights))
 
-    def _components(self, axis: int, weights: Weights) -> Components:
+    def components(self, axis: int, weights: Weights) -> Components:
+        """The components of weights that the axis resolves, one per level."""
         key = (axis, weights)
         if key not in self._seen:
             _trim(self._seen)

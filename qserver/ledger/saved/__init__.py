@@ -1,0 +1,1 @@
+"""How parts of a ledger are kept in a checkpoint."""

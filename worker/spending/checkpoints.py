@@ -1,0 +1,57 @@
+"""The checkpoints of a worker's replicas: read when one is opened, written between jobs.
+
+The worker prices by its replicas. So it goes on from a checkpoint only if the seal is of its own
+key. HTTP processes go on from a copy, which decides nothing but what they answer from history.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from qserver.answering.checkpoint import found, kept
+from qserver.answering.replica import Replica
+from qserver.checkpoint.folder import CheckpointFolder, shared_folder
+from qserver.config import Settings
+from qserver.records.dataset import DatasetMeta
+from worker.constants import WORKER
+
+
+@dataclass
+class Checkpoints:
+    """Reads and writes checkpoints; for one thread.
+
+    Args:
+        own: the worker's own; None to read and write none.
+    """
+
+    settings: Settings
+    own: CheckpointFolder | None
+    log: logging.Logger
+    _kept_at: dict[str, int] = field(default_factory=dict)
+
+    def replica(self, meta: DatasetMeta) -> Replica:
+        """A new replica, from the worker's own checkpoint if there is one."""
+        saved = found(self.own, meta, self.settings)
+        return Replica(meta, self.settings, shown_only=False, saved=saved)
+
+    def catch_up(self, replicas: Iterable[Replica]) -> None:
+        """Take the last release into the algebra, and write what is due."""
+        for replica in replicas:
+            replica.engine.catch_up()
+            self._keep(replica)
+
+    def _keep(self, replica: Replica) -> None:
+        """Write a checkpoint if enough has come since the last one."""
+        meta, n_entries = replica.meta, replica.n_entries
+        since = n_entries - self._kept_at.get(meta.snapshot, replica.n_resumed)
+        if self.own is None or since < WORKER.checkpoint_entries or not replica.is_chained:
+            return
+        self._kept_at[meta.snapshot] = n_entries
+        try:
+            saved = replica.saved
+            for folder in (self.own, shared_folder(self.settings.state_dir)):
+                kept(saved, folder, meta, self.settings)
+        except OSError:
+            self.log.exception("the checkpoint of snapshot %s was not written", meta.snapshot)
