@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from math import prod
 from typing import Any
 
@@ -28,6 +28,7 @@ Floats = npt.NDArray[np.float64]
 _LEAST = 1e-5
 _USED = 1e-3
 _STARTS = 4
+_WORTH_EXACT = 1.02
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,17 @@ class Chain:
     def size(self) -> int:
         """Number of values."""
         return self.n_parts[-1]
+
+    @cached_property
+    def thinned(self) -> list[Chain]:
+        """The chain, and every chain that leaves out some levels between total and values."""
+        inner = self.n_parts[1:-1]
+        ends = {0, len(self.n_parts) - 1}
+        return [
+            Chain(tuple(n for i, n in enumerate(self.n_parts) if i in ends or n in kept))
+            for n_kept in range(len(inner), -1, -1)
+            for kept in combinations(inner, n_kept)
+        ]
 
     @cached_property
     def sums(self) -> list[Floats]:
@@ -130,13 +142,26 @@ class Blocks:
 def best_price(blocks: Blocks, targets: Sequence[Target], *, confidence: float) -> float:
     """The least sum of alphas found that gives every target its half-width at `confidence`.
 
-    The variances are fitted from several starts (the problem is not convex); then all alphas are
-    raised together until the exact law of every error keeps its half-width.
+    The variances are fitted from several starts (the problem is not convex), on all levels and on
+    every choice of fewer: a level that is of no use keeps a fit from the optimum without it. Then
+    all alphas are raised together until the exact law of every error keeps its half-width.
     """
-    energies = np.array([blocks.energies(t) for t in targets])
     widths = np.array([t.half_width for t in targets])
-    fits = [_fit(blocks, energies, widths, start) for start in range(_STARTS)]
-    alphas = min(fits, key=lambda a: float(a.sum()))
+    fits = list[tuple[float, Blocks, Floats]]()
+    for chains in product(*(c.thinned for c in blocks.chains)):
+        thinned = Blocks(chains)
+        energies = np.array([thinned.energies(t) for t in targets])
+        for start in range(_STARTS):
+            alphas = _fit(thinned, energies, widths, start)
+            fits.append((float(alphas.sum()), thinned, alphas))
+    most = _WORTH_EXACT * min(price for price, _, _ in fits)
+    near = [(thinned, alphas) for price, thinned, alphas in fits if price <= most]
+    return min(_exact_price(b, targets, alphas, confidence) for b, alphas in near)
+
+
+def _exact_price(
+    blocks: Blocks, targets: Sequence[Target], alphas: Floats, confidence: float
+) -> float:
     # Blocks that say next to nothing are not bought.
     alphas = np.where(alphas < _USED * alphas.sum(), 0.0, alphas)
     alphas[-1] = max(alphas[-1], _LEAST * alphas.sum())

@@ -8,13 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.blocks.star import fit_star
-from qserver.planning.blocks.wants import Wants
-from qserver.planning.effort import Effort
 from qserver.records.charge import NANO, Relation
-from tests.benchmarks.synthetic_noise import question_of
 
 from .machine import Times
 from .streams import Asked
@@ -96,17 +91,3 @@ def play(snapshot: Snapshot, stream: Iterable[Asked]) -> Played:
                 violated += abs(error) > row_length / 2
         spent.append(snapshot.ledger.spent_nano / NANO)
     return Played(spent, answered, checked, violated, Times.of_seconds(seconds))
-
-
-def hindsight_price(sizes: Sequence[int], stream: Iterable[Asked], *, relation: Relation) -> float:
-    """The least price found of blocks that would have answered the whole stream, in epsilon."""
-    holdings = snapshot_for(sizes, relation=relation, phi=1.0).holdings
-    wanted = Wants()
-    for asked in stream:
-        target = question_of(asked.query, asked.requirement).roomy_half_width
-        confidence = asked.requirement.confidence
-        want = want_of(holdings, asked.query, half_width=target, confidence=confidence)
-        if want is None:
-            raise ValueError("`stream` must be resolved by single values.")
-        wanted.add(want)
-    return fit_star(holdings, wanted.wants, effort=Effort()).price

@@ -14,8 +14,9 @@ from statistics import mean, median
 from qserver.records.paid_question import DEFAULT_PHI
 
 from .blocks_spend import STREAMS, Stream, alone_at
-from .play import hindsight_price, play, snapshot_for
+from .play import play, snapshot_for
 from .tables import Report, Value
+from .yardstick.mixture import hindsight_price
 
 SEEDS = tuple(range(1041, 1061))
 AIM_ON_RANGES = 1.85

@@ -30,9 +30,9 @@ from qserver.records.charge import NANO, Relation
 from qserver.records.plan import PlannedTable
 from tests.benchmarks.blocks_spend import STREAMS
 from tests.benchmarks.hindsight import Blocks, Chain, Target, best_price
-from tests.benchmarks.play import hindsight_price
 from tests.benchmarks.streams import COVID_SIZES, Asked, covid
 from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.yardstick.mixture import hindsight_price
 
 AIM = 2.1
 RANGES_AIM = 1.85
