@@ -74,6 +74,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         same_data_other_people=arguments.same_data_other_people,
         capacity=arguments.capacity,
         measure=measure_of(arguments.measure),
+        demand_of=arguments.demand_of,
     )
     meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
     words = (
@@ -172,6 +173,7 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.data,
         arguments.disjoint_people,
         arguments.same_data_other_people,
+        arguments.without_demand,
     )
     meta = rotate(
         request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)

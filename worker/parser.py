@@ -20,6 +20,10 @@ _WITNESS_HELP = """folder on another disk or host in which the worker notes how 
 were, so that an older copy of the state folder is noticed (QSERVER_WITNESS)"""
 _WITNESSES_HELP = "begin the witnesses of rollback, or check them"
 _RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
+_DEMAND_HELP = (
+    "plan as if the questions that were paid for on DATASET so far would return; it must be of the "
+    "same population and domain"
+)
 _MEASURE_HELP = "choose what is measured for questions that do not say"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
 _VERIFY_HELP = "check an audit log against the journals, and what every person has lost"
@@ -130,6 +134,12 @@ def _add_rotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the dataset's name")
     parser.add_argument("--data", type=Path, required=True, help="the new file; same columns")
     parser.add_argument(
+        "--without-demand",
+        action="store_true",
+        help="plan as if nothing had been asked of the old data; otherwise tables are bought for "
+        "its questions as soon as they return",
+    )
+    parser.add_argument(
         "--disjoint-people",
         action="store_true",
         help="declare that nobody in the new file is in any file that the dataset has or had; "
@@ -182,6 +192,7 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         help="refuse answers after which a cell's count could be known with a probability above P",
     )
     _add_disjoint(parser)
+    parser.add_argument("--demand-of", default="", metavar="DATASET", help=_DEMAND_HELP)
     parser.add_argument("--capacity", type=int, metavar="N", help=_CAPACITY_HELP)
     parser.add_argument(
         "--measure",

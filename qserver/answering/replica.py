@@ -18,6 +18,7 @@ from qserver.config import Settings
 from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -74,6 +75,7 @@ class Replica:
         self._shown_only = shown_only
         self._saved = saved
         self._singles: dict[tuple[Primitive, Requirement, Measure | None], Plan] = {}
+        self._earlier: EarlierDemand | None = None
         self.stamp: Stamp | None = None
         self.worker_alive = False
         self.n_resumed = 0
@@ -109,6 +111,8 @@ class Replica:
             NotFoundError: the dataset was detached or has another snapshot now.
             StoreError: the store does not answer, or its ledger contradicts its charges.
         """
+        if self.meta.demand_of and self._earlier is None:
+            self._earlier = EarlierDemand(store.earlier_questions(self.meta), self.meta.phi)
         saved, self._saved = self._saved, None
         known = None if saved is None else saved.cursor
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only, known=known)
@@ -222,6 +226,7 @@ class Replica:
                 question,
                 self.holdings,
                 rule=self.rule,
+                earlier=self._earlier,
                 allowed_nano=self.allowed_nano,
                 effort=Effort(self._planning_work),
             )

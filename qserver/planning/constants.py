@@ -25,6 +25,14 @@ class PlannerConstants:
     """Added to the ratio that one more row would lead to: a base bought in parts ends dearer.
     Measured (`blocks_spend`): without it, declared cuts end at 9.5 in place of 7.7 on one seed."""
 
+    earlier_part: float = 0.25
+    """Price that rows may waste before the known base of earlier questions is bought, as a part of
+    phi times the base's price. Measured (`replayed`): with the default phi a replayed week costs
+    about 1.1 times the best blocks; twice as much would pass the 1.15 aimed at."""
+
+    most_earlier: int = 1_000
+    """Questions of earlier data that count, the last ones."""
+
     coarse_share: float = 0.65
     """Share of a question's variance that coarse blocks may have; a row of the rest has what is
     left. Not measured alone: `blocks_spend` uses it."""

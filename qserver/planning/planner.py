@@ -13,6 +13,7 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import RowEstimate
 from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
 from qserver.planning.candidates import Candidate, RowCandidates, kind_of_rows
@@ -83,6 +84,7 @@ def plan_answer(
     holdings: Holdings,
     *,
     rule: RentOrBuy | None = None,
+    earlier: EarlierDemand | None = None,
     allowed_nano: int | None = None,
     effort: Effort | None = None,
 ) -> Plan:
@@ -95,6 +97,7 @@ def plan_answer(
     Args:
         holdings: the state of the snapshot.
         rule: when to buy blocks, unless the question measures nothing else; None never does.
+        earlier: what was asked of earlier data; its known base goes before the rule.
         allowed_nano: most that the snapshot may have spent in all; the population's limit by
             default.
         effort: counts the work. Once it is spent, the best plan found so far is taken; by default
@@ -112,6 +115,7 @@ def plan_answer(
     return _unmet(
         RowCandidates(question, holdings, estimate),
         rule,
+        earlier,
         allowed_nano=holdings.limit_nano if allowed_nano is None else allowed_nano,
         effort=effort or Effort(PLANNER.question_work),
     )
@@ -132,6 +136,7 @@ def paid_question(question: Question, *, kind: PlanKind, price_nano: int) -> Pai
 def _unmet(
     ways: RowCandidates,
     rule: RentOrBuy | None,
+    earlier: EarlierDemand | None,
     *,
     allowed_nano: int,
     effort: Effort,
@@ -141,7 +146,10 @@ def _unmet(
     way = _direct(ways)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Decision()
-    if rule is not None:
+    if earlier is not None:
+        offer = earlier.offer(ways.holdings, question, direct=way.priced, allowed_nano=allowed_nano)
+        choice = Decision(offer)
+    if rule is not None and choice.offer is None:
         choice = rule.propose(
             ways.holdings,
             question,

@@ -30,6 +30,8 @@ class DatasetMeta:
             follows from it in place of their number. None if nobody did.
         measure: what is measured for a question whose asker did not choose, unless the owner has
             changed that since.
+        demand_of: earlier snapshots, each with the number of its paid questions that counted when
+            this one began: plans are made for them too. They are public.
 
     Raises:
         InputError: `measure` is unknown.
@@ -47,6 +49,7 @@ class DatasetMeta:
     disjoint_from: tuple[str, ...] = ()
     capacity: int | None = None
     measure: Measure = "auto"
+    demand_of: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
@@ -82,6 +85,8 @@ class DatasetMeta:
             del plain["capacity"]  # as earlier versions wrote it
         if self.measure == "auto":
             del plain["measure"]  # likewise
+        if not self.demand_of:
+            del plain["demand_of"]  # likewise
         return json.dumps({**plain, "domain": self.domain_document})
 
     @classmethod
@@ -90,6 +95,7 @@ class DatasetMeta:
         plain = json.loads(text)
         domain = domain_from_document(plain.pop("domain"))
         disjoint_from = tuple(plain.pop("disjoint_from", ()))
+        demand_of = tuple((snapshot, int(n)) for snapshot, n in plain.pop("demand_of", ()))
         # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
         known = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
-        return cls(domain=domain, disjoint_from=disjoint_from, **known)
+        return cls(domain=domain, disjoint_from=disjoint_from, demand_of=demand_of, **known)

@@ -192,6 +192,21 @@ class Store:
             is_covered=is_covered,
         )
 
+    def n_paid(self, meta: DatasetMeta) -> int:
+        """How many questions were paid for on this snapshot so far."""
+        return int(self._client.llen(Keys(meta.population).paid(meta.snapshot)))
+
+    def earlier_questions(self, meta: DatasetMeta) -> tuple[tuple[PaidQuestion, ...], ...]:
+        """The questions paid for on each earlier snapshot that this one is planned for, in order.
+
+        They never change: `demand_of` says how many of each list count.
+        """
+        keys, pipe = Keys(meta.population), self._client.pipeline(transaction=True)
+        for snapshot, n in meta.demand_of:
+            pipe.lrange(keys.paid(snapshot), 0, n - 1)
+        sizes = meta.domain.sizes
+        return tuple(_paid(texts, sizes, n_known=0) for texts in pipe.execute())
+
     def worker_alive(self, population: str) -> bool:
         """Whether a worker of the population is alive."""
         return bool(self._client.exists(Keys(population).alive))

@@ -16,6 +16,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -43,6 +44,7 @@ class Snapshot:
         rule: when to buy blocks; None never does.
         is_total: whether every record lies in the domain; its total is public under replace-one.
         generator: of the noise.
+        earlier: what was asked of earlier data.
     """
 
     sizes: tuple[int, ...]
@@ -52,6 +54,7 @@ class Snapshot:
     rule: RentOrBuy | None = field(default_factory=RentOrBuy)
     is_total: bool = False
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    earlier: EarlierDemand | None = None
     engine: InferenceEngine = field(init=False)
     ledger: CellLedger = field(init=False)
     live: list[AnyMeasurement] = field(default_factory=list)
@@ -80,6 +83,7 @@ class Snapshot:
             question_of(query, requirement),
             self.holdings,
             rule=self.rule,
+            earlier=self.earlier,
             effort=Effort(PLANNER.question_work, effort),
         )
 
@@ -139,6 +143,7 @@ class Snapshot:
         rule = None if self.rule is None else RentOrBuy(self.rule.phi)
         copy = Snapshot(self.sizes, "add-remove", self.k, self.limit_nano, rule, self.is_total)
         copy.relation, copy.ledger = self.relation, self._ledger()
+        copy.earlier = None if self.earlier is None else EarlierDemand(self.earlier.snapshots)
         for event in self.events:
             copy._keep(event)
         copy.ledger.extend(self.charges)

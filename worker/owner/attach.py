@@ -28,6 +28,7 @@ from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
+from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.read import Snapshot, read_snapshot
@@ -58,6 +59,8 @@ class AttachRequest:
             that has the same data. Without it such a file is refused.
         capacity: most records that the dataset may ever have, public; None declares nothing.
         measure: what is measured for a question whose asker does not choose.
+        demand_of: a dataset of the population and domain whose questions are planned for; '' for
+            none.
 
     Raises:
         ConfigError: a value is out of range.
@@ -77,6 +80,7 @@ class AttachRequest:
     same_data_other_people: bool = False
     capacity: int | None = None
     measure: Measure = "auto"
+    demand_of: str = ""
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -149,7 +153,7 @@ def attach(
     snapshot = read_snapshot(
         request.data, request.domain, key=registry.key(), person=request.person_rule
     )
-    meta = _meta(request, disjoint_from)
+    meta = _meta(request, disjoint_from, _demand_of(request, settings))
     check_capacity(meta.capacity, snapshot.table)
     if meta.capacity is not None:
         progress("timing a scan of as many records as the capacity")
@@ -164,7 +168,20 @@ def attach(
     return meta
 
 
-def _meta(request: AttachRequest, disjoint_from: tuple[str, ...]) -> DatasetMeta:
+def _demand_of(request: AttachRequest, settings: Settings) -> DemandOf:
+    if not request.demand_of:
+        return ()
+    return demand_of_dataset(
+        request.demand_of,
+        population=request.population,
+        domain=request.domain,
+        reader=Store.open(settings, role="worker-reader"),
+    )
+
+
+def _meta(
+    request: AttachRequest, disjoint_from: tuple[str, ...], demand_of: DemandOf
+) -> DatasetMeta:
     return DatasetMeta(
         name=request.name,
         population=request.population,
@@ -178,6 +195,7 @@ def _meta(request: AttachRequest, disjoint_from: tuple[str, ...]) -> DatasetMeta
         disjoint_from=disjoint_from,
         capacity=request.capacity,
         measure=request.measure,
+        demand_of=demand_of,
     )
 
 

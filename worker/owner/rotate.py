@@ -27,6 +27,7 @@ from worker.owner.attach import (
     snapshots_so_far,
 )
 from worker.owner.capacity import check_capacity
+from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
 from worker.private.entry import read_entry
 from worker.private.registry import Registry
@@ -45,12 +46,14 @@ class RotateRequest:
         disjoint_people: the owner's word that nobody in the new file is in any file that the
             dataset has or had. Without it nothing is declared, whatever the old snapshot had.
         same_data_other_people: as for an attach.
+        without_demand: plan as if nothing had been asked of the old data.
     """
 
     name: str
     data: Path
     disjoint_people: bool = False
     same_data_other_people: bool = False
+    without_demand: bool = False
 
 
 def rotate(
@@ -148,6 +151,9 @@ class _Rotation:
         for taken in self.writer.queue.waiting(lease.population):
             if self.writer.knows_reservation(lease.population, taken.job):
                 spender.work(lease, taken)
+        # Nothing more is paid for on the old snapshot from here on.
+        if not self._request.without_demand:
+            self.new = replace(self.new, demand_of=demand_of(self.old, self._reader))
 
     def commit(self, lease: Lease, progress: Callable[[str], None]) -> DatasetMeta:
         """Journal, registry, store: in this order, each durable before the next."""

@@ -1,0 +1,145 @@
+"""Buy at once what a question needs of the base for earlier questions on the same domain.
+
+The questions that were paid for on earlier data are public. If the owner lets a dataset begin with
+their demand, the base that they would have needed is known before anything is asked. A part of it
+replaces a row only if all of this holds:
+
+    repaid      With that waste the base costs no more than was spent on the earlier questions, on
+                the snapshot that spent most. Both are those of the question's class of precision
+                and of looser ones.
+    answered    The base answers the question. Any other question leaves it to rent or buy.
+    wasteful    The row would waste more than a quarter of phi of the base's price: a tenth by
+                default, where rent or buy lets rows waste the part phi of it.
+
+The base is fitted to the earlier questions as if nothing had been bought, and a part is raised
+above it only as far as an exact tail needs. So what is bought of a base costs about the base at
+most, however few of its questions return.
+
+**What it can cost.** If the questions return, rows waste a tenth of the base's price before its
+parts are bought, so the spend is about 1.1 times the base. If they stop after the first purchase,
+it may be 11 times what rows would have cost. The two go together: whoever buys at the price B once
+rows have cost x B pays (1 + x) B where the forecast was right, and where the questions stop then,
+(1 + x) B in place of x B, which is 1 + 1/x times as much.
+
+References:
+    Purohit, Svitkina, Kumar, "Improving online algorithms via ML predictions", NeurIPS 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.planning.blocks.demand import Demand, want_of
+from qserver.planning.blocks.learner import Learner
+from qserver.planning.blocks.needed_part import Need, PurchaseOffer
+from qserver.planning.blocks.on_answer_lattice import confirmed
+from qserver.planning.blocks.star import Star, fit_star, fitting, uses
+from qserver.planning.blocks.wants import Want, octave_of
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
+from qserver.planning.holdings import Holdings
+from qserver.planning.purchase import Priced, Purchase
+from qserver.query.question import Question
+from qserver.records.charge import NANO
+from qserver.records.paid_question import DEFAULT_PHI, PaidQuestion
+
+
+class _Unbought(Holdings):
+    """The holdings as if no table had been bought."""
+
+    @cached_property
+    def alphas(self) -> Mapping[BlockKey, float]:
+        """Of public totals alone."""
+        return dict.fromkeys(self.engine.tables.public_blocks, PLANNER.public_alpha)
+
+
+@dataclass
+class EarlierDemand:
+    """The questions that were paid for on earlier snapshots; it has no state except caches."""
+
+    snapshots: tuple[tuple[PaidQuestion, ...], ...]
+    phi: float = DEFAULT_PHI
+    _learner: Learner = field(default_factory=Learner)
+    _bases: dict[int, Star | None] = field(default_factory=dict)
+    _lattice: Lattice | None = None
+
+    @cached_property
+    def asked(self) -> tuple[PaidQuestion, ...]:
+        """All of them, or the last ones where there are many."""
+        return tuple(chain.from_iterable(self.snapshots))[-PLANNER.most_earlier :]
+
+    def offer(
+        self, holdings: Holdings, question: Question, *, direct: Priced, allowed_nano: int
+    ) -> PurchaseOffer | None:
+        """The part of the known base that replaces `direct`, the cheapest way by rows, or None."""
+        if question.measure == "only_this" or direct.price_nano == 0:
+            return None
+        view = self._learner.view(holdings, self.asked)
+        row, target = question.row, question.roomy_half_width
+        want = want_of(view, row, half_width=target, confidence=question.confidence)
+        base = None if want is None else self._base(view, want.octave)
+        if want is None or base is None or not _answers(view, base, want):
+            return None
+        if _everything_nano(view, base, direct) <= self._most_nano(base):
+            return None
+        found = Need(view, row, want, Effort(PLANNER.question_work)).whole(base)
+        if found is not None and view is not holdings:
+            found = confirmed(holdings, row, want, found)
+        fits = found is not None and found.priced.spent_after_nano <= allowed_nano
+        return found if fits else None
+
+    def _base(self, view: Holdings, octave: int) -> Star | None:
+        """The base for the earlier questions of this class and looser ones, if rows cost more."""
+        if view.lattice is not self._lattice:
+            self._lattice, self._bases = view.lattice, {}
+        if octave not in self._bases:
+            unbought = _Unbought(view.engine, view.ledger, view.limit_nano, view.cells)
+            base = _best_base(unbought, self.asked, octave)
+            is_repaid = base is not None and self._most_nano(base) <= self._spent_nano(octave)
+            self._bases[octave] = base if is_repaid else None
+        return self._bases[octave]
+
+    def _most_nano(self, base: Star) -> float:
+        """The price of a base and of what rows may waste before it is bought."""
+        return (1.0 + PLANNER.earlier_part * self.phi) * base.price * NANO
+
+    def _spent_nano(self, octave: int) -> int:
+        """What questions of this class and looser ones cost on the snapshot that spent most."""
+        return max(
+            sum(paid.price_nano for paid in asked if _octave(paid) <= octave)
+            for asked in self.snapshots
+        )
+
+
+def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -> Star | None:
+    """The best base found for these questions up to a class; None if it cannot serve them all.
+
+    It also serves the combinations that the questions suggest, as the bases of rent or buy do.
+    """
+    demand = Demand()
+    for paid in asked:
+        if _octave(paid) <= octave:
+            demand.take_in(replace(paid, bases=()), unbought)
+    wants = demand.wanted.wants
+    if not wants or demand.forgotten(octave) or len(fitting(unbought, wants)) < len(wants):
+        return None
+    return fit_star(unbought, wants, effort=Effort(PLANNER.question_work))
+
+
+def _octave(paid: PaidQuestion) -> int:
+    return octave_of(half_width=paid.half_width, confidence=paid.confidence)
+
+
+def _answers(view: Holdings, base: Star, want: Want) -> bool:
+    return float(uses(view, base, [want])[0]) <= 1.0 + PLANNER.calibration_off
+
+
+def _everything_nano(view: Holdings, base: Star, direct: Priced) -> int:
+    """What would be spent if the whole base were bought after this row."""
+    rows = direct.purchase.rows
+    tables = view.tables(view.raises(base.alphas), beside=rows)
+    return view.priced(Purchase(rows, tables)).spent_after_nano

@@ -1,0 +1,148 @@
+"""The known base of earlier questions: what is bought of it, when, and what it can cost."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
+from qserver.records.charge import NANO
+from qserver.records.paid_question import PaidQuestion
+from tests.benchmarks.play import play
+from tests.benchmarks.streams import Asked
+from tests.benchmarks.synthetic_noise import Snapshot
+from tests.benchmarks.yardstick.mixture import hindsight_price
+
+SIZE = 64
+LOOSE, TIGHT = Requirement(40.0, 0.95), Requirement(4.0, 0.95)
+
+
+def row_of(low: int, high: int) -> Primitive:
+    return primitive(linear_query((SIZE,), [(1, {0: interval(SIZE, low, high)})]))
+
+
+def ranges(seed: int, n: int) -> list[Asked]:
+    generator = random.Random(seed)
+    pairs = [sorted(generator.sample(range(SIZE + 1), 2)) for _ in range(n)]
+    return [Asked(row_of(*pair), LOOSE) for pair in pairs]
+
+
+def snapshot(*weeks: list[PaidQuestion], phi: float = 0.4) -> Snapshot:
+    earlier = EarlierDemand(tuple(tuple(week) for week in weeks), phi) if weeks else None
+    return Snapshot((SIZE,), rule=RentOrBuy(phi), earlier=earlier)
+
+
+@pytest.fixture(scope="module")
+def first_week() -> list[PaidQuestion]:
+    """What a week of forty ranges paid for."""
+    first = snapshot()
+    play(first, ranges(1, 40))
+    return first.paid
+
+
+def test_a_replayed_week_costs_little_more_than_the_best_blocks(
+    first_week: list[PaidQuestion],
+) -> None:
+    asked = ranges(1, 40)
+    best = hindsight_price((SIZE,), asked, relation="add-remove")
+    random.Random(2).shuffle(asked)
+    known, anew = (play(s, asked).spent[-1] for s in (snapshot(first_week), snapshot()))
+    assert known <= 1.2 * best
+    assert known <= 0.9 * anew
+
+
+def test_every_interval_is_as_short_as_asked_and_plans_are_found_again(
+    first_week: list[PaidQuestion],
+) -> None:
+    """A copy made from public facts alone plans the same."""
+    asked = ranges(3, 8)
+    found = snapshot(first_week)
+    for question in asked:
+        again = found.replayed().plan(question.query, question.requirement)
+        plan = found.ask(question.query, question.requirement)
+        assert (plan.rows, plan.tables) == (again.rows, again.tables)
+        known = found.engine.estimate(question.query, confidence=0.95)
+        assert known is not None
+        assert known.half_width <= question.requirement.half_width
+
+
+def test_a_question_that_the_base_does_not_answer_is_planned_by_the_rule_alone(
+    first_week: list[PaidQuestion],
+) -> None:
+    known, anew = snapshot(first_week), snapshot()
+    for low in range(6):
+        row = row_of(low, low + 20)
+        assert known.ask(row, TIGHT).price_nano == anew.ask(row, TIGHT).price_nano
+
+
+def test_only_this_never_buys_of_the_known_base(first_week: list[PaidQuestion]) -> None:
+    found = snapshot(first_week)
+    assert found.earlier is not None
+    for asked in ranges(4, 8):
+        question = Question(asked.query.row, asked.requirement, "only_this")
+        direct = found.plan_by_rows(asked.query, asked.requirement)
+        offer = found.earlier.offer(
+            found.holdings,
+            question,
+            direct=found.holdings.priced(direct.purchase),
+            allowed_nano=found.limit_nano,
+        )
+        assert offer is None
+        found.carry_out(direct, asked.query)
+
+
+def test_a_base_that_would_not_have_saved_anything_is_not_known(
+    first_week: list[PaidQuestion],
+) -> None:
+    """Had the week cost next to nothing, rows would do."""
+    cheap = [replace(paid, price_nano=1) for paid in first_week]
+    asked = ranges(5, 10)
+    assert play(snapshot(cheap), asked).spent == play(snapshot(), asked).spent
+
+
+def test_the_dearest_snapshot_decides_not_the_sum(first_week: list[PaidQuestion]) -> None:
+    """Ten weeks of cheap rows do not make a base worthwhile."""
+    cheap = [replace(paid, price_nano=paid.price_nano // 5) for paid in first_week]
+    asked = ranges(5, 10)
+    assert play(snapshot(*[cheap] * 10), asked).spent == play(snapshot(), asked).spent
+
+
+def test_all_that_is_bought_of_the_base_costs_about_the_base(
+    first_week: list[PaidQuestion],
+) -> None:
+    """Whatever is asked that it answers: 40 other ranges, and never the first ones."""
+    base = hindsight_price(
+        (SIZE,), [Asked(p.form, LOOSE) for p in first_week], relation="add-remove"
+    )
+    found, bought = snapshot(first_week), 0
+    assert found.earlier is not None
+    for asked in ranges(6, 40):
+        direct = found.plan_by_rows(asked.query, asked.requirement)
+        if direct.kind == "free":
+            continue
+        offer = found.earlier.offer(
+            found.holdings,
+            Question(asked.query.row, asked.requirement),
+            direct=found.holdings.priced(direct.purchase),
+            allowed_nano=found.limit_nano,
+        )
+        if offer is not None:
+            bought += offer.priced.price_nano
+            found.buy(offer.priced.purchase)
+        elif found.ledger.spent_nano < base * NANO:
+            found.carry_out(direct, asked.query)
+    assert 0 < bought <= 1.1 * base * NANO
+
+
+def test_a_large_phi_keeps_to_rows(first_week: list[PaidQuestion]) -> None:
+    asked = ranges(7, 10)
+    known, anew = snapshot(first_week, phi=20.0), snapshot(phi=20.0)
+    assert play(known, asked).spent == play(anew, asked).spent
