@@ -27,11 +27,11 @@ class PlannerConstants:
 
     earlier_part: float = 0.25
     """Price that rows may waste before the known base of earlier questions is bought, as a part of
-    phi times the base's price. Measured (`replayed`): with the default phi a replayed week costs
+    phi times the base's price. Measured on replayed weeks: with the default phi such a week costs
     about 1.1 times the best blocks; twice as much would pass the 1.15 aimed at."""
 
     most_earlier: int = 1_000
-    """Questions of earlier data that count, the last ones."""
+    """Questions of earlier data that count, the last ones. Not measured."""
 
     coarse_share: float = 0.65
     """Share of a question's variance that coarse blocks may have; a row of the rest has what is
