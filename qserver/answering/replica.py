@@ -144,7 +144,12 @@ class Replica:
     @property
     def saved(self) -> Saved:
         """What another process needs to go on from here."""
-        parts = {"ledger": self.ledger.state(), "rule": self.rule.state()}
+        self.engine.catch_up()
+        parts = {
+            "ledger": self.ledger.state(),
+            "rows": self.engine.in_play.state(),
+            "rule": self.rule.state(),
+        }
         return Saved(self._cursor, State.of_parts(parts, {"n_charges": self.n_charges}))
 
     def _resume(self, saved: Saved, changes: Changes) -> bool:
@@ -157,6 +162,7 @@ class Replica:
             neighbours = self.ledger.neighbours
             part = state.part("ledger")
             self.ledger = CellLedger.from_state(part, sizes=sizes, neighbours=neighbours)
+            self.engine.in_play.restore(state.part("rows"), sizes)
             self.rule.restore(state.part("rule"), self.ledger)
             self.n_charges, self.n_resumed = state.head["n_charges"], saved.cursor.n_entries
         except (KeyError, IndexError, TypeError, ValueError, QServerError) as exc:

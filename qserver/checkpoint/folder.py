@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import mmap
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,8 @@ from qserver.checkpoint.file import CheckpointError, Seal, parts_of, state_of
 from qserver.records.state import State
 
 _SUFFIX = ".checkpoint"
+_ROOM = 4
+"""A checkpoint is written only where this many would fit: journal and store need room more."""
 _OPEN_TO_OTHERS = 0o077
 
 
@@ -56,6 +60,9 @@ class CheckpointFolder:
             OSError: it cannot be written.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        size = sum(array.nbytes for array in state.arrays.values())
+        if shutil.disk_usage(self.path).free < _ROOM * size:
+            raise OSError(errno.ENOSPC, "too little room beside a checkpoint", str(self.path))
         path = self.path / f"{_folder_name(snapshot)}-{name}{_SUFFIX}"
         aside = path.with_suffix(".new")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -72,7 +79,8 @@ class CheckpointFolder:
         finally:
             aside.unlink(missing_ok=True)
         self._sync()
-        for old in self._files(snapshot):
+        # Older ones, and what a death left half written.
+        for old in self.path.glob(f"{_folder_name(snapshot)}-*"):
             if old != path:
                 old.unlink(missing_ok=True)
 

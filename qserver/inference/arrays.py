@@ -20,6 +20,13 @@ class GrowingArray(Generic[S]):
         self._data: npt.NDArray[S] = np.empty(16, dtype=dtype)
         self._size = 0
 
+    @classmethod
+    def of(cls, values: npt.NDArray[S]) -> GrowingArray[S]:
+        """An array that begins with these values, which may be for reading only."""
+        found = cls(values.dtype.type)
+        found._data, found._size = values, len(values)
+        return found
+
     def __len__(self) -> int:
         return self._size
 

@@ -48,6 +48,7 @@ class InferenceEngine(LiveRows):
         most_records: public cap on the number of records; it bounds the bias of float weights.
 
     Attributes:
+        in_play: the rows that are combined by algebra.
         tables: the measured tables. A query combines them only with a measurement of the query
             itself: no other row is known to be independent of the tables' cells.
     """
@@ -63,7 +64,7 @@ class InferenceEngine(LiveRows):
         super().__init__(Bias(most_records).room)
         self._sizes = tuple(sizes)
         self.tables = MeasuredTables(self._sizes, entropy)
-        self._in_play = RowsInPlay(max_rows=max_rows, most_records=most_records)
+        self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records)
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
@@ -102,7 +103,7 @@ class InferenceEngine(LiveRows):
         found._measurements = list(self._measurements)
         found._direct = _copied(self._direct)
         found._stored, found._stored_beside = _copied(self._stored), _copied(self._stored_beside)
-        found.tables, found._in_play = self.tables.tried(), self._in_play.tried()
+        found.tables, found.in_play = self.tables.tried(), self.in_play.tried()
         found._combinations, found._estimates = OrderedDict(), OrderedDict()
         return found
 
@@ -199,7 +200,7 @@ class InferenceEngine(LiveRows):
         return Combined(best.alpha, tuple(exact.items()), new_weight)
 
     def _polished(self, primitive: Primitive, weights: Weights) -> Weights:
-        return self._in_play.polished(primitive.row, weights).weights
+        return self.in_play.polished(primitive.row, weights).weights
 
     def estimate_with(
         self,
@@ -236,7 +237,7 @@ class InferenceEngine(LiveRows):
         if len(weights) == 1 and weights[0][0] in self._direct.get(primitive.key, ()):
             return self._evaluate(weights, 0.0, confidence, "direct")
         self.catch_up()
-        error = self._in_play.polished(primitive.row, weights).given_error
+        error = self.in_play.polished(primitive.row, weights).given_error
         return self._evaluate(weights, error, confidence, "planned")
 
     def _weighted(self, weights: Weights) -> list[WeightedRow]:
@@ -293,14 +294,14 @@ class InferenceEngine(LiveRows):
 
     def catch_up(self) -> None:
         """Take new measurements into the algebra; past the cap, keep the most useful rows."""
-        self._in_play.catch_up()
+        self.in_play.catch_up()
 
     def _add(self, measurement: AnyMeasurement) -> None:
         old = place_measurement(self._measurements, measurement)
         self.tables.extend([measurement])
         if not isinstance(measurement, Measurement):
             return
-        self._in_play.note(measurement)
+        self.in_play.note(measurement)
         if old is None:
             self._direct.setdefault(measurement.key, []).append(measurement.id)
 
@@ -362,7 +363,7 @@ class InferenceEngine(LiveRows):
 
     def _by(self, primitive: Primitive, weights: Weights, confidence: float) -> RowEstimate:
         """The estimate by weights of the shortest interval."""
-        polished = self._in_play.polished(primitive.row, weights)
+        polished = self.in_play.polished(primitive.row, weights)
         return self._evaluate(polished.weights, polished.error, confidence, "tail")
 
     def _combinations_of(self, primitive: Primitive) -> Combinations | None:
@@ -370,7 +371,7 @@ class InferenceEngine(LiveRows):
         key = primitive.key
         if key not in self._combinations:
             _trim(self._combinations)
-            self._combinations[key] = self._in_play.combinations(primitive.row)
+            self._combinations[key] = self.in_play.combinations(primitive.row)
         return self._combinations[key]
 
 

@@ -109,7 +109,7 @@ class Maximum:
                 self._add_dense(self._dense.refined(layout), losses)
                 return
             self._dense = None
-            losses = self._losses([RowPayment(r, u) for r, u in self._units.known.items()])
+            losses = self._losses([RowPayment(r, u) for r, u in self._units])
         self._add_to_sum(losses)
 
     def top_with(self, payments: Sequence[RowPayment]) -> int:
@@ -127,8 +127,7 @@ class Maximum:
             twin.add(rises)
         if twin._dense is not None:
             return twin._dense_top_less(refunds)
-        known = self._units.known
-        refunds.sort(key=lambda p: -known.get(p.row, 0))
+        refunds.sort(key=lambda p: -self._units.of(p.row))
         twin.add(refunds[: LIMITS.most_priced])
         return twin.top
 

@@ -92,6 +92,6 @@ class OwnCells:
                 self._tables[tuple(a.axis for a in found.partition.axes)].append(number)
                 continue
             self._counts[found.key] += 1
-            if not found.is_public and len(found.row.terms) == 1:
+            if not found.is_public and found.row.n_terms == 1:
                 self._rows[found.row.scope].append(number)
         self._n_seen = engine.n_measurements

@@ -77,6 +77,7 @@ class LinearQuery:
                 raise AttributeError(name)
             terms = query_from_document(self.sizes, self.__dict__["_document"]).terms
             self.__dict__["terms"] = terms
+            del self.__dict__["_document"]
             return terms
 
     def __deepcopy__(self, memo: dict[int, object]) -> LinearQuery:
@@ -84,9 +85,15 @@ class LinearQuery:
         return self
 
     @property
+    def n_terms(self) -> int:
+        """Number of terms."""
+        document = self.__dict__.get("_document")
+        return len(self.terms if document is None else document)
+
+    @property
     def is_zero(self) -> bool:
         """Whether no term is left. (A query with terms may still vanish on every cell.)"""
-        return not self.terms
+        return not self.n_terms
 
     @cached_property
     def scope(self) -> tuple[int, ...]:

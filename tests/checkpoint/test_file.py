@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,27 @@ def test_a_failed_write_leaves_the_file_before(
     found = folder.load("s1")
     assert found is not None
     assert found.head == {"name": "one"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_none_is_written_where_room_is_scarce(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal and the store need the rest more."""
+    usage = shutil.disk_usage(tmp_path)._replace(free=100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
+    with pytest.raises(OSError, match="room"):
+        CheckpointFolder(tmp_path).keep("s1", "one", STATE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_half_written_file_goes_with_the_next(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.keep("s1", "one", STATE)
+    (path,) = tmp_path.iterdir()
+    path.with_name(path.name.replace("one", "two")).with_suffix(".new").write_bytes(b"half")
+    assert folder.load("s1") is not None
+    folder.keep("s1", "three", STATE)
     assert len(list(tmp_path.iterdir())) == 1
 
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a worker's replicas: read when one is opened, written between jobs.
+"""The checkpoints of a worker's replicas: read when one is opened, written while jobs go on.
 
 The worker prices by its replicas. So it goes on from a checkpoint only if the seal is of its own
 key. HTTP processes go on from a copy, which decides nothing but what they answer from history.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
 
-from qserver.answering.checkpoint import found, kept
+from qserver.answering.checkpoint import Saved, found, kept
 from qserver.answering.replica import Replica
 from qserver.checkpoint.folder import CheckpointFolder, shared_folder
 from qserver.config import Settings
@@ -30,6 +32,7 @@ class Checkpoints:
     own: CheckpointFolder | None
     log: logging.Logger
     _kept_at: dict[str, int] = field(default_factory=dict)
+    _writing: Thread | None = None
 
     def replica(self, meta: DatasetMeta) -> Replica:
         """A new replica, from the worker's own checkpoint if there is one."""
@@ -42,16 +45,29 @@ class Checkpoints:
             replica.engine.catch_up()
             self._keep(replica)
 
+    def wait(self) -> None:
+        """Wait until what is being written is written."""
+        if self._writing is not None:
+            self._writing.join()
+
     def _keep(self, replica: Replica) -> None:
-        """Write a checkpoint if enough has come since the last one."""
+        """Begin to write a checkpoint if enough has come since the last one."""
         meta, n_entries = replica.meta, replica.n_entries
         since = n_entries - self._kept_at.get(meta.snapshot, replica.n_resumed)
         if self.own is None or since < WORKER.checkpoint_entries or not replica.is_chained:
             return
+        if self._writing is not None and self._writing.is_alive():
+            return
         self._kept_at[meta.snapshot] = n_entries
+        # What is saved does not change any more, so the next job need not wait for the disk.
+        folders = (self.own, shared_folder(self.settings.state_dir))
+        write = partial(self._write, replica.saved, meta, folders)
+        self._writing = Thread(target=write, name="checkpoint")
+        self._writing.start()
+
+    def _write(self, saved: Saved, meta: DatasetMeta, folders: Iterable[CheckpointFolder]) -> None:
         try:
-            saved = replica.saved
-            for folder in (self.own, shared_folder(self.settings.state_dir)):
+            for folder in folders:
                 kept(saved, folder, meta, self.settings)
         except OSError:
             self.log.exception("the checkpoint of snapshot %s was not written", meta.snapshot)

@@ -12,10 +12,11 @@ from scipy.sparse.linalg import splu
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.core import Core, core_of
-from qserver.inference.corners.peeling import peeled
+from qserver.inference.corners.peeling import Peeled, peeled
 from qserver.inference.corners.quotient import Quotient
 from qserver.inference.corners.row_matrix import Sums
 from qserver.inference.corners.vectors import IntArray
+from qserver.records.state import State
 
 
 class Base:
@@ -24,16 +25,24 @@ class Base:
     Args:
         matrix: the rows by corner, shape (n, m).
         scales: noise per row, in the matrix's units; 0 for a public row. Shape (n,).
-        groups: number of each row's set of attributes, shape (n,).
+        groups: number of each row's set of attributes, shape (n,); not needed where `known` is.
+        known: from `state` of a base of the same rows.
     """
 
-    def __init__(self, matrix: csr_array, scales: FloatArray, groups: IntArray) -> None:
-        self.n_rows, self._n_corners = matrix.shape
+    def __init__(
+        self,
+        matrix: csr_array,
+        scales: FloatArray,
+        groups: IntArray,
+        known: State | None = None,
+    ) -> None:
+        self.n_rows, self.n_corners = matrix.shape
         self._public = np.flatnonzero(scales == 0.0)
         self._noisy = np.flatnonzero(scales > 0.0)
         self._quotient = Quotient.of(matrix[self._public])
         noisy = self._quotient.without(matrix[self._noisy])
-        found = peeled(noisy, groups[self._noisy])
+        found = _saved(known) if known else peeled(noisy, groups[self._noisy])
+        self._found, self._known = found, known
         self._peeled, pivots = found.rows, found.pivots
         rest = noisy[found.core]
         corners = np.unique(rest.indices).astype(np.int64)
@@ -48,10 +57,19 @@ class Base:
         self._corner_places: list[IntArray] = []
         self._split(found.core, csr_array(rest[:, corners]), scales[self._noisy])
 
+    def state(self) -> State:
+        """What spares another base of the same rows the peeling and the dense factors."""
+        found = self._found
+        arrays = {"rows": found.rows, "pivots": found.pivots, "core": found.core}
+        factors = ((i, core.factor) for i, core in enumerate(self._cores))
+        # A factor is stored by columns, as LAPACK has it.
+        lower = {f"factor {i}": f.T for i, f in factors if f is not None}
+        return State({}, {**arrays, **lower})
+
     def _set_places(self, corners: Sequence[IntArray]) -> None:
         """Number the corners that matter: of public rows, of peeled rows, and of the core."""
         tracked = np.concatenate(corners)
-        self._place = np.full(self._n_corners, -1, dtype=np.int32)
+        self._place = np.full(self.n_corners, -1, dtype=np.int32)
         self._place[tracked] = np.arange(len(tracked))
         self._n_public, self._n_peeled, self._n_core = map(len, corners)
 
@@ -79,14 +97,16 @@ class Base:
         for number, (inside, places) in enumerate(splits):
             numbers = self._noisy[rows[inside]]
             part_matrix = csr_array(matrix[inside][:, places])
-            self._cores.append(core_of(numbers, part_matrix, scales[rows[inside]]))
+            lower = self._known.arrays.get(f"factor {number}") if self._known else None
+            factor = None if lower is None else lower.T
+            self._cores.append(core_of(numbers, part_matrix, scales[rows[inside]], factor))
             self._corner_places.append(places)
             self._core_of[numbers] = number
 
     def weights(self, query: Sums) -> FloatArray:
         """Weights of least variance that give the query, or come close to it, shape (n_rows,)."""
         right = np.zeros(self._n_public + self._n_peeled + self._n_core)
-        known = (query.ids >= 0) & (query.ids < self._n_corners)
+        known = (query.ids >= 0) & (query.ids < self.n_corners)
         places = self._place[query.ids[known]]
         tracked = places >= 0
         right[places[tracked]] = query.values[known][tracked]
@@ -127,6 +147,11 @@ class Base:
         left = -(self._public_part @ weights[:, self._noisy].T).T
         found[:, self._public] = left @ self._quotient.mix
         return found
+
+
+def _saved(state: State) -> Peeled:
+    arrays = state.arrays
+    return Peeled(arrays["rows"], arrays["pivots"], arrays["core"])
 
 
 def _grouped(parts: npt.NDArray[np.int32], n_parts: int) -> list[IntArray]:

@@ -11,6 +11,7 @@ from scipy.sparse import csc_array, csr_array
 
 from qserver.inference.arrays import FloatArray, GrowingArray
 from qserver.inference.corners.vectors import CornerVector, IntArray
+from qserver.records.state import State
 
 _BITS = 52
 _FEW = 8
@@ -73,6 +74,30 @@ class RowMatrix:
         self._sizes = GrowingArray(np.float64)
         self._are_small = GrowingArray(np.bool_)
 
+    def state(self, n_rows: int) -> State:
+        """What `from_state` needs for the first `n_rows` rows."""
+        end = int(self._ends.view[n_rows])
+        return State(
+            {},
+            {
+                "ids": self._ids.view[:end],
+                "values": self._values.view[:end],
+                "ends": self._ends.view[: n_rows + 1],
+                "units": self.units[:n_rows],
+                "largest": self.largest[:n_rows],
+                "sizes": self.sizes[:n_rows],
+                "are_small": self.are_small[:n_rows],
+            },
+        )
+
+    @classmethod
+    def from_state(cls, state: State) -> RowMatrix:
+        """The rows as they were."""
+        found = cls()
+        for name, array in state.arrays.items():
+            setattr(found, f"_{name}", GrowingArray.of(array))
+        return found
+
     def __len__(self) -> int:
         return len(self._units)
 
@@ -114,6 +139,12 @@ class RowMatrix:
             if isinstance(array, GrowingArray):
                 setattr(found, name, copy.copy(array))
         return found
+
+    def vector(self, i: int) -> CornerVector:
+        """One row as it was appended."""
+        part = slice(int(self._ends.view[i]), int(self._ends.view[i + 1]))
+        ids = self._ids.view[part].astype(np.int64)
+        return CornerVector(ids, self._values.view[part], float(self.units[i]))
 
     def row(self, i: int) -> Sums:
         """One row."""

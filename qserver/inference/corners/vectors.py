@@ -14,7 +14,7 @@ attributes. The numbers of nodes are given in the order of arrival.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import prod
@@ -24,18 +24,21 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.inference.arrays import FloatArray
+from qserver.inference.corners.edges import Edges
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.weights import Weights
+from qserver.records.state import State, bytes_of_rows, rows_of_bytes
 
 IntArray = npt.NDArray[np.int64]
 
-MOST_CORNERS = 1 << 14
+MOST_CORNERS = 1 << 12
 """A row with more corners is one corner by itself: it only combines with measurements of itself."""
 
 _EXACT = 1 << 53
 _SMALL = 1 << 30
 _MOST_BITS = 512
-_PLACE_BITS = 40
+# Numbers of nodes and of places are below 2^31, so that an edge fits 64 bits with its sign.
+_PLACE_BITS = 31
 _UNKNOWN_PLACE = 1 << (_PLACE_BITS - 1)
 
 
@@ -69,8 +72,24 @@ class CornerNames:
 
     def __init__(self) -> None:
         self._places: defaultdict[tuple[int, int], int] = defaultdict(count().__next__)
-        self._children: defaultdict[int, int] = defaultdict(count(1).__next__)
+        self._children = Edges()
         self._whole: dict[LinearQuery, int] = {}
+
+    def state(self) -> State:
+        """What `from_state` needs."""
+        places = np.array(list(self._places), dtype=np.int64).reshape(-1, 2)
+        own = State({}, {"places": places, "whole": bytes_of_rows(self._whole)})
+        return State.of_parts({"edges": self._children.state(), "own": own})
+
+    @classmethod
+    def from_state(cls, state: State, sizes: Sequence[int]) -> CornerNames:
+        """The names as they were."""
+        found, own = cls(), state.part("own").arrays
+        for axis, stop in own["places"].tolist():
+            found._places[axis, stop]
+        found._children = Edges(state.part("edges"))
+        found._whole = {q: ~i for i, q in enumerate(rows_of_bytes(own["whole"], sizes))}
+        return found
 
     def __len__(self) -> int:
         return len(self._children) + 1
@@ -79,19 +98,14 @@ class CornerNames:
         """The vector of a row; its corners get numbers."""
         if _is_whole(query):
             edge = self._whole.setdefault(query, ~len(self._whole))
-            return _single(self._children[edge])
-        children = self._children
-
-        def children_of(edges: list[int]) -> list[int]:
-            return list(map(children.__getitem__, edges))
-
-        return _vector(query, self._places.__getitem__, children_of)
+            return _single(self._children.added([edge])[0])
+        return _vector(query, self._places.__getitem__, self._children.added)
 
     def of_query(self, query: LinearQuery) -> CornerVector:
         """The vector of a query; its new corners get negative numbers that nobody remembers."""
         if _is_whole(query):
             known = self._whole.get(query)
-            return _single(-1 if known is None else self._children[known])
+            return _single(-1 if known is None else self._children.added([known])[0])
         places: dict[tuple[int, int], int] = {}
         children: dict[int, int] = {}
 
@@ -102,10 +116,9 @@ class CornerNames:
             return places.setdefault(place, _UNKNOWN_PLACE + len(places))
 
         def children_of(edges: list[int]) -> list[int]:
-            found = list(map(self._children.get, edges))
             return [
                 children.setdefault(edge, ~len(children)) if old is None else old
-                for edge, old in zip(edges, found, strict=True)
+                for edge, old in zip(edges, self._children.found(edges), strict=True)
             ]
 
         return _vector(query, place_of, children_of)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from qserver.inference.corners.row_matrix import RowMatrix
 from qserver.inference.corners.vectors import CornerVector, IntArray
 from qserver.inference.rows.blue import Noise, float_room
 from qserver.records.history import Measurement
+from qserver.records.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,16 @@ class RowNoise:
     steps: FloatArray
     answers: FloatArray
 
+    @classmethod
+    def of(cls, measurements: Sequence[Measurement]) -> RowNoise:
+        """The noise of these rows."""
+        return cls(
+            np.array([m.id for m in measurements], dtype=np.int64),
+            np.array([m.scale for m in measurements], dtype=np.float64),
+            np.array([m.lattice_allowance for m in measurements], dtype=np.float64),
+            np.array([m.value_float for m in measurements], dtype=np.float64),
+        )
+
     def part(self, chosen: IntArray, *, room: float) -> Noise:
         """The noise of some rows, with room for floats in records per unit of weight."""
         steps = self.steps[chosen] + float_room(self.answers[chosen], room)
@@ -43,32 +54,77 @@ class Play:
     """Rows in play. Not safe for concurrent use.
 
     Args:
-        measurements: the rows to factor.
-        vectors: their corner vectors by measurement id.
-        n_corners: more than the number of any corner.
+        first: noise and answers of the rows that were factored, when they were.
+        alphas: 1 / b of these rows in nano-epsilon per record, shape (n,).
+        rows: the same rows by corner.
+        base: the same rows, factored.
     """
 
-    def __init__(
-        self,
-        measurements: Sequence[Measurement],
-        vectors: Mapping[int, CornerVector],
-        n_corners: int,
-    ) -> None:
-        self._place = {m.id: i for i, m in enumerate(measurements)}
-        self._alphas = {m.id: m.alpha_nano for m in measurements}
+    def __init__(self, first: RowNoise, alphas: IntArray, rows: RowMatrix, base: Base) -> None:
+        self._first, self.first_alphas, self._base = first, alphas, base
+        ids = first.ids.tolist()
+        self._place = {number: i for i, number in enumerate(ids)}
+        self._alphas = dict(zip(ids, alphas.tolist(), strict=True))
         self.left_out: set[int] = set()
+        self.grown = GrownRows(rows, base, first.scales * rows.units)
+        self._ids, self._steps = GrowingArray.of(first.ids), GrowingArray.of(first.steps)
+        # Refinements write into these.
+        self._scales = GrowingArray.of(first.scales.copy())
+        self._answers = GrowingArray.of(first.answers.copy())
+
+    @classmethod
+    def of(
+        cls,
+        measurements: Sequence[Measurement],
+        vectors: Callable[[int], CornerVector],
+        n_corners: int,
+    ) -> Play:
+        """These rows in play.
+
+        Args:
+            vectors: the corner vector of a measurement's id.
+            n_corners: more than the number of any corner.
+        """
         rows, groups = RowMatrix(), dict[tuple[int, ...], int]()
         for m in measurements:
-            rows.append(vectors[m.id])
+            rows.append(vectors(m.id))
         group = [groups.setdefault(m.row.scope, len(groups)) for m in measurements]
-        scales = np.array([m.scale for m in measurements]) * rows.units
-        base = Base(rows.matrix(n_corners), scales, np.array(group, dtype=np.int64))
-        self.grown = GrownRows(rows, base, scales)
-        self._ids = GrowingArray(np.int64)
-        self._scales, self._steps = GrowingArray(np.float64), GrowingArray(np.float64)
-        self._answers = GrowingArray(np.float64)
-        for m in measurements:
-            self._extend(m)
+        first = RowNoise.of(measurements)
+        alphas = np.array([m.alpha_nano for m in measurements], dtype=np.int64)
+        matrix, scales = rows.matrix(n_corners), first.scales * rows.units
+        return cls(first, alphas, rows, Base(matrix, scales, np.array(group, dtype=np.int64)))
+
+    def state(self) -> State:
+        """What `from_state` needs: the rows that were factored, without those that came since."""
+        first, base = self._first, self._base
+        arrays = {
+            "ids": first.ids,
+            "alphas": self.first_alphas,
+            "scales": first.scales,
+            "steps": first.steps,
+            "answers": first.answers,
+        }
+        own = State({"n_corners": base.n_corners}, arrays)
+        parts = {"own": own, "rows": self.rows.state(base.n_rows), "base": base.state()}
+        return State.of_parts(parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> Play:
+        """The rows as they were when they were factored."""
+        own, rows = state.part("own"), RowMatrix.from_state(state.part("rows"))
+        first = RowNoise(*(own.arrays[name] for name in ("ids", "scales", "steps", "answers")))
+        matrix, nothing = rows.matrix(own.head["n_corners"]), np.zeros(0, dtype=np.int64)
+        base = Base(matrix, first.scales * rows.units, nothing, state.part("base"))
+        return cls(first, own.arrays["alphas"], rows, base)
+
+    @property
+    def first_ids(self) -> IntArray:
+        """Ids of the rows that were factored."""
+        return self._first.ids
+
+    def vector(self, number: int) -> CornerVector:
+        """A row in play by corner."""
+        return self.rows.vector(self._place[number])
 
     @property
     def rows(self) -> RowMatrix:

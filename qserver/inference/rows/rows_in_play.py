@@ -7,6 +7,7 @@ answer.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from threading import Thread
@@ -23,10 +24,13 @@ from qserver.inference.rows.polish import Polished, Work
 from qserver.inference.rows.refinement import Weights
 from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement
+from qserver.records.state import State
 
 MAX_ROWS = 20_000
 
 _MOST_LATER = 64
+_MOST_AT_A_TIME = 2 * _MOST_LATER
+"""More new rows are not taken in one by one."""
 _MOST_AT_ONCE = 1000
 _MOST_ENTRIES = 1 << 23
 _NOT_ESTIMABLE = 1e-12
@@ -47,10 +51,31 @@ class RowsInPlay:
         self._names = CornerNames()
         self._vectors: dict[int, CornerVector] = {}
         self._live: dict[int, Measurement] = {}
-        self._play = Play([], {}, 1)
+        self._play = Play.of([], self._vector_of, 1)
         self._noted: dict[int, Measurement] = {}
         self._making: _Making | None = None
         self._is_borrowed = False
+
+    def state(self) -> State:
+        """What `restore` needs: names, and the rows as they were last factored."""
+        others = [i for i in self._live if not self._play.holds(i)]
+        own = State({}, {"others": np.array(others, dtype=np.int64)})
+        parts = {"names": self._names.state(), "play": self._play.state(), "own": own}
+        return State.of_parts(parts)
+
+    def restore(self, state: State, sizes: Sequence[int]) -> None:
+        """Go on from what was saved, after the same history and perhaps more was noted.
+
+        What came since the rows were factored, refinements included, is still to be taken in.
+        """
+        self._names = CornerNames.from_state(state.part("names"), sizes)
+        play = self._play = Play.from_state(state.part("play"))
+        for number, alpha in zip(play.first_ids.tolist(), play.first_alphas.tolist(), strict=True):
+            self._live[number] = self._noted[number]
+            if self._noted[number].alpha_nano == alpha:
+                del self._noted[number]
+        for number in state.part("own").arrays["others"].tolist():
+            self._name(self._noted.pop(number))
 
     @property
     def room(self) -> float:
@@ -72,9 +97,9 @@ class RowsInPlay:
         new, self._noted = self._noted, {}
         for m in new.values():
             self._name(m)
-        if len(new) > _MOST_LATER or not len(self._play):
-            self._play = self._factored()
-            self._making, self._is_borrowed = None, False
+        if len(new) > _MOST_AT_A_TIME or not len(self._play):
+            self._enter(self._factored())
+            self._making = None
             return
         if self._is_borrowed:
             self._play, self._is_borrowed = self._play.tried(), False
@@ -91,7 +116,9 @@ class RowsInPlay:
     def _take_in(self, measurements: Iterable[Measurement]) -> None:
         for m in measurements:
             if not m.row.is_zero:
-                self._play.take_in(m, self._vectors[m.id])
+                self._play.take_in(m, self._vector_of(m.id))
+                if self._play.holds(m.id):
+                    self._vectors.pop(m.id, None)
 
     @property
     def _is_due(self) -> bool:
@@ -102,31 +129,44 @@ class RowsInPlay:
     def _factor(self) -> None:
         """Factor all rows anew: now, or in a thread if that takes long."""
         if len(self._play) <= _MOST_AT_ONCE:
-            self._play = self._factored()
+            self._enter(self._factored())
         elif self._making is None:
-            chosen, n = self._chosen(), len(self._names)
-            self._making = _Making(lambda: Play(chosen, self._vectors, n))
+            chosen, n, still = self._chosen(), len(self._names), self.tried()
+            self._making = _Making(lambda: Play.of(chosen, still._vector_of, n))
             self._making.start()
 
     def _swap(self, making: _Making) -> None:
         self._making = None
-        self._play, self._is_borrowed = making.made(), False
+        if making.made is None:
+            # What is in play still answers, and the next new row tries again.
+            return
+        self._enter(making.made)
         self._take_in(m for m in making.since.values() if m.id not in self._noted)
 
     def _factored(self) -> Play:
-        return Play(self._chosen(), self._vectors, len(self._names))
+        return Play.of(self._chosen(), self._vector_of, len(self._names))
+
+    def _enter(self, play: Play) -> None:
+        """Put these rows in play; those that are in it no more keep their vectors here."""
+        self._vectors = {i: self._vector_of(i) for i in self._live if not play.holds(i)}
+        self._play, self._is_borrowed = play, False
+
+    def _vector_of(self, number: int) -> CornerVector:
+        """A live row by corner; the rows in play have the vectors of theirs."""
+        found = self._vectors.get(number)
+        return self._play.vector(number) if found is None else found
 
     def _name(self, measurement: Measurement) -> None:
         if measurement.row.is_zero:
             return
         self._live[measurement.id] = measurement
-        if measurement.id not in self._vectors:
+        if measurement.id not in self._vectors and not self._play.holds(measurement.id):
             self._vectors[measurement.id] = self._names.of_row(measurement.row)
 
     def _chosen(self) -> list[Measurement]:
         """The rows to factor: all, or those of least noise if they are too many."""
         known = [self._live[i] for i in sorted(self._live)]
-        sizes = {m.id: len(self._vectors[m.id].ids) for m in known}
+        sizes = {m.id: len(self._vector_of(m.id).ids) for m in known}
         if len(known) <= self._max_rows and sum(sizes.values()) <= _MOST_ENTRIES:
             return known
         most = max(1, int(_KEPT * self._max_rows))
@@ -196,7 +236,7 @@ class RowsInPlay:
         else:
             rows = RowMatrix()
             for i in old:
-                rows.append(self._vectors[i])
+                rows.append(self._vector_of(i))
             answers = np.array([self._live[i].value_float for i in old])
             work = Work(rows, old, answers, lambda _: np.zeros(len(old)))
         return work.with_new(vector) if NEW in ids else work
@@ -219,19 +259,10 @@ class _Making(Thread):
     def __init__(self, make: Callable[[], Play]) -> None:
         super().__init__(name="factor-rows", daemon=True)
         self._make = make
-        self._made: Play | None = None
-        self._failure: BaseException | None = None
+        self.made: Play | None = None
         self.since: dict[int, Measurement] = {}
 
     def run(self) -> None:
-        """Factor the rows."""
-        try:
-            self._made = self._make()
-        except Exception as exc:  # noqa: BLE001 - raised again where the rows are needed
-            self._failure = exc
-
-    def made(self) -> Play:
-        """The rows, once the thread has ended."""
-        if self._made is None:
-            raise self._failure or RuntimeError("The rows are not factored yet.")
-        return self._made
+        """Factor the rows; `made` stays None where that fails."""
+        with contextlib.suppress(np.linalg.LinAlgError, RuntimeError, MemoryError):
+            self.made = self._make()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from qserver.inference.tables.blocks.pattern import BlockKey, Components, Pattern, PatternTerm
+from qserver.inference.tables.blocks.pattern import BlockKey, Pattern, PatternTerm
 from qserver.planning.blocks.star import Star, calibrate, uses
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
@@ -31,7 +31,7 @@ class SeenPredicates:
     base is fitted, never an answer.
     """
 
-    by_axis: dict[int, dict[Weights, Components]] = field(default_factory=dict)
+    by_axis: dict[int, dict[Weights, None]] = field(default_factory=dict)
     count: int = 0
 
     def copy(self) -> SeenPredicates:
@@ -47,9 +47,9 @@ class SeenPredicates:
             return []
         (term,) = pattern.terms
         weights = pattern.query.terms[0].by_axis
-        for axis, components in term.axes.items():
+        for axis in term.axes:
             seen = self.by_axis.setdefault(axis, {})
-            seen.setdefault(weights[axis], components)
+            seen.setdefault(weights[axis])
             if len(seen) > PLANNER.most_predicates:
                 del seen[next(iter(seen))]
         self.count += 1
@@ -59,8 +59,9 @@ class SeenPredicates:
     def _recombined(self, pattern: Pattern, term: PatternTerm, stride: int) -> Pattern:
         axes = {}
         for i, axis in enumerate(term.axes):
-            seen = list(self.by_axis[axis].values())
-            axes[axis] = seen[(self.count * (1 + i) * stride + 7 * i) % len(seen)]
+            seen = list(self.by_axis[axis])
+            chosen = seen[(self.count * (1 + i) * stride + 7 * i) % len(seen)]
+            axes[axis] = pattern.lattice.components(axis, chosen)
         return Pattern(pattern.lattice, (replace(term, axes=axes),), None)
 
 

@@ -74,7 +74,7 @@ def demand_of_state(state: State, lattice: Lattice, *, sizes: Sequence[int]) -> 
         for octave, depth, alphas, price in head["stars"]
     }
     dropped = {_block(b): octave for b, octave in head["forgotten"]}
-    return Demand(Wants(wants), _seen(head, lattice), stars, dropped)
+    return Demand(Wants(wants), _seen(head), stars, dropped)
 
 
 class _ComponentReader:
@@ -95,11 +95,11 @@ class _ComponentReader:
         return tuple(found)
 
 
-def _seen(head: Mapping[str, Any], lattice: Lattice) -> SeenPredicates:
-    by_axis = {}
-    for axis, found in head["seen"]:
-        weights = [Weights(tuple(stops), tuple(values)) for stops, values in found]
-        by_axis[axis] = {w: lattice.components(axis, w) for w in weights}
+def _seen(head: Mapping[str, Any]) -> SeenPredicates:
+    by_axis = {
+        axis: dict.fromkeys(Weights(tuple(stops), tuple(values)) for stops, values in found)
+        for axis, found in head["seen"]
+    }
     return SeenPredicates(by_axis, head["count"])
 
 

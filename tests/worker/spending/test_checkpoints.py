@@ -37,6 +37,7 @@ def spend(town: Deployment, spender: Spender, n: int, *, first: int = 0) -> None
         assert isinstance(found, JobStatus)
         town.work_off(spender)
         spender.catch_up()
+        spender._checkpoints.wait()
 
 
 def files(town: Deployment) -> dict[str, bytes]:
