@@ -10,6 +10,7 @@ from qserver.api.access import Access
 from qserver.api.errors import register_error_handlers
 from qserver.api.gate import AccessGate, register_roles
 from qserver.api.headers import finish_response
+from qserver.api.lanes import Lanes
 from qserver.api.repeated_questions import AnswerCache, RepeatedQuestions
 from qserver.api.routes.audit import AuditViews
 from qserver.api.routes.datasets import DatasetViews
@@ -81,6 +82,7 @@ def create_app(
     if pages is not None:
         pages.register(app)
     # Kept answers lie behind the gate.
-    inner = RepeatedQuestions(app.wsgi_app, service, cache)
+    lanes = Lanes(app.wsgi_app, max_body_bytes=max_body_bytes)
+    inner = RepeatedQuestions(lanes, service, cache)
     app.wsgi_app = AccessGate(inner, access, n_proxies=n_proxies)  # type: ignore[assignment, method-assign]
     return app

@@ -64,6 +64,7 @@ class AnswerCache:
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+FREE_BEFORE_KEY = "qserver.free_before"
 _PREFIX = "/v1/datasets/"
 _SUFFIX = "/query"
 _ROUTE = "/v1/datasets/<dataset>/query"
@@ -98,6 +99,8 @@ class RepeatedQuestions:
         body = environ["wsgi.input"].read(int(length))
         payload = self._kept(dataset, body)
         if payload is None:
+            # What was free once is free again, and quickly found.
+            environ[FREE_BEFORE_KEY] = self._cache.find(dataset, body) is not None
             environ["wsgi.input"] = BytesIO(body)
             return self._app(environ, start)
         headers = [

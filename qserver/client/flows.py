@@ -22,6 +22,7 @@ from qserver.errors import ConfigError
 T = TypeVar("T")
 U = TypeVar("U")
 _FIRST_POLL_S = 0.1
+_LONG_POLL_S = 5.0
 _LONGEST_POLL_S = 2.0
 _GROWTH = 1.5
 _FIRST_RETRY_S = 0.2
@@ -37,17 +38,22 @@ class Call:
         segments: parts of the path.
         document: the body of a POST; None makes it a GET.
         query: parameters of a GET.
+        wait_s: seconds that the server may let a GET wait, as far as the client's own limit for a
+            request allows.
     """
 
     segments: tuple[str, ...]
     document: Mapping[str, Any] | None = None
     query: Mapping[str, str] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    wait_s: float = 0.0
 
     def reply(self, http: HttpClient) -> Reply:
         """The server's reply; raises as `HttpClient.get` does."""
         if self.document is None:
-            return http.get(*self.segments, query=self.query)
+            wait_s = int(min(self.wait_s, http.timeout_s / 2))
+            headers = {"Prefer": f"wait={wait_s}"} if wait_s else None
+            return http.get(*self.segments, query=self.query, headers=headers)
         return http.post(*self.segments, document=self.document, headers=self.headers)
 
 
@@ -233,7 +239,10 @@ def _done(patience: Patience, job: Mapping[str, Any], deadline: float) -> Flow[M
             )
         yield Pause(pause_s)
         pause_s = min(_LONGEST_POLL_S, pause_s * _GROWTH)
-        job = (yield from sent(patience, Call(("v1", "jobs", str(job["id"]))))).document
+        # A server that cannot let it wait replies at once; hence the pauses.
+        left_s = min(_LONG_POLL_S, deadline - patience.clock())
+        call = Call(("v1", "jobs", str(job["id"])), wait_s=left_s)
+        job = (yield from sent(patience, call)).document
     result = job.get("result")
     if not isinstance(result, Mapping):
         raise problem_of(job.get("problem") or {})

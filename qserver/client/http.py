@@ -134,7 +134,12 @@ class HttpClient:
             ssl_context=tls,
         )
 
-    def get(self, *segments: str, query: Mapping[str, str] | None = None) -> Reply:
+    def get(
+        self,
+        *segments: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
         """The reply to GET on the path made of `segments`.
 
         Raises:
@@ -142,7 +147,7 @@ class HttpClient:
             ServerUnreachableError: no server answered.
         """
         suffix = "?" + urlencode(query) if query else ""
-        return _read_reply(self._exchange("GET", _path(segments) + suffix, body=None))
+        return _read_reply(self._exchange("GET", _path(segments) + suffix, body=None, more=headers))
 
     def get_text(self, *segments: str, query: Mapping[str, str] | None = None) -> str:
         """The reply to GET of plain text. Raises as `get` does."""

@@ -18,6 +18,7 @@ from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, Wo
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
 from qserver.service.datasets import OpenDatasets
+from qserver.service.visits import Parked, Visit, present_visit
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import reading
@@ -77,20 +78,56 @@ class Asking:
         by: str = "",
     ) -> AnyAnswer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it; see Service.ask."""
-        if idempotency is None:
-            found = self._start(name, asked, wait_s, by)
-        else:
-            meta = self._datasets.meta(name)
-            earlier = self._bind(meta, idempotency, "")
-            if earlier:
-                return self._resume(earlier, wait_s)
-            found = self._start(name, asked, wait_s, by)
-            self._bind(meta, idempotency, _outcome_json(found))
-        return self._wait(found.id, wait_s) if isinstance(found, JobStatus) else found
+        visit = present_visit() if wait_s > 0 else None
+        digest = _digest(Request(name, "", asked, by)) if visit else ""
+        if visit and digest in visit.jobs:
+            return self._parked(visit.jobs[digest], wait_s, visit)
+        found = self._found(name, asked, wait_s, idempotency, by)
+        if not isinstance(found, JobStatus):
+            return found
+        if visit is None:
+            return self._wait(found.id, wait_s)
+        visit.jobs[digest] = found.id
+        return self._parked(found.id, wait_s, visit)
 
-    def job(self, job_id: str) -> JobStatus:
-        """A job's state, result or problem; NotFoundError."""
-        return job_status(self._store.job(job_id))
+    def _found(
+        self,
+        name: str,
+        asked: AnyAsked,
+        wait_s: float,
+        idempotency: Idempotency | None,
+        by: str,
+    ) -> AnyAnswer | JobStatus:
+        """The answer, or the job that is finding it, perhaps since an earlier request."""
+        if idempotency is None:
+            return self._start(name, asked, wait_s, by)
+        meta = self._datasets.meta(name)
+        earlier = self._bind(meta, idempotency, "")
+        if earlier:
+            return _outcome_of(earlier)
+        found = self._start(name, asked, wait_s, by)
+        self._bind(meta, idempotency, _outcome_json(found))
+        return found
+
+    def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
+        """A job's state, result or problem; NotFoundError.
+
+        Args:
+            wait_s: how long to wait for its end, in seconds, where no thread is held by that.
+        """
+        status = job_status(self._store.job(job_id))
+        visit = present_visit() if wait_s > 0 else None
+        if visit and not visit.is_over and status.state not in ("done", "failed"):
+            raise Parked(job=job_id, wait_s=wait_s, ended=self._store.ended)
+        return status
+
+    def _parked(self, job_id: str, wait_s: float, visit: Visit) -> AnyAnswer | JobStatus:
+        """As `_wait`, without a thread; raises Parked until the job ended or the time is over."""
+        if self._store.job_state(job_id) not in ("queued", "running"):
+            return self._outcome(job_id)
+        if visit.is_over:
+            return self.job(job_id)
+        raise Parked(job=job_id, wait_s=wait_s, ended=self._store.ended)
 
     def _start(self, name: str, asked: AnyAsked, wait_s: float, by: str) -> AnyAnswer | JobStatus:
         is_many = isinstance(asked, Workload)
@@ -142,18 +179,16 @@ class Asking:
             n_first -= 1
             if n_first <= 0:
                 pause = min(pause * _WAIT_GROWTH, _LONGEST_WAIT_S)
+        return self._outcome(job_id)
+
+    def _outcome(self, job_id: str) -> AnyAnswer:
+        """The answer that an ended job found; raises its problem."""
         status = self.job(job_id)
         if status.result is not None:
             return status.result
         with reading("problem of a job"):
             problem = error_from_problem(status.problem or {})
         raise problem
-
-    def _resume(self, outcome: str, wait_s: float) -> AnyAnswer | JobStatus:
-        with reading("idempotency key"):
-            plain = json.loads(outcome)
-            answer, job = plain.get("answer"), str(plain.get("job"))
-        return self._wait(job, wait_s) if answer is None else answer_from_json(str(answer))
 
 
 def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
@@ -183,6 +218,14 @@ def _outcome_json(found: AnyAnswer | JobStatus) -> str:
     if isinstance(found, JobStatus):
         return json.dumps({"job": found.id})
     return json.dumps({"answer": answer_json(found)})
+
+
+def _outcome_of(text: str) -> AnyAnswer | JobStatus:
+    """What `_outcome_json` wrote; the state of a job is not in it."""
+    with reading("idempotency key"):
+        plain = json.loads(text)
+        answer, job = plain.get("answer"), str(plain.get("job"))
+        return answer_from_json(str(answer)) if answer is not None else JobStatus(job, "queued", "")
 
 
 def _digest(request: Request) -> str:

@@ -181,9 +181,13 @@ class Service:
         found = self._asking.ask(name, workload, wait_s=wait_s, idempotency=idempotency, by=by)
         return narrowed(found, WorkloadAnswer)
 
-    def job(self, job_id: str) -> JobStatus:
-        """A job's state, result or problem; NotFoundError."""
-        return self._asking.job(job_id)
+    def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
+        """A job's state, result or problem; NotFoundError.
+
+        Args:
+            wait_s: how long to wait for its end, in seconds, where no thread is held by that.
+        """
+        return self._asking.job(job_id, wait_s=wait_s)
 
     def explain(
         self,

@@ -20,6 +20,7 @@ from qserver.query.sql.cells import (
     StatementQuestions,
     cell_value,
     consistent_value,
+    ratios,
 )
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
@@ -42,6 +43,7 @@ from qserver.service.statement_answers import (
     StatementAnswer,
     StatementExplanation,
 )
+from qserver.service.visits import present_visit, visiting
 
 _T = TypeVar("_T")
 _UNKNOWN = CellInterval(None, None)
@@ -101,6 +103,21 @@ class Statements:
         Quotients are asked in steps, which nearly always cost less than `explain` says. A job may
         be that of any of them: when it is done, the statement sent again goes on.
         """
+        # What the steps of a quotient are depends on the answers so far, so they run only once.
+        visit = None if ratios(statement) else present_visit()
+        with visiting(visit):
+            return self._answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
+
+    def _answer(
+        self,
+        name: str,
+        statement: Statement,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None,
+        by: str,
+    ) -> StatementAnswer | JobStatus:
+        """As `answer`."""
         steps, deadline = self._steps(name, statement), self._clock() + wait_s
         last, earlier = steps.last_step(), list[WorkloadAnswer]()
         if self._goes_in_steps(name, steps, last, by):

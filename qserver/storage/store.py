@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -260,6 +260,14 @@ class Store:
         """The state of a job, or None; one small round trip for a waiting caller."""
         state: Any = self._client.hget(Keys(population_of_job(job)).job(job), "state")
         return state  # type: ignore[no-any-return]
+
+    def ended(self, jobs: Collection[str]) -> set[str]:
+        """Those of these jobs that are done, failed or forgotten; one round trip."""
+        names, states = list(jobs), self._client.pipeline(transaction=False)
+        for job in names:
+            states.hget(Keys(population_of_job(job)).job(job), "state")
+        found = zip(names, states.execute(), strict=True)
+        return {job for job, state in found if state not in ("queued", "running")}
 
     def remember(self, meta: DatasetMeta, estimator: Estimator) -> None:
         """Keep the certified weights of a free answer, up to a bound."""

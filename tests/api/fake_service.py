@@ -296,7 +296,7 @@ class FakeService:
         ben = AccountSpending("ben", 0, 0, 0, None, Allowance())
         return SpendingReport("people", 10**9, 60_000_001, (ann, ben))
 
-    def job(self, job_id: str) -> JobStatus:
+    def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
         self._enter("job")
         if job_id not in self.jobs:
             raise NotFoundError("job", job_id)

@@ -95,7 +95,8 @@ def test_gunicorn_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     options = runpy.run_module("qserver.api.process.gunicorn")
     assert options["bind"] == ["127.0.0.1:8123"]
-    assert (options["worker_class"], options["workers"], options["threads"]) == ("gthread", 3, 5)
+    assert (options["workers"], options["threads"]) == (3, 5)
+    assert options["worker_class"] == "qserver.api.process.parking.ParkingWorker"
     assert min(options["timeout"], options["graceful_timeout"]) > 7.5
     assert options["preload_app"] is False
     assert options["accesslog"] is None

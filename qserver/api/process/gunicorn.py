@@ -17,7 +17,7 @@ _GRACE_S = 5
 _SILENCE_S = 30
 
 bind = [url_of(_settings.host, _settings.port).removeprefix("http://")]
-worker_class = "gthread"
+worker_class = "qserver.api.process.parking.ParkingWorker"
 workers = _settings.http_workers
 threads = _settings.http_threads
 keepalive = 30

@@ -5,10 +5,17 @@ from __future__ import annotations
 from flask import Response, request
 
 from qserver.api.bodies.workload import JobBody
+from qserver.api.headers import preference_of
 from qserver.api.operation import operation
-from qserver.api.parameters import read_parameters
+from qserver.api.parameters import Parameter, read_parameters
 from qserver.api.replies import json_reply
 from qserver.api.routes.views import Views
+
+WAIT_HEADER = Parameter(
+    "Prefer",
+    "`wait=SECONDS` to wait for the job's end, up to the server's own limit",
+    {"type": "string"},
+)
 
 
 class JobViews(Views):
@@ -17,8 +24,16 @@ class JobViews(Views):
     name = "jobs"
     place = "/v1/jobs"
 
-    @operation("/<job_id>", "jobs", {200: JobBody}, "invalid_input", "not_found")
+    @operation(
+        "/<job_id>",
+        "jobs",
+        {200: JobBody},
+        "invalid_input",
+        "not_found",
+        headers=(WAIT_HEADER,),
+    )
     def get_job(self, job_id: str) -> Response:
         """Show a job's state: with `result` when done, with `problem` when failed."""
         read_parameters(request)
-        return json_reply(JobBody.of(self._service.job(job_id)))
+        wish_s = preference_of(request).wait_s or 0.0
+        return json_reply(JobBody.of(self._service.job(job_id, wait_s=min(wish_s, self._wait_s))))

@@ -1,0 +1,192 @@
+"""A gunicorn worker that puts requests aside: a request that waits holds no thread.
+
+It is gunicorn's worker of threads with three pools in place of one: short requests, questions, and
+whatever may take seconds. The app asks to be run again by raising `Parked`. One thread looks after
+all jobs that are waited for.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from gunicorn.workers.gthread import (  # type: ignore[import-untyped]
+    _DEFER,
+    TConn,
+    ThreadWorker,
+)
+
+from qserver.api.lanes import LANES, VISIT_KEY
+from qserver.api.process.watch import JobWatch
+from qserver.service.visits import Parked, Visit, visiting
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+MOST_CONNECTIONS = 2000
+"""Connections of one process; gunicorn accepts no more until one closes."""
+
+MOST_WAITING = 1500
+"""Requests of one process that wait for a job or a lane. A further one is answered at once: with
+its job, or `busy`."""
+
+_THREADS_PER_LANE = 2
+# A thread that computes gives way to short requests more often than after Python's 5 ms.
+_SWITCH_S = 0.0005
+_OTHER_FILES = 64
+
+
+class Connection(TConn):  # type: ignore[misc]
+    """A connection and the request on it that was put aside, if there is one."""
+
+    visit: Visit | None = None
+    request: Any = None
+    environ: WSGIEnvironment | None = None
+    parked: Parked | None = None
+    waits = False
+
+
+class _Again:
+    """A parser whose next request is the one at hand; otherwise as it was."""
+
+    def __init__(self, parser: Any, request: Any) -> None:
+        self.parser = parser
+        self._request = request
+
+    def __next__(self) -> Any:
+        return self._request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.parser, name)
+
+
+class ParkingWorker(ThreadWorker):  # type: ignore[misc]
+    """Runs the app in lanes, and again where it asks for that."""
+
+    def init_process(self) -> None:
+        """Make the lanes, and then do as any worker."""
+        sys.setswitchinterval(_SWITCH_S)
+        self.worker_connections = _allowed_connections()
+        self.max_keepalived = self.worker_connections - self.cfg.threads
+        self._present = threading.local()
+        self._n_waiting = 0
+        self._lanes: dict[str, ThreadPoolExecutor] = {
+            lane: ThreadPoolExecutor(_THREADS_PER_LANE, thread_name_prefix=lane) for lane in LANES
+        }
+        self._watch: JobWatch[Connection] = JobWatch(self._wake)
+        self._watch.start()
+        super().init_process()
+
+    def load_wsgi(self) -> None:
+        """Load the app, and stand in front of it."""
+        super().load_wsgi()
+        self._app: WSGIApplication = self.app.wsgi()
+        self.wsgi: WSGIApplication = self._call
+
+    def accept(self, listener: Any) -> None:
+        """Take a connection; it gets a thread when its request begins to come."""
+        try:
+            sock, address = listener.accept()
+        except OSError:
+            return  # another process was quicker, the client left, or there are too many files
+        self.nr_conns += 1
+        conn = Connection(self.cfg, sock, address, listener.getsockname())
+        self.finish_request(conn, _deferred())
+
+    def handle_request(self, req: Any, conn: Connection) -> Any:
+        """Run the app for a request, or run it again."""
+        conn.request = req
+        self._present.conn = conn
+        try:
+            return super().handle_request(req, conn)
+        except Parked as parked:
+            conn.parked = parked
+            raise
+        finally:
+            self._present.conn = None
+
+    def handle(self, conn: Connection) -> Any:
+        """What is to happen with the connection; a request that was put aside is kept with it."""
+        parser = conn.parser
+        if conn.request is not None:
+            conn.parser = _Again(parser, conn.request)
+        try:
+            return super().handle(conn)
+        except Parked:
+            return False
+        finally:
+            if isinstance(conn.parser, _Again):
+                conn.parser = parser
+
+    def finish_request(self, conn: Connection, fs: Future[Any]) -> None:
+        """Put the request aside, or go on with its connection. On the main thread."""
+        if conn.waits:
+            conn.waits, self._n_waiting = False, self._n_waiting - 1
+        parked, conn.parked = conn.parked, None
+        if parked is not None and conn.visit is not None:
+            self._put_aside(conn, conn.visit, parked)
+            return
+        conn.visit = conn.request = conn.environ = None
+        super().finish_request(conn, fs)
+
+    def _call(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        conn = getattr(self._present, "conn", None)
+        if conn is None:  # HTTP/2, whose connections keep their thread
+            return self._app(environ, start)
+        if conn.visit is None or conn.environ is None:
+            conn.visit, conn.environ = Visit(), environ
+        conn.environ[VISIT_KEY] = conn.visit
+        body = conn.environ["wsgi.input"]
+        if isinstance(body, BytesIO):  # it was read in an earlier run
+            body.seek(0)
+        with visiting(conn.visit):
+            return self._app(conn.environ, start)
+
+    def _put_aside(self, conn: Connection, visit: Visit, parked: Parked) -> None:
+        if self._n_waiting >= MOST_WAITING:
+            visit.is_over = True
+            self._submit(self.tpool, conn)
+            return
+        conn.waits, self._n_waiting = True, self._n_waiting + 1
+        if parked.lane:
+            visit.lane = parked.lane
+            self._submit(self._lanes[parked.lane], conn)
+        else:
+            self._watch.add(conn, visit, parked, now=time.monotonic())
+
+    def _wake(self, conn: Connection) -> None:
+        self.method_queue.defer(self._run_again, conn)
+
+    def _run_again(self, conn: Connection) -> None:
+        self._submit(self.tpool, conn)
+
+    def _submit(self, pool: ThreadPoolExecutor, conn: Connection) -> None:
+        """As `enqueue_req`, in another pool."""
+        running = pool.submit(self.handle, conn)
+        running.add_done_callback(
+            lambda future: self.method_queue.defer(self.finish_request, conn, future)
+        )
+
+
+def _deferred() -> Future[Any]:
+    """The outcome of a connection that has sent nothing yet, in gunicorn's words."""
+    future: Future[Any] = Future()
+    future.set_result(_DEFER)
+    return future
+
+
+def _allowed_connections() -> int:
+    """`MOST_CONNECTIONS`, or as many as the system lets this process open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + _OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted - _OTHER_FILES

@@ -1,0 +1,71 @@
+"""Requests that wait for a job and hold no thread meanwhile.
+
+A server that can put a request aside gives it a `Visit`. Whoever would wait raises `Parked`; the
+server runs the request again when the job ended, or when the time is over. The second run meets the
+same questions and finds their jobs here, so nothing is asked twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Visit:
+    """One request, over all of its runs.
+
+    Attributes:
+        lane: the lane that it may run in; '' for that of short requests.
+        jobs: digest of a question -> the job that finds its answer.
+        is_over: whether it must not wait again.
+    """
+
+    lane: str = ""
+    jobs: dict[str, str] = field(default_factory=dict)
+    is_over: bool = False
+
+
+class Parked(BaseException):
+    """The present run of a request ends here; no error, so that no handler of errors takes it.
+
+    Attributes:
+        lane: where to run it again as soon as there is a place; '' if it waits for a job.
+        job: the job that it waits for.
+        wait_s: how long it would wait, in seconds.
+        ended: says which of some jobs have ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        lane: str = "",
+        job: str = "",
+        wait_s: float = 0.0,
+        ended: Callable[[Collection[str]], Collection[str]] = frozenset,
+    ) -> None:
+        super().__init__("a request was put aside")
+        self.lane = lane
+        self.job = job
+        self.wait_s = wait_s
+        self.ended = ended
+
+
+_PRESENT: ContextVar[Visit | None] = ContextVar("visit", default=None)
+
+
+def present_visit() -> Visit | None:
+    """The visit of the request under way; None where a thread waits."""
+    return _PRESENT.get()
+
+
+@contextlib.contextmanager
+def visiting(visit: Visit | None) -> Iterator[None]:
+    """Let the request under way be put aside under this visit; None keeps its thread."""
+    token = _PRESENT.set(visit)
+    try:
+        yield
+    finally:
+        _PRESENT.reset(token)

@@ -1,0 +1,191 @@
+"""Requests that wait hold no thread: a real gunicorn with one thread for short requests.
+
+The worker is this process, so each test says when what is waited for is there.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.calls import Caller, Reply, assert_problem
+from tests.api.test_http_gunicorn import TIMEOUT_S, Server, _environ_for, _gunicorn
+from tests.deployment import Deployment
+
+PATH = "/v1/datasets/people"
+SMALL_ROOM = """
+from qserver.api.process import parking
+from qserver.wsgi import app
+
+parking.MOST_WAITING = 3
+"""
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url, limit="100")
+
+
+@pytest.fixture
+def server(town: Deployment, tmp_path: Path) -> Iterator[Server]:
+    with serving(town, tmp_path) as found:
+        yield found
+
+
+def serving(town: Deployment, folder: Path, app: str = "qserver.wsgi:app") -> Any:
+    settings = replace(town.settings, http_workers=1, http_threads=1, wait_s=60.0)
+    return _gunicorn(app, {**_environ_for(folder), **settings.to_environment()}, folder)
+
+
+def question(age: int) -> dict[str, Any]:
+    return {"query": {"where": {"age": age}}, "length": 40, "confidence": 0.95}
+
+
+def asked(pool: ThreadPoolExecutor, caller: Caller, *ages: int) -> list[Future[Reply]]:
+    return [pool.submit(caller.post, f"{PATH}/query", question(age)) for age in ages]
+
+
+def _cost(document: dict[str, Any]) -> float:
+    return float(document.get("table", document)["epsilon_charged"])
+
+
+def wait_for_jobs(town: Deployment, n: int) -> None:
+    queue = town.writer().queue
+    while len(queue.waiting("town")) < n:
+        time.sleep(0.02)
+
+
+def test_short_requests_pass_while_more_questions_wait_than_there_are_threads(
+    town: Deployment, server: Server
+) -> None:
+    free = town.ask({"age": 20}).estimate
+    with ThreadPoolExecutor(16) as pool:
+        waiting = asked(pool, server.caller, *range(21, 29))
+        wait_for_jobs(town, len(waiting))
+        assert server.caller.get("/healthz").document == {"status": "ok"}
+        for _ in range(2):
+            reply = server.caller.post(f"{PATH}/query", question(20))
+            assert (reply.document["source"], reply.document["estimate"]) == ("history", free)
+        assert server.caller.post(f"{PATH}/explain", question(29)).status == 200
+        assert not any(future.done() for future in waiting)
+        town.work_off()
+        replies = [future.result(TIMEOUT_S) for future in waiting]
+    assert [(r.status, r.document["source"]) for r in replies] == [(200, "measured")] * 8
+    assert all(r.headers["X-Request-Id"] for r in replies)
+
+
+def test_the_same_question_of_many_is_measured_once_and_told_to_all(
+    town: Deployment, server: Server
+) -> None:
+    """Whoever is run again after the answer is kept takes it from there."""
+    with ThreadPoolExecutor(12) as pool:
+        waiting = asked(pool, server.caller, *[22] * 12)
+        wait_for_jobs(town, 1)
+        assert town.work_off() == 1
+        replies = [future.result(TIMEOUT_S) for future in waiting]
+    assert {r.status for r in replies} == {200}
+    assert len({r.document["estimate"] for r in replies}) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("/query", question(22)),
+        ("/workload", {"questions": [question(22), question(23)]}),
+        ("/sql", {"sql": "SELECT COUNT(*) FROM people WHERE age = 22 WITHIN 20 CONFIDENCE 0.95"}),
+    ],
+)
+def test_every_kind_of_question_waits_and_tells_what_it_cost(
+    town: Deployment, server: Server, path: str, document: dict[str, Any]
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.caller.post, PATH + path, document)
+        wait_for_jobs(town, 1)
+        town.work_off()
+        reply = waiting.result(TIMEOUT_S)
+    assert reply.status == 200, reply.body
+    assert _cost(reply.document) > 0
+
+
+def test_what_a_job_fails_with_is_told_to_whoever_waits(town: Deployment, server: Server) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = asked(pool, server.caller, 22)
+        wait_for_jobs(town, 1)
+        town.work_off(town.spender(trusted=replace(town.trusted(), tables={})))
+        assert_problem(waiting[0].result(TIMEOUT_S), 502, "measurement_failed")
+
+
+def test_when_the_time_is_over_a_question_is_its_job_which_can_be_waited_for(
+    town: Deployment, server: Server
+) -> None:
+    headers = {"Prefer": "wait=1"}
+    reply = server.caller.post(f"{PATH}/query", question(22), headers=headers)
+    assert (reply.status, reply.document["state"]) == (202, "queued")
+    place = reply.headers["Location"]
+    later = server.caller.get(place, headers=headers)
+    assert (later.status, later.document["state"]) == (200, "queued")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.caller.get, place, {"Prefer": "wait=60"})
+        assert server.caller.get("/healthz").status == 200
+        town.work_off()
+        assert waiting.result(TIMEOUT_S).document["state"] == "done"
+
+
+def test_a_connection_goes_on_after_a_question_that_waited(
+    town: Deployment, server: Server
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.caller.port, timeout=TIMEOUT_S)
+    for age in (22, 23):
+        body = json.dumps(question(age))
+        connection.request("POST", f"{PATH}/query", body, {"Content-Type": "application/json"})
+        wait_for_jobs(town, 1)
+        town.work_off()
+        assert json.loads(connection.getresponse().read())["source"] == "measured"
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b'{"status":"ok"}'
+    connection.close()
+
+
+def test_connections_that_send_nothing_hold_no_thread(server: Server) -> None:
+    idle = [socket.create_connection(("127.0.0.1", server.caller.port)) for _ in range(8)]
+    assert server.caller.get("/healthz").status == 200
+    for one in idle:
+        one.close()
+
+
+def test_more_waiting_requests_than_there_is_room_for_get_a_job_or_busy(
+    town: Deployment, tmp_path: Path
+) -> None:
+    (tmp_path / "small_room.py").write_text(SMALL_ROOM)
+    with serving(town, tmp_path, "small_room:app") as server, ThreadPoolExecutor(8) as pool:
+        waiting = asked(pool, server.caller, *range(21, 24))
+        wait_for_jobs(town, 3)
+        refused = server.caller.post(f"{PATH}/query", question(29))
+        assert_problem(refused, 503, "busy")
+        assert refused.headers["Retry-After"]
+        assert server.caller.get("/healthz").status == 200
+        town.work_off()
+        assert [f.result(TIMEOUT_S).status for f in waiting] == [200] * 3
+
+
+def test_a_question_that_waits_is_answered_when_the_server_is_asked_to_stop(
+    town: Deployment, server: Server
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = asked(pool, server.caller, 22)
+        wait_for_jobs(town, 1)
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for_line("Handling signal: term")
+        town.work_off()
+        assert waiting[0].result(TIMEOUT_S).status == 200
+    assert server.process.wait(timeout=TIMEOUT_S) == 0
