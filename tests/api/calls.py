@@ -66,7 +66,7 @@ class Caller:
 
     def send_chunks(self, path: str, chunks: bytes) -> Reply:
         """POST a body without a stated length, its chunks as they are given."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
         try:
             connection.putrequest("POST", path)
             connection.putheader("Content-Type", "application/json")
@@ -86,7 +86,7 @@ class Caller:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
         try:
             connection.request(method, path, body=body, headers=dict(headers or {}))
             response = connection.getresponse()
