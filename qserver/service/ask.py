@@ -78,7 +78,7 @@ class Asking:
         by: str = "",
     ) -> AnyAnswer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it; see Service.ask."""
-        visit = present_visit() if wait_s > 0 else None
+        visit = present_visit() if wait_s > _LEAST_WAIT_S else None
         digest = _digest(Request(name, "", asked, by)) if visit else ""
         if visit and digest in visit.jobs:
             return self._parked(visit.jobs[digest], wait_s, visit)
