@@ -250,6 +250,14 @@ HEADLINES: Mapping[str, Headline] = {
         },
         {"stream": _STREAMS[:-1]},
     ),
+    "replayed": Headline(
+        {
+            **_STREAM,
+            "second week": "week",
+            "without demand": "anew",
+            "with it": "known",
+        },
+    ),
     "serve": Headline(
         {
             "rows of history": "rows",
@@ -284,6 +292,17 @@ HEADLINES: Mapping[str, Headline] = {
         {
             "release": ("250 fair bits", "alarm, exact", "alarm, best"),
             "records": (250, 691),
+        },
+    ),
+    "yardsticks": Headline(
+        {
+            "stream": "stream",
+            "rows alone": "rows",
+            "spent": "spent",
+            "blocks": "blocks",
+            "mixture": "mixture",
+            "best matrix": "matrix",
+            "proven bound": "bound",
         },
     ),
 }

@@ -46,9 +46,11 @@ NAMES = [
     "posterior",
     "ranges",
     "ratio",
+    "replayed",
     "serve",
     "spend",
     "tracing",
+    "yardsticks",
 ]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
 
@@ -319,6 +321,18 @@ def test_the_attack_on_fair_bits_is_near_its_bound_and_privacy_keeps_the_one_on_
         if row["epsilon"] == 1.0:
             assert row["attack_auc"] < exact["attack_auc"] - 0.03
             assert row["cap_auc"] < 0.9
+
+
+def test_each_yardstick_is_at_most_the_next(tmp_path: Path) -> None:
+    (row,) = quick_document("yardsticks", tmp_path)["rows"]
+    assert row["bound"] <= row["matrix"] <= row["mixture"] * (1 + 1e-6)
+    assert row["mixture"] <= min(row["blocks"], row["rows"], row["spent"]) * (1 + 1e-6)
+
+
+def test_a_week_that_returns_costs_no_more_with_its_demand(tmp_path: Path) -> None:
+    rows = quick_document("replayed", tmp_path)["rows"]
+    assert [row["week"] for row in rows] == ["same", "half", "none"]
+    assert rows[0]["known"] <= rows[0]["anew"]
 
 
 def test_every_benchmark_has_results_of_a_full_run_and_the_page_shows_their_headlines() -> None:

@@ -106,9 +106,9 @@ def test_without_demand_the_second_week_is_planned_as_the_first(town: Deployment
 
 def test_the_demand_of_two_weeks_counts_in_the_third(town: Deployment) -> None:
     """Else what the second week's tables answered at no cost would be forgotten."""
-    week(town)
+    town.ask(YOUNG)
     second = turn(town)
-    week(town)
+    town.ask(OLD)
     third = turn(town)
     assert [snapshot for snapshot, _ in third.demand_of] == [town.meta.snapshot, second.snapshot]
     questions = Store.open(town.settings).earlier_questions(third)
@@ -171,7 +171,8 @@ def test_a_store_that_forgot_everything_plans_as_before(town: Deployment) -> Non
 
 def test_a_demand_that_was_not_attached_is_found(town: Deployment) -> None:
     """It could make the planner buy tables that nobody needs."""
-    week(town)
+    town.ask(YOUNG)
+    town.ask(OLD)
     meta = turn(town)
     client = Store.open(town.settings).client
     key = Keys("town").dataset("people")
