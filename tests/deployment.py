@@ -154,7 +154,7 @@ class Deployment:
                 spender.settle(lease)
                 if taken is None:
                     return done
-                spender.work(lease, taken)
+                assert spender.work(lease, [taken]) == []
                 done += 1
             finally:
                 writer.release(lease)
@@ -186,6 +186,8 @@ class Deployment:
             return found
         self.work_off()
         status = self.service().job(found.id)
+        if status.problem is not None:
+            raise error_from_problem(status.problem)
         assert isinstance(status.result, Answer), status
         return status.result
 

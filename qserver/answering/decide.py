@@ -12,10 +12,11 @@ from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload, offers
 from qserver.errors import MeasurementError
+from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
-from qserver.records.answer import AnyAnswer
+from qserver.records.answer import AnyAnswer, Offer
 from qserver.records.history import Estimator
 
 
@@ -44,10 +45,22 @@ def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
     return _decide_question(replica, asked)
 
 
-def free_answer(replica: Replica, workload: Workload) -> Free | None:
-    """The answer of a workload that history gives, else None: without a plan to spend."""
-    plan = replica.free_workload(workload)
-    return None if plan is None else _free_workload(replica, workload, plan)
+def free_answer(replica: Replica, asked: Question | Workload) -> Free | None:
+    """The answer that history gives, else None: without a plan to spend."""
+    if isinstance(asked, Question):
+        return _free_question(replica, asked)
+    plan = replica.free_workload(asked)
+    return None if plan is None else _free_workload(replica, asked, plan)
+
+
+def offered(
+    replica: Replica, asked: Question | Workload
+) -> Offer | tuple[Offer | None, ...] | None:
+    """The interval that history gives without a charge; for a workload one per question."""
+    if isinstance(asked, Workload):
+        return offers(replica.engine, asked)
+    estimate = None if asked.row.is_zero else estimate_of(replica.engine, asked)
+    return offer(asked, estimate)
 
 
 def _decide_model(replica: Replica, asked: ModelAsked) -> Free | Plan:
@@ -62,20 +75,27 @@ def _decide_model(replica: Replica, asked: ModelAsked) -> Free | Plan:
 
 
 def _decide_question(replica: Replica, question: Question) -> Free | Plan:
+    plan = replica.plan(question)
+    if plan.kind in ("free", "exact"):
+        found = _free_question(replica, question)
+        if found is None:
+            raise MeasurementError
+        return found
+    refused = refusal(plan, replica=replica)
+    if refused is None:
+        return plan
+    refused.free = offered(replica, question)
+    raise refused
+
+
+def _free_question(replica: Replica, question: Question) -> Free | None:
     remaining, version = replica.present.remaining_nano, replica.n_events
     if question.row.is_zero:
         exact = exact_answer(question.requirement, remaining_nano=remaining, version=version)
         return Free(exact)
-    plan = replica.plan(question)
-    if plan.kind != "free":
-        refused = refusal(plan, replica=replica)
-        if refused is None:
-            return plan
-        refused.free = offer(question, plan.estimate)
-        raise refused
-    estimate = plan.estimate
-    if estimate is None:
-        raise MeasurementError
+    estimate = estimate_of(replica.engine, question)
+    if estimate is None or estimate.half_width > question.row_half_width:
+        return None
     answer = answer_from(
         question,
         estimate,
@@ -95,7 +115,7 @@ def _decide_workload(replica: Replica, workload: Workload) -> Free | Plan:
     refused = refusal(plan, replica=replica)
     if refused is None:
         return plan
-    refused.free = offers(replica.engine, workload)
+    refused.free = offered(replica, workload)
     raise refused
 
 

@@ -10,7 +10,6 @@ import copy
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from qserver.answering.checkpoint import Saved, note_ignored
@@ -31,18 +30,20 @@ from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
+from qserver.records.audit_chain import relinked
 from qserver.records.charge import charge_from_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
+from qserver.records.paid_question import PaidQuestion
 from qserver.records.standing import Standing
 from qserver.records.state import State
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.records import measurements_from_json
-from qserver.storage.encoding.sealed import reading
+from qserver.storage.encoding.sealed import PAID, reading, sealed
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Changes, Store
 
-A = TypeVar("A", Question, Workload)
+A = TypeVar("A", Question, Workload, Question | Workload)
 
 
 class Replica:
@@ -190,11 +191,56 @@ class Replica:
             if measurements or estimators:
                 self.engine.extend([*measurements, *estimators])
 
-    def tried(self, events: Sequence[str]) -> Replica:
-        """The replica after these releases; this replica stays as it is.
+    def follow_charge(
+        self, texts: Sequence[str], *, snapshot: str, after: Standing, paid: Sequence[str]
+    ) -> None:
+        """Follow a charge that this process makes, without reading it from the store.
 
-        It serves answers only: ledger and paid questions stay the present ones. It is valid until
-        this replica reads more.
+        Args:
+            texts: the population's new charges, as the store will have them.
+            snapshot: the charged one.
+            after: its standing then.
+            paid: its new paid questions, as JSON texts.
+        """
+        self._singles.clear()
+        self._charge(texts)
+        own = paid if snapshot == self.meta.snapshot else ()
+        for text in own:
+            self.rule.take_in(PaidQuestion.from_json(text, self.meta.domain.sizes))
+        self.stamp = self.present.charged(snapshot, after)
+        self.ledger.cap(self.stamp.spent_snapshot_nano)
+        kept = [sealed(text, name=PAID) for text in own]
+        self._move(Entries((), (), texts, kept), ids=())
+
+    def follow_release(self, events: Sequence[str]) -> None:
+        """Follow a release that this process has published, without reading it from the store.
+
+        Args:
+            events: JSON texts, without links.
+        """
+        self._singles.clear()
+        head = self._cursor.head
+        self._release(events if head is None else relinked(events, prev=head).texts)
+
+    def keep(self, estimators: Sequence[Estimator]) -> None:
+        """Use these weights from now on; the store has them once their job ends."""
+        self._singles.clear()
+        self._take_in((), estimators)
+
+    def _release(self, events: Sequence[str]) -> None:
+        cursor, sizes = self._cursor, self.meta.domain.sizes
+        new = measurements_from_json(events, next_id=cursor.n_measurements, sizes=sizes)
+        self._take_in(new, ())
+        self._move(Entries(events, (), (), ()), ids=[m.id for m in new])
+
+    def _move(self, entries: Entries, *, ids: Sequence[int]) -> None:
+        self._cursor = entries.after(self._cursor, ids=ids, is_chained=self.is_chained)
+
+    def tried(self, events: Sequence[str]) -> Replica:
+        """The replica after these releases; this replica's history stays as it is.
+
+        Ledger and paid questions are this replica's own, also when they grow. It is valid until
+        this replica reads a release.
 
         Args:
             events: JSON texts of releases, as they would be published.
@@ -202,11 +248,10 @@ class Replica:
         Raises:
             StoreError: they contradict the history.
         """
-        found, cursor, sizes = copy.copy(self), self._cursor, self.meta.domain.sizes
+        found = copy.copy(self)
         found.engine, found.measurements = self.engine.tried(), list(self.measurements)
-        new = measurements_from_json(events, next_id=cursor.n_measurements, sizes=sizes)
-        found._take_in(new, ())
-        found._cursor = replace(cursor, n_events=cursor.n_events + len(events))
+        found._singles = {}
+        found._release(events)
         return found
 
     @property

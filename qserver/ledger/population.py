@@ -43,6 +43,10 @@ class PopulationLoss:
     shares: Mapping[str, int]
     pairs: frozenset[Pair] = frozenset()
 
+    def with_share(self, snapshot: str, share_nano: int) -> PopulationLoss:
+        """The same population once a snapshot has spent so much."""
+        return PopulationLoss({**self.shares, snapshot: share_nano}, self.pairs)
+
     @cached_property
     def spent_nano(self) -> int:
         """The most that any person may have lost, in nano-epsilon; an upper bound."""

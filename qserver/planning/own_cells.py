@@ -94,4 +94,5 @@ class OwnCells:
             self._counts[found.key] += 1
             if not found.is_public and found.row.n_terms == 1:
                 self._rows[found.row.scope].append(number)
-        self._n_seen = engine.n_measurements
+        # A copy of the history that more was tried on may have been followed before.
+        self._n_seen = max(self._n_seen, engine.n_measurements)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
@@ -91,11 +91,16 @@ class DatasetMeta:
 
     @classmethod
     def from_json(cls, text: str) -> DatasetMeta:
-        """The facts that `to_json` wrote."""
-        plain = json.loads(text)
-        domain = domain_from_document(plain.pop("domain"))
-        disjoint_from = tuple(plain.pop("disjoint_from", ()))
-        demand_of = tuple((snapshot, int(n)) for snapshot, n in plain.pop("demand_of", ()))
-        # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
-        known = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
-        return cls(domain=domain, disjoint_from=disjoint_from, demand_of=demand_of, **known)
+        """The facts that `to_json` wrote; the same object for the same text."""
+        return _from_json(text)
+
+
+@lru_cache(maxsize=256)
+def _from_json(text: str) -> DatasetMeta:
+    plain = json.loads(text)
+    domain = domain_from_document(plain.pop("domain"))
+    disjoint_from = tuple(plain.pop("disjoint_from", ()))
+    demand_of = tuple((snapshot, int(n)) for snapshot, n in plain.pop("demand_of", ()))
+    # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
+    known = {f.name: plain[f.name] for f in fields(DatasetMeta) if f.name in plain}
+    return DatasetMeta(domain=domain, disjoint_from=disjoint_from, demand_of=demand_of, **known)

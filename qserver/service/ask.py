@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from qserver.answering.decide import Free, decide, free_answer
+from qserver.answering.decide import free_answer
 from qserver.config import Settings
 from qserver.errors import StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
@@ -133,17 +133,13 @@ class Asking:
         is_many = isinstance(asked, Workload)
         opened = (self._workloads if is_many else self._datasets).refresh(name)
         with opened.lock:
-            if isinstance(asked, ModelAsked):
-                # The worker plans its tables, and keeps what it was made from.
-                found: object = None
-            elif isinstance(asked, Workload):
+            # What is to be bought is planned by the worker alone. Of a model it also keeps what the
+            # model was made from.
+            found = None
+            if not isinstance(asked, ModelAsked):
                 asked = opened.replica.chosen(asked)
-                # What is to be bought is planned by the worker alone.
                 found = free_answer(opened.replica, asked)
-            else:
-                asked = opened.replica.chosen(asked)
-                found = decide(opened.replica, asked)
-        if not isinstance(found, Free):
+        if found is None:
             request = Request(opened.meta.name, opened.meta.snapshot, asked, by)
             return self._submit(opened.meta, request, need_worker=wait_s > 0)
         # Weights that are the only ones are found again: inference starts from them as well.

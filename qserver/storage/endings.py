@@ -7,15 +7,15 @@ and a replica, or its disk, replaces it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from qserver.records.history import Estimator
 from qserver.storage.encoding.records import (
     estimator_from_json,
     estimator_json,
     kept_estimator,
-    reply_code,
 )
 from qserver.storage.encoding.sealed import reading, sealed, unsealed
 from qserver.storage.keys import GROUP, Keys
@@ -57,6 +57,14 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """A job and how it ends."""
+
+    taken: Taken
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
 class Concluded:
     """A written outcome, and whether this call wrote it."""
 
@@ -71,46 +79,50 @@ class Endings:
         self._client = client
         self._scripts = Scripts(client)
 
-    def conclude(self, taken: Taken, outcome: Outcome) -> Concluded:
-        """Write the outcome of a job; one that was written before stands."""
+    def conclude(self, group: Sequence[Ended]) -> list[Concluded]:
+        """Write the outcomes of jobs of one population; one that was written before stands."""
+        keys = Keys(group[0].taken.population)
         reply = self._scripts.run(
             "conclude",
-            keys=[Keys(taken.population).job(taken.job)],
-            args=[sealed(outcome.to_json(), name=taken.job)],
+            keys=[keys.job(one.taken.job) for one in group],
+            args=[sealed(one.outcome.to_json(), name=one.taken.job) for one in group],
         )
-        return Concluded(_outcome(str(reply[1]), taken), is_new=reply_code(reply) == 1)
+        return [
+            Concluded(read_outcome(str(text), one.taken), is_new=int(code) == 1)
+            for code, text, one in zip(reply[::2], reply[1::2], group, strict=True)
+        ]
 
-    def concluded(self, taken: Taken) -> Outcome | None:
-        """The written outcome of a job that has not ended; else None."""
-        text: Any = self._client.hget(Keys(taken.population).job(taken.job), "ending")
-        return None if text is None else _outcome(str(text), taken)
-
-    def show(self, taken: Taken, outcome: Outcome) -> None:
-        """End a job and show its rows. Comes after `conclude` and durability; idempotent."""
-        keys = Keys(taken.population)
+    def show(self, group: Sequence[Ended]) -> None:
+        """End jobs and show their rows. Comes after `conclude` and durability; idempotent."""
+        keys = Keys(group[0].taken.population)
         self._scripts.run(
             "acknowledge",
-            keys=[
-                keys.job(taken.job),
-                keys.asked,
-                keys.jobs(taken.dataset),
-                keys.ledger,
-                keys.estimators(outcome.snapshot),
-            ],
-            args=[
-                taken.job,
-                GROUP,
-                taken.entry,
-                outcome.state,
-                sealed(outcome.text, name=taken.job),
-                outcome.snapshot,
-                outcome.n_show,
-                outcome.keep_s,
-                *map(kept_estimator, outcome.estimators),
-            ],
+            keys=[keys.asked, keys.ledger, *(key for one in group for key in _keys(keys, one))],
+            args=[GROUP, *(argument for one in group for argument in _arguments(one))],
         )
+
+
+def _keys(keys: Keys, one: Ended) -> tuple[str, str, str]:
+    taken = one.taken
+    return keys.job(taken.job), keys.jobs(taken.dataset), keys.estimators(one.outcome.snapshot)
+
+
+def _arguments(one: Ended) -> list[str | int | bytes]:
+    taken, outcome = one.taken, one.outcome
+    return [
+        taken.job,
+        taken.entry,
+        outcome.state,
+        sealed(outcome.text, name=taken.job),
+        outcome.snapshot,
+        outcome.n_show,
+        outcome.keep_s,
+        len(outcome.estimators),
+        *map(kept_estimator, outcome.estimators),
+    ]
 
 
 @reading("outcome of a job")
-def _outcome(text: str, taken: Taken) -> Outcome:
+def read_outcome(text: str, taken: Taken) -> Outcome:
+    """The outcome that a job's record has as its ending; StoreCorruptError."""
     return Outcome.from_json(unsealed(text, name=taken.job))

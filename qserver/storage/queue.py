@@ -57,8 +57,8 @@ class JobQueue:
         self._client = client
         self._clock = clock
         self._scripts = Scripts(client)
-        # A read of several streams may bring a job of each; the others wait here.
-        self._brought: dict[_Queue, Taken] = {}
+        # A read of several streams may bring jobs of each; the others wait here, oldest first.
+        self._brought: dict[_Queue, list[Taken]] = {}
         self._known: set[_Queue] = set()
         # The queues of a population, and the time of the next look for new ones.
         self._listed: dict[str, tuple[_Queue, ...]] = {}
@@ -93,10 +93,12 @@ class JobQueue:
             streams = [keys.undivided_jobs, keys.jobs(dataset), keys.queues]
             self._scripts.run("requeue", keys=streams, args=[entry, fields["job"], dataset])
 
-    def take(self, populations: Sequence[str], *, consumer: str, block_ms: int) -> Taken | None:
+    def take(
+        self, populations: Sequence[str], *, consumer: str, block_ms: int | None
+    ) -> Taken | None:
         """The next open job of the first of these populations that has one.
 
-        None if none came within `block_ms` milliseconds.
+        None if none came within `block_ms` milliseconds; None does not wait.
 
         Raises:
             StoreUnavailableError: the store has lost queues that it had.
@@ -110,10 +112,29 @@ class JobQueue:
         if not self._brought.keys() & set(queues):
             self._read(queues, consumer=consumer, block_ms=block_ms)
         first = next((queue for queue in queues if queue in self._brought), None)
-        if first is None:
-            return None
-        self._last[first.population] = first.dataset
-        return self._brought.pop(first)
+        return None if first is None else self._pop(first)
+
+    def more(self, population: str, *, consumer: str, most: int) -> list[Taken]:
+        """Up to `most` more open jobs of a population, of its datasets in turn; it never waits."""
+        if most <= 0:
+            return []
+        queues = self._in_turn(population)
+        self._read(queues, consumer=consumer, block_ms=None, count=-(-most // len(queues)))
+        found = list[Taken]()
+        while len(found) < most:
+            first = next((q for q in self._in_turn(population) if q in self._brought), None)
+            if first is None:
+                break
+            found.append(self._pop(first))
+        return found
+
+    def _pop(self, queue: _Queue) -> Taken:
+        """The oldest job that was brought of this queue, which is served last then."""
+        self._last[queue.population] = queue.dataset
+        taken = self._brought[queue].pop(0)
+        if not self._brought[queue]:
+            del self._brought[queue]
+        return taken
 
     def _queues(self, population: str) -> tuple[_Queue, ...]:
         """The population's queues by dataset, as of the last look."""
@@ -148,16 +169,22 @@ class JobQueue:
         later = [queue for queue in found if queue.dataset > last]
         return [*later, *(queue for queue in found if queue.dataset <= last)]
 
-    def _read(self, queues: Sequence[_Queue], *, consumer: str, block_ms: int | None) -> None:
+    def _read(
+        self, queues: Sequence[_Queue], *, consumer: str, block_ms: int | None, count: int = 1
+    ) -> None:
         by_stream = {queue.stream: queue for queue in queues if queue not in self._brought}
         if not by_stream:
             return
         streams: dict[Any, Any] = dict.fromkeys(by_stream, ">")
         with _lost_queues_noticed():
-            reply: Any = self._client.xreadgroup(GROUP, consumer, streams, count=1, block=block_ms)
+            reply: Any = self._client.xreadgroup(
+                GROUP, consumer, streams, count=count, block=block_ms
+            )
         for stream, entries in _pairs(reply):
-            for entry, fields in entries:
-                self._brought[by_stream[stream]] = _taken(by_stream[stream], entry, fields)
+            queue = by_stream[stream]
+            found = [_taken(queue, entry, fields) for entry, fields in entries]
+            if found:
+                self._brought[queue] = found
 
     def take_over(self, population: str, *, consumer: str, idle_ms: int) -> Taken | None:
         """A job whose worker has been silent for `idle_ms` milliseconds, or None."""
@@ -203,8 +230,9 @@ class JobQueue:
     def hand_back_brought(self, *, consumer: str, idle_ms: int) -> None:
         """Let others take over at once the jobs that were read and never taken."""
         while self._brought:
-            _, taken = self._brought.popitem()
-            self.hand_back(taken, consumer=consumer, idle_ms=idle_ms)
+            _, brought = self._brought.popitem()
+            for taken in brought:
+                self.hand_back(taken, consumer=consumer, idle_ms=idle_ms)
 
     def give_up(self, population: str, *, consumer: str, idle_ms: int) -> None:
         """Let others take over at once whatever this consumer took; it is dead."""

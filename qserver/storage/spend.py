@@ -1,7 +1,7 @@
 """The store for the worker: lease, reserve, publish, burn, acknowledge.
 
-Every method is one script, so one atomic step. docs/protocol.md has the checks of each, and their
-order.
+Every method is one script, so one atomic step, for a whole group of jobs where it takes one.
+docs/protocol.md has the checks of each, and their order.
 """
 
 from __future__ import annotations
@@ -10,46 +10,29 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from qserver.config import Settings
 from qserver.errors import (
-    BudgetExhaustedError,
     ConfigError,
-    FencedError,
     NotFoundError,
-    StaleVersionError,
     StoreBehindError,
-    StoreCorruptError,
-    StoreError,
 )
-from qserver.records.audit_chain import digest_of, relinked
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
+from qserver.storage.charging.lease import Lease, refuse_fenced
+from qserver.storage.charging.publish import Publishing, PublishOutcome, publish
+from qserver.storage.charging.reserve import Charging, reserve
 from qserver.storage.encoding.records import reply_code
-from qserver.storage.encoding.requests import Reservation, events_of
-from qserver.storage.encoding.sealed import PAID, sealed
-from qserver.storage.endings import Endings, Outcome
+from qserver.storage.encoding.requests import Reservation
+from qserver.storage.endings import Ended, Endings
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.model_records import ModelStore
 from qserver.storage.owner import OwnerOperations, snapshot_arguments
-from qserver.storage.queue import JobQueue, Taken
+from qserver.storage.queue import JobQueue
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import await_durable, check_durable
 from qserver.storage.store import check_schema
-
-PublishOutcome = Literal["published", "published before", "burnt"]
-_CHANGED = "was changed in the store. Run `qserver-worker restore`."
-
-
-@dataclass(frozen=True)
-class Lease:
-    """The right to spend for one population: a secret nonce and a fence that only grows."""
-
-    population: str
-    nonce: str
-    fence: int
 
 
 class SpendingStore:
@@ -153,11 +136,13 @@ class SpendingStore:
         """Whether the population has a ledger in this store."""
         return bool(self._client.exists(Keys(population).ledger))
 
-    def acquire(self, population: str, *, job: str = "", holder: str = "") -> Lease | None:
+    def acquire(
+        self, population: str, *, jobs: Sequence[str] = (), holder: str = ""
+    ) -> Lease | None:
         """The population's lease, or None while another worker holds it.
 
         Args:
-            job: the job to work on; its state becomes `running`.
+            jobs: the jobs to work on; their state becomes `running`.
             holder: the worker that takes it, for `see_off`.
 
         Raises:
@@ -167,7 +152,7 @@ class SpendingStore:
         nonce = f"{holder}/{secrets.token_hex(16)}"
         reply = self._scripts.run(
             "acquire",
-            keys=[keys.lease, keys.ledger, keys.job(job)],
+            keys=[keys.lease, keys.ledger, *map(keys.job, jobs)],
             args=[nonce, self._settings.lease_ms],
         )
         code = reply_code(reply)
@@ -232,114 +217,36 @@ class SpendingStore:
     def reserve(
         self,
         lease: Lease,
-        reservation: Reservation,
+        group: Sequence[Charging],
         *,
         ledger_version: int,
-        charges: Sequence[str],
         again: bool = False,
     ) -> int:
-        """Charge a reservation; returns the ledger's version after it.
+        """Charge a group of reservations, all or none; returns the ledger's version afterwards.
+
+        Each raises it by one.
 
         Args:
+            ledger_version: that the first was planned on.
             again: a restored store is given a charge that it had; its guard was checked then.
 
         Raises:
-            BudgetExhaustedError: the limit would be passed, or the snapshot's guard.
-            StaleVersionError: the ledger changed since the plan, or the job was reserved before.
+            BudgetExhaustedError: the limit would be passed, or a snapshot's guard.
+            StaleVersionError: the ledger changed since the plan, or a job was reserved before.
             FencedError: the lease passed on.
         """
-        keys = Keys(lease.population)
-        reply = self._scripts.run(
-            "reserve",
-            keys=[
-                keys.lease,
-                keys.ledger,
-                keys.charges,
-                keys.reservations,
-                keys.open,
-                keys.paid(reservation.request.snapshot),
-            ],
-            args=[
-                reservation.job,
-                lease.nonce,
-                lease.fence,
-                ledger_version,
-                *_reserved(reservation, again=again),
-                digest_of(charges[-1] if charges else None),
-                len(reservation.paid),
-                *(sealed(text, name=PAID) for text in reservation.paid),
-                *charges,
-            ],
-        )
-        code, version = reply_code(reply), int(reply[1])
-        if code == 0:
-            raise BudgetExhaustedError(price_nano=reservation.price_nano, remaining_nano=0)
-        _refuse_fenced(code)
-        if code in (2, 3):
-            raise StaleVersionError("The ledger moved on since the plan was made.")
-        if code != 1:
-            raise StoreError("The store refused a malformed reservation.")
-        return version
+        return reserve(self._scripts, lease, group, ledger_version=ledger_version, again=again)
 
-    def publish(
-        self,
-        lease: Lease,
-        reservation: Reservation,
-        indices: Sequence[Sequence[int]],
-        *,
-        n_history: int,
-        head: str = "",
-    ) -> PublishOutcome:
-        """Attach released lattice indices to the history; idempotent by job.
-
-        Args:
-            indices: of each planned row and table.
-            n_history: number of events in the history before this.
-            head: digest of the last event after this, as the journal has it; '' if it has none.
+    def publish(self, lease: Lease, group: Sequence[Publishing]) -> list[PublishOutcome]:
+        """Attach a group's released lattice indices to the histories, in order; idempotent by job.
 
         Raises:
             FencedError: the lease passed on.
-            StaleVersionError: the history has another length.
-            StoreCorruptError: the history is not the one that the journal has, or has no chain.
-            StoreBehindError: the store does not know the reservation.
+            StaleVersionError: a history has another length than planned on.
+            StoreCorruptError: a history is not the one that the journal has, or has no chain.
+            StoreBehindError: the store does not know a reservation.
         """
-        keys, snapshot = Keys(lease.population), reservation.request.snapshot
-        before: Any = self._client.hget(keys.ledger, f"head:{snapshot}")
-        after = relinked(events_of(reservation, indices), prev=str(before))
-        is_other = head not in ("", after.head)
-        if is_other and self._client.hexists(keys.open, reservation.job):
-            raise StoreCorruptError(f"The history before job {reservation.job} {_CHANGED}")
-        reply = self._scripts.run(
-            "publish",
-            keys=[
-                keys.lease,
-                keys.ledger,
-                keys.reservations,
-                keys.open,
-                keys.burnt,
-                keys.history(snapshot),
-            ],
-            args=[
-                reservation.job,
-                lease.nonce,
-                lease.fence,
-                n_history,
-                snapshot,
-                str(before),
-                after.head,
-                *after.texts,
-            ],
-        )
-        code = reply_code(reply)
-        _refuse_fenced(code)
-        if code == 5:
-            raise StoreBehindError("The store does not know a reservation that was made in it.")
-        if code == 6:
-            raise StaleVersionError("The history has another length than planned on.")
-        if code == 7:
-            raise StoreCorruptError(f"The head of snapshot {snapshot} {_CHANGED}")
-        outcomes: dict[int, PublishOutcome] = {1: "published", 2: "published before", 3: "burnt"}
-        return outcomes[code]
+        return publish(self._client, self._scripts, lease, group)
 
     def n_history(self, population: str, snapshot: str) -> int:
         """Number of events in a snapshot's history, with those not shown yet."""
@@ -363,32 +270,17 @@ class SpendingStore:
             keys=[keys.lease, keys.ledger, keys.open, keys.burnt],
             args=[job, lease.nonce, lease.fence],
         )
-        _refuse_fenced(reply_code(reply))
+        refuse_fenced(reply_code(reply))
 
-    def acknowledge(self, taken: Taken, outcome: Outcome) -> None:
-        """End a job and show its rows; an outcome that was written before stands.
+    def acknowledge(self, group: Sequence[Ended]) -> None:
+        """End a group's jobs and show their rows; an outcome that was written before stands.
 
         Raises:
-            StoreNotDurableError: the outcome is not durable in time; nobody has seen it.
+            StoreNotDurableError: an outcome is not durable in time; nobody has seen any.
         """
-        ending = self.endings.conclude(taken, outcome)
-        self.await_durable(own_writes=ending.is_new)
-        self.endings.show(taken, ending.outcome)
-
-
-def _reserved(reservation: Reservation, *, again: bool) -> list[str | int]:
-    """The new values of the ledger and the reservation's record, in the order of the script."""
-    after = reservation.after
-    return [
-        reservation.request.snapshot,
-        after.spent_nano,
-        after.share_nano,
-        # The script holds it against the guard.
-        after.share_nano if again else after.lost_nano,
-        reservation.to_json(),
-    ]
-
-
-def _refuse_fenced(code: int) -> None:
-    if code == 4:
-        raise FencedError("The lease passed to another worker.")
+        if not group:
+            return
+        concluded = self.endings.conclude(group)
+        self.await_durable(own_writes=all(ending.is_new for ending in concluded))
+        taken = [one.taken for one in group]
+        self.endings.show([Ended(t, c.outcome) for t, c in zip(taken, concluded, strict=True)])

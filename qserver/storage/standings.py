@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,7 @@ class Stamp:
         head: digest of the last event of the history; None in a store of an earlier version.
         measure: what is measured for a question whose asker did not choose.
         charges_head: digest of the population's last charge; likewise.
+        loss: shares and pairs of the whole population, which `standing` follows from.
     """
 
     budget: Budget
@@ -53,6 +54,16 @@ class Stamp:
     head: str | None = None
     measure: Measure = "auto"
     charges_head: str | None = None
+    loss: PopulationLoss = field(default_factory=lambda: PopulationLoss({}), compare=False)
+
+    def charged(self, snapshot: str, after: Standing) -> Stamp:
+        """The stamp once a job was charged that left `snapshot` at this standing."""
+        budget = self.budget
+        loss = self.loss.with_share(snapshot, after.share_nano)
+        own = loss.shares[self.snapshot]
+        standing = _standing(budget.limit_nano, after.spent_nano, loss, self.snapshot, own)
+        budget = Budget(budget.limit_nano, standing.spent_nano, budget.version + 1)
+        return replace(self, budget=budget, standing=standing, loss=loss)
 
     @property
     def spent_snapshot_nano(self) -> int:
@@ -143,19 +154,30 @@ class Standings:
         loss = self._loss(meta, (int(version), int(n_pairs)))
         # If the ledger changed meanwhile the loss is that of a later state. The version stays that
         # of the replies, so nothing can be reserved on it.
-        lost = max(loss.loss.lost_nano(meta.snapshot), int(share))
-        # What was recorded never falls, and earlier versions recorded too little.
-        spent = max(int(recorded), loss.spent_nano, lost)
-        budget = Budget(int(limit), spent, int(version))
-        standing = Standing(budget.limit_nano, spent, lost, int(share))
+        standing = _standing(int(limit), int(recorded), loss, meta.snapshot, int(share))
+        budget = Budget(int(limit), standing.spent_nano, int(version))
         default = meta.measure if measure is None else read_measure(measure, meta.snapshot)
-        return Stamp(budget, meta.snapshot, n_shown, standing, head, default, charges)
+        return Stamp(budget, meta.snapshot, n_shown, standing, head, default, charges, loss)
 
-    def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> _LossAt:
+    def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> PopulationLoss:
         known = self._known.get(meta.population)
         if known is None or known.state != state or meta.snapshot not in known.loss.shares:
             known = self._known[meta.population] = _LossAt.read(self._client, meta.population)
-        return known
+        return known.loss
+
+
+def _standing(
+    limit_nano: int, recorded_nano: int, loss: PopulationLoss, snapshot: str, share_nano: int
+) -> Standing:
+    """The standing of a snapshot.
+
+    Args:
+        recorded_nano: what the ledger says that the population has spent.
+    """
+    lost = max(loss.lost_nano(snapshot), share_nano)
+    # What was recorded never falls, and earlier versions recorded too little.
+    spent = max(recorded_nano, loss.spent_nano, lost)
+    return Standing(limit_nano, spent, lost, share_nano)
 
 
 def _names(meta: DatasetMeta) -> tuple[str, ...]:

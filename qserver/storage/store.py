@@ -73,6 +73,19 @@ class Submission:
 
 
 @dataclass(frozen=True)
+class TakenJob:
+    """What the store has of a job, not read yet.
+
+    Args:
+        fields: of its record; empty if there is none.
+        reservation: its plan as JSON, if it was charged.
+    """
+
+    fields: Mapping[str, str]
+    reservation: str | None
+
+
+@dataclass(frozen=True)
 class Binding:
     """The outcome that an idempotency key is bound to; '' until it is known."""
 
@@ -255,6 +268,16 @@ class Store:
         if not fields:
             raise NotFoundError("job", job)
         return JobRecord.from_fields(job, fields)
+
+    def taken_jobs(self, population: str, jobs: Sequence[str]) -> list[TakenJob]:
+        """What the store has of jobs of one population; one round trip."""
+        keys = Keys(population)
+        pipe = self._client.pipeline(transaction=True)
+        for job in jobs:
+            pipe.hgetall(keys.job(job))
+            pipe.hget(keys.reservations, job)
+        found = pipe.execute()
+        return list(map(TakenJob, found[::2], found[1::2]))
 
     def job_state(self, job: str) -> Literal["queued", "running", "done", "failed"] | None:
         """The state of a job, or None; one small round trip for a waiting caller."""

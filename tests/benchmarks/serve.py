@@ -31,8 +31,10 @@ from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
+from qserver.storage.charging.publish import Publishing
+from qserver.storage.charging.reserve import Charging
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.endings import Outcome
+from qserver.storage.endings import Ended, Outcome
 from qserver.storage.queue import Taken
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.spend import SpendingStore
@@ -184,18 +186,12 @@ def _measure_all(store: SpendingStore, queries: Sequence[LinearQuery]) -> None:
         before = ledger.spent_nano
         after = ledger.spent_after(charges)
         ledger.extend(charges)
-        store.reserve(
-            lease,
-            Reservation(job, request, rows, _alone(before), _alone(after), start),
-            ledger_version=version,
-            charges=[charge_json(c, snapshot=_META.snapshot, at=0) for c in charges],
-        )
-        reservation = store.reservation(_META.population, job)
-        if reservation is None:
-            raise RuntimeError("A reservation that was made must be found.")
-        store.publish(lease, reservation, [(m.index,) for m in part], n_history=start)
+        reservation = Reservation(job, request, rows, _alone(before), _alone(after), start)
+        texts = [charge_json(c, snapshot=_META.snapshot, at=0) for c in charges]
+        store.reserve(lease, [Charging(reservation, texts)], ledger_version=version)
+        store.publish(lease, [Publishing(reservation, [(m.index,) for m in part])])
         shown = Outcome("done", "", _META.snapshot, start + len(part), 0)
-        store.acknowledge(Taken(_META.population, job, "", _META.name), shown)
+        store.acknowledge([Ended(Taken(_META.population, job, "", _META.name), shown)])
     store.release(lease)
 
 

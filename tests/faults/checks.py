@@ -229,8 +229,9 @@ def _witness_faults(books: Books) -> list[str]:
 
 
 def _numbered(journal: Journal) -> Iterable[tuple[int, Record]]:
-    """The journal's lines, counted from 1; within a section."""
-    return enumerate(journal.records(), start=1)
+    """The journal's records, with the number of their line from 1; within a section."""
+    lines = enumerate(journal.lines(), start=1)
+    return [(number, record) for number, line in lines for record in line.records]
 
 
 def _draw_faults(books: Books, path: Path) -> list[str]:

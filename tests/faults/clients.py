@@ -18,6 +18,7 @@ from typing import Any
 from qserver.config import LOOPBACK
 
 _PATIENCE_S = 240.0
+_FINER = 0.98
 _SEXES = ("Female", "Male", "other")
 _SHARES = {"query": 0.7, "workload": 0.85, "models": 1.0}
 """How often each kind is asked for, summed up."""
@@ -157,22 +158,23 @@ class Model:
 Asked = Question | Workload | Model
 
 
-def random_question(rng: random.Random, datasets: Sequence[str]) -> Question:
-    """A count of some ages and perhaps one sex, at a length from 1 to 100."""
+def random_question(rng: random.Random, datasets: Sequence[str], *, finer: float = 1.0) -> Question:
+    """A count of some ages and perhaps one sex, at a length from 1 to 100, times `finer`."""
     low = rng.randrange(20, 30)
     where: dict[str, Any] = {"age": {"between": [low, rng.randrange(low, 30)]}}
     if rng.random() < 0.5:
         where["sex"] = rng.choice(_SEXES)
-    return Question(rng.choice(list(datasets)), where, round(100 ** rng.random(), 2))
+    return Question(rng.choice(list(datasets)), where, round(finer * 100 ** rng.random(), 4))
 
 
-def random_asked(rng: random.Random, datasets: Sequence[str]) -> Asked:
+def random_asked(rng: random.Random, datasets: Sequence[str], *, finer: float = 1.0) -> Asked:
     """Mostly a question; at times a workload of two or three, or a small network."""
     drawn, dataset = rng.random(), rng.choice(list(datasets))
     if drawn < _SHARES["query"]:
-        return random_question(rng, [dataset])
+        return random_question(rng, [dataset], finer=finer)
     if drawn < _SHARES["workload"]:
-        questions = tuple(random_question(rng, [dataset]) for _ in range(rng.choice((2, 3))))
+        n = rng.choice((2, 3))
+        questions = tuple(random_question(rng, [dataset], finer=finer) for _ in range(n))
         return Workload(questions, rng.random() < 0.3)
     return Model(dataset, rng.choice(_STRUCTURES), round(0.0005 + 0.01 * rng.random(), 6))
 
@@ -277,7 +279,9 @@ class Crowd:
 
     def _run(self, port: int, datasets: list[str], key: str) -> None:
         rng = random.Random(key)
-        asker = Asker(port, self.memory, key=key)
+        asker, finer = Asker(port, self.memory, key=key), 1.0
         while not self._stop.is_set():
-            asker.ask(random_asked(rng, datasets), waits=rng.random() < 0.5)
+            # Ever finer, so that history does not answer nearly everything in the end.
+            asker.ask(random_asked(rng, datasets, finer=finer), waits=rng.random() < 0.5)
+            finer *= _FINER
             self._stop.wait(self._pause_s)

@@ -49,6 +49,7 @@ class Report:
     reservations: int = 0
     released: int = 0
     burnt: int = 0
+    groups: dict[int, int] = field(default_factory=dict)
     tables: int = 0
     odd_ends: list[int] = field(default_factory=list)
     last_words: dict[str, int] = field(default_factory=dict)
@@ -94,7 +95,8 @@ def run(
     rng = random.Random(f"victims {seed}")
     places: Counter[str] = Counter()
     fallen: Counter[str] = Counter()
-    with Site(folder, datasets=DATASETS) as site:
+    # Threads for all clients: those that wait for one population are spent for together.
+    with Site(folder, datasets=DATASETS, http_threads=max(8, n_clients)) as site:
         names = [dataset.name for dataset in DATASETS]
         port = site.settings.port
         with Crowd(port, datasets=names, n_clients=n_clients, seed=seed) as crowd:
@@ -168,6 +170,9 @@ def _let_end(site: Site, crowd: Crowd, report: Report) -> None:
 
 
 def _check(site: Site, crowd: Crowd, report: Report) -> None:
+    sizes = site.folder / "groups.txt"
+    if sizes.exists():
+        report.groups = dict(sorted(Counter(map(int, sizes.read_text().split())).items()))
     client = site.connect()
     for population in sorted({dataset.population for dataset in DATASETS}):
         members = [d.name for d in DATASETS if d.population == population]

@@ -10,23 +10,25 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import qserver.answering.decide
 import worker.journal.witness
+import worker.spending.group.spends
 import worker.spending.measure
-import worker.spending.spend
 from qserver.answering.replica import Replica
-from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Endings
 from qserver.storage.keys import population_of_job
 from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import JobQueue
-from qserver.storage.spend import Lease, SpendingStore
+from qserver.storage.spend import SpendingStore
+from worker.journal.sections import Drawn
 from worker.private.tables import RecordTable
+from worker.spending.group.planned import Spend
+from worker.spending.group.spends import Spends
 from worker.spending.spend import Spender
 
 Victim = Literal["worker", "store", "http", "pause", "slow"]
@@ -43,19 +45,19 @@ _PLACES: dict[str, tuple[Any, str]] = {
     "plan": (Replica, "plan"),
     "plan workload": (Replica, "plan_workload"),
     "plan model": (qserver.answering.decide, "plan_model"),
-    "check witness": (worker.spending.spend, "check_witness"),
+    "check witness": (worker.spending.group.spends, "check_witness"),
     "reserve": (SpendingStore, "reserve"),
     "await": (SpendingStore, "await_durable"),
-    "journal charge": (worker.spending.spend, "write_reserved"),
+    "journal charge": (worker.spending.group.spends, "write_reserved"),
     # Twice in a spend: after the charge, and after the answer is in the journal.
-    "witness": (Spender, "_attest"),
+    "witness": (Spends, "_attest"),
     "witness line": (worker.journal.witness, "write_all"),
     "read": (RecordTable, "answer"),
     "count": (RecordTable, "counts"),
     "sample": (worker.spending.measure, "draw_row"),
-    "draw": (Spender, "_measure"),
-    "journal answer": (worker.spending.spend, "write_released"),
-    "slot": (Spender, "_keep_slot"),
+    "draw": (Spends, "draw"),
+    "journal answer": (worker.spending.group.spends, "write_released"),
+    "slot": (Spends, "_keep_slot"),
     "publish": (SpendingStore, "publish"),
     "keep model": (ModelStore, "keep"),
     "conclude": (Endings, "conclude"),
@@ -156,20 +158,19 @@ def record_draws(path: Path, witnesses: Path) -> None:
     Args:
         witnesses: their folder; each is asked as it was before the draw.
     """
-    reserve, measure = Spender._reserve, Spender._measure
+    draw = Spends.draw
 
-    def reserving(self: Any, lease: Lease, reservation: Reservation, *rest: Any) -> None:
-        reserve(self, lease, reservation, *rest)
-        self.job_at_hand = reservation
-
-    def measuring(self: Any, *args: Any, **kwargs: Any) -> Any:
-        job = self.job_at_hand.job
-        seen = n_seen(witnesses / f"{population_of_job(job)}.witness")
-        drawn = measure(self, *args, **kwargs)
-        line = json.dumps([job, [list(map(str, i)) for i in drawn.indices], seen]) + "\n"
+    def drawing(self: Any, spends: Sequence[Spend]) -> list[Drawn]:
+        population = population_of_job(spends[0].taken.job)
+        seen, drawn = n_seen(witnesses / f"{population}.witness"), draw(self, spends)
+        lines = [
+            json.dumps([one.reservation.job, [list(map(str, i)) for i in one.indices], seen])
+            for one in drawn
+        ]
         with path.open("a") as file:
-            file.write(line)
+            file.write("".join(line + "\n" for line in lines))
+        with path.with_name("groups.txt").open("a") as file:
+            file.write(f"{len(spends)}\n")
         return drawn
 
-    Spender._reserve = reserving  # type: ignore[method-assign]
-    Spender._measure = measuring  # type: ignore[method-assign]
+    Spends.draw = drawing  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ import pytest
 
 from qserver.errors import StoreBehindError, StoreNotDurableError
 from qserver.records.answer import JobStatus
-from qserver.storage.endings import Outcome
+from qserver.storage.endings import Ended, Outcome
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
@@ -119,7 +119,7 @@ def test_nothing_is_drawn_before_the_replica_holds_the_reservation(
     job = submitted(pair.town)
     spender = pair.town.spender()
     drawn: list[object] = []
-    monkeypatch.setattr(spender, "_measure", lambda *a: drawn.append(a))
+    monkeypatch.setattr(spender._spends, "draw", lambda *a: drawn.append(a))
     lose_replica_at(spender, pair, monkeypatch, "reserve")
     with pytest.raises(StoreNotDurableError):
         pair.town.work_off(spender)
@@ -218,9 +218,9 @@ def work_one(town: Deployment, spender: Spender) -> None:
     writer = town.writer()
     taken = writer.queue.take(["town"], consumer="test", block_ms=1)
     assert taken is not None
-    lease = writer.acquire("town", job=taken.job)
+    lease = writer.acquire("town", jobs=[taken.job])
     assert lease is not None
-    spender.work(lease, taken)
+    spender.work(lease, [taken])
 
 
 def test_how_a_job_ends_is_shown_after_the_replica_holds_it(
@@ -246,8 +246,9 @@ def test_an_ending_that_was_written_down_stands(pair: Pair) -> None:
     taken = writer.queue.take(["town"], consumer="dies", block_ms=1)
     assert taken is not None
     refusal = Outcome("failed", '{"code": "budget_exhausted"}', "", 0, 60)
-    assert writer.endings.conclude(taken, refusal).is_new
-    again = writer.endings.conclude(taken, Outcome("done", "{}", "", 0, 60))
+    (first,) = writer.endings.conclude([Ended(taken, refusal)])
+    assert first.is_new
+    (again,) = writer.endings.conclude([Ended(taken, Outcome("done", "{}", "", 0, 60))])
     assert (again.outcome, again.is_new) == (refusal, False)
     pair.town.work_off()
     status = pair.town.service().job(job)

@@ -20,7 +20,9 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
+from worker.spending.group import ahead
 from worker.spending.loop import Loop
+from worker.spending.rehearsal import rehearse
 from worker.spending.spend import Spender
 
 YOUNG: dict[str, object] = {"age": {"below": 25}}
@@ -208,7 +210,7 @@ def spender_work(town: Deployment, spender: Spender) -> None:
     assert lease is not None
     try:
         spender.settle(lease)
-        spender.work(lease, taken)
+        spender.work(lease, [taken])
     finally:
         writer.release(lease)
 
@@ -272,7 +274,7 @@ def test_a_worker_whose_reservation_was_burnt_before_it_was_journalled_draws_not
         return version
 
     monkeypatch.setattr(slow._writer, "reserve", reserving)
-    monkeypatch.setattr(slow, "_measure", lambda *args: drawn.append(args))
+    monkeypatch.setattr(slow._spends, "draw", lambda *args: drawn.append(args))
     with pytest.raises(FencedError):
         spender_work(town, slow)
     assert drawn == []
@@ -286,14 +288,17 @@ def test_a_worker_whose_lease_passed_on_while_it_planned_leaves_the_job_to_the_h
     """Its plan is older than what the journal has by then: that is no fault of the books."""
     job = submitted(town)
     slow = town.spender()
-    rehearse = slow._rehearse
 
-    def rehearsing(*args: object) -> None:
-        rehearse(*args)  # type: ignore[arg-type]
-        client.delete(KEYS.lease)
-        town.ask({"sex": "Male"})  # another worker works this job off, and the one asked here
+    def rehearsing(*args: object) -> object:
+        found = rehearse(*args)  # type: ignore[arg-type]
+        if first:
+            first.clear()
+            client.delete(KEYS.lease)
+            town.ask({"sex": "Male"})  # another worker works this job off, and the one asked here
+        return found
 
-    monkeypatch.setattr(slow, "_rehearse", rehearsing)
+    first = [True]
+    monkeypatch.setattr(ahead, "rehearse", rehearsing)
     with pytest.raises(FencedError):
         spender_work(town, slow)
     assert state(town, job) == "done"
@@ -305,15 +310,15 @@ def test_a_worker_whose_lease_passed_on_while_it_measured_throws_its_draw_away(
 ) -> None:
     job = submitted(town)
     slow = town.spender()
-    measure = slow._measure
+    draw = slow._spends.draw
 
-    def measuring(*args: object) -> object:
-        drawn = measure(*args)  # type: ignore[arg-type]
+    def drawing(*args: object) -> object:
+        drawn = draw(*args)  # type: ignore[arg-type]
         client.delete(KEYS.lease)
         town.work_off()  # another worker takes over, and burns the reservation
         return drawn
 
-    monkeypatch.setattr(slow, "_measure", measuring)
+    monkeypatch.setattr(slow._spends, "draw", drawing)
     spender_work(town, slow)
     assert state(town, job) == "failed"
     assert client.hexists(KEYS.burnt, job)

@@ -184,7 +184,7 @@ class Town:
         assert taken is not None
         assert lease is not None
         self.spender.settle(lease)
-        self.spender.work(lease, taken)
+        self.spender.work(lease, [taken])
         site.writer.release(lease)
         record = site.reader.job(job)
         if record.result is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from qserver.query.domain import Attribute, Domain
@@ -13,8 +15,11 @@ from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
+from qserver.storage.charging.lease import Lease
+from qserver.storage.charging.publish import Publishing, PublishOutcome
+from qserver.storage.charging.reserve import Charging
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.spend import Lease, SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 
 DOMAIN = Domain((Attribute("sex", "labels", ("Female", "Male")),))
@@ -48,12 +53,23 @@ def reserve(
     after: int = 300,
 ) -> int:
     charge = Charge(TOTAL, max(after - before, 1), job)
-    return writer.reserve(
-        lease,
-        a_reservation(job, before=before, after=after),
-        ledger_version=version,
-        charges=[charge_json(charge, snapshot="s1", at=0)],
-    )
+    charges = [charge_json(charge, snapshot="s1", at=0)]
+    charging = Charging(a_reservation(job, before=before, after=after), charges)
+    return writer.reserve(lease, [charging], ledger_version=version)
+
+
+def publish(
+    writer: SpendingStore,
+    lease: Lease,
+    reservation: Reservation,
+    indices: Sequence[Sequence[int]],
+    *,
+    n_history: int,
+) -> PublishOutcome:
+    """Publish one job alone, on a history of so many events."""
+    reservation = replace(reservation, n_history=n_history)
+    (outcome,) = writer.publish(lease, [Publishing(reservation, indices)])
+    return outcome
 
 
 def submit(reader: Store, digest: str = "d", *, need_worker: bool = False, queue: int = 10) -> str:

@@ -173,7 +173,7 @@ def test_the_scripts_of_the_worker_are_refused_to_the_web_user(town: Town) -> No
     found = town.web.submit({"age": 23})
     assert isinstance(found, JobStatus)
     with pytest.raises(StoreError, match="does not let this user do that"):
-        town.web.writer().acquire("town", job=found.id)
+        town.web.writer().acquire("town", jobs=[found.id])
 
 
 def test_the_worker_makes_no_accounts_and_the_owner_spends_nothing(town: Town) -> None:

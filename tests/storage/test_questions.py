@@ -67,5 +67,5 @@ def test_a_job_runs_from_the_moment_its_lease_is_taken(
     writer: SpendingStore, reader: Store
 ) -> None:
     job = submit(reader)
-    assert writer.acquire("town", job=job) is not None
+    assert writer.acquire("town", jobs=[job]) is not None
     assert reader.job(job).state == "running"

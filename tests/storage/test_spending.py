@@ -24,11 +24,13 @@ from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
+from qserver.storage.charging.lease import Lease
+from qserver.storage.charging.reserve import Charging
 from qserver.storage.encoding.cursor import Cursor
-from qserver.storage.endings import Outcome
+from qserver.storage.endings import Ended, Outcome
 from qserver.storage.keys import SCHEMA, Keys
 from qserver.storage.server.connection import StoreClient
-from qserver.storage.spend import Lease, SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.storage.one_dataset import (
     DOMAIN,
@@ -37,6 +39,7 @@ from tests.storage.one_dataset import (
     META,
     TOTAL,
     a_reservation,
+    publish,
     reserve,
     submit,
 )
@@ -130,7 +133,7 @@ def test_reserve_is_fenced_off_by_another_holder(
     with pytest.raises(FencedError):
         reserve(writer, lease)
     with pytest.raises(FencedError):
-        writer.publish(lease, a_reservation("town~1"), [[5]], n_history=0)
+        publish(writer, lease, a_reservation("town~1"), [[5]], n_history=0)
     with pytest.raises(FencedError):
         writer.burn(lease, "town~1")
     writer.release(other)
@@ -154,8 +157,8 @@ def test_publish_attaches_the_answer_once(
 ) -> None:
     reserve(writer, lease)
     huge = 2**90 + 1
-    assert writer.publish(lease, a_reservation("town~1"), [[huge]], n_history=0) == "published"
-    again = writer.publish(lease, a_reservation("town~1"), [[7]], n_history=1)
+    assert publish(writer, lease, a_reservation("town~1"), [[huge]], n_history=0) == "published"
+    again = publish(writer, lease, a_reservation("town~1"), [[7]], n_history=1)
     assert again == "published before"
     rows = reader.changes(META, Cursor(), shown_only=False).measurements
     assert [m.index for m in rows] == [huge]
@@ -167,14 +170,14 @@ def test_a_published_row_is_not_shown_before_it_is_acknowledged(
 ) -> None:
     job = submit(reader)
     reserve(writer, lease, job)
-    writer.publish(lease, a_reservation(job), [[5]], n_history=0)
+    publish(writer, lease, a_reservation(job), [[5]], n_history=0)
     assert reader.changes(META, Cursor(), shown_only=True).measurements == ()
     taken = writer.queue.take(["town"], consumer="c", block_ms=10)
     assert taken is not None
     kept = Estimator(KEY, ((0, 1.0),))
     outcome = Outcome("done", '"result"', "s1", n_show=1, keep_s=0, estimators=(kept,))
-    writer.acknowledge(taken, outcome)
-    writer.acknowledge(taken, outcome)
+    writer.acknowledge([Ended(taken, outcome)])
+    writer.acknowledge([Ended(taken, outcome)])
     changes = reader.changes(META, Cursor(), shown_only=True)
     assert len(changes.measurements) == 1
     assert changes.estimators == (kept,)
@@ -186,12 +189,12 @@ def test_publish_refuses_a_burnt_or_unknown_reservation(
 ) -> None:
     reserve(writer, lease)
     with pytest.raises(StoreBehindError):
-        writer.publish(lease, a_reservation("town~9"), [[5]], n_history=0)
+        publish(writer, lease, a_reservation("town~9"), [[5]], n_history=0)
     with pytest.raises(StaleVersionError):
-        writer.publish(lease, a_reservation("town~1"), [[5]], n_history=3)
+        publish(writer, lease, a_reservation("town~1"), [[5]], n_history=3)
     writer.burn(lease, "town~1")
     writer.burn(lease, "town~1")
-    assert writer.publish(lease, a_reservation("town~1"), [[5]], n_history=0) == "burnt"
+    assert publish(writer, lease, a_reservation("town~1"), [[5]], n_history=0) == "burnt"
     assert writer.n_history("town", "s1") == 0
 
 
@@ -206,12 +209,7 @@ def test_paid_questions_are_kept_with_the_charge_and_only_then(
             a_reservation(f"town~{i}", before=300 * i, after=300 * (i + 1)),
             paid=tuple(q.to_json() for q in chosen),
         )
-        spend = partial(
-            writer.reserve,
-            lease,
-            reserved,
-            charges=[charge],
-        )
+        spend = partial(writer.reserve, lease, [Charging(reserved, [charge])])
         with pytest.raises(StaleVersionError):
             spend(ledger_version=i + 7)
         spend(ledger_version=i)

@@ -45,9 +45,9 @@ def die_at(town: Deployment, redis_client: StoreClient, step: str, *, after: boo
 STEPS = [
     ("_writer.reserve", 0),
     ("_writer.await_durable", 1),
-    ("_measure", 1),
-    ("_keep_slot", 1),
-    ("_journal_release", 1),
+    ("_spends.draw", 1),
+    ("_spends._keep_slot", 1),
+    ("_spends.release", 1),
     ("_writer.publish", 1),
     ("_writer.acknowledge", 1),
 ]

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from worker.books.account import Account, Ahead
 from worker.books.chains import Answer, Chains, RowInForce
 from worker.books.faults import BookFaultError, UnknownFactsError
 from worker.books.functions import Row
@@ -22,85 +23,12 @@ from worker.books.grid import Grid
 from worker.books.lines import JournalLines, Line
 from worker.books.losses import Losses, sample_loss
 from worker.books.people import heaviest
-from worker.books.search import Known, Search
+from worker.books.search import Known
 
 VERIFIED = "verified"
 NOT_VERIFIED = "not verified"
 RATE = Fraction(1, 10)
 """The most probable that a record is in a secret sample."""
-
-
-@dataclass
-class Account:
-    """One snapshot.
-
-    Args:
-        null_cell: whether a record may be replaced by none; None if the journal does not say.
-        share: the most that a plan in the journal said the snapshot has spent.
-        samples: what secret samples cost a record, in nano-epsilon.
-        paid: the paid questions of its plans, as they were written.
-        unknown: why the books cannot tell its loss; '' if they can.
-        fault: why they refuse it; '' if they do not.
-        n_failed: searches in a row that took too long; each next one may take half the work.
-    """
-
-    dataset: str
-    k: int
-    relation: str
-    null_cell: bool | None
-    chains: Chains = field(default_factory=Chains)
-    share: int = 0
-    samples: Fraction = Fraction(0)
-    paid: list[str] = field(default_factory=list)
-    unknown: str = ""
-    fault: str = ""
-    grid: Grid | None = None
-    known: Known | None = None
-    n_failed: int = 0
-
-    def losses(self, chains: Chains, *, more: int = 0, samples: Fraction = Fraction(0)) -> Losses:
-        """What these chains cost.
-
-        Args:
-            more: what they may rise by in every cell yet, per record.
-            samples: what samples cost besides those of the account.
-        """
-        flat = self.k * (self.samples + samples + more)
-        return Losses.of(chains, k=self.k, flat=flat, pair_flat=2 * flat)
-
-    def above(self, losses: Losses, level: int, known: Known | None) -> Fraction | None:
-        """The greatest loss of a person if it is more than `level`; else None.
-
-        Raises:
-            UnknownFactsError: the search would take too long.
-        """
-        if self.grid is None:
-            return None
-        kinds = [True] if self.relation == "replace-one" else []
-        kinds += [False] if self.relation == "add-remove" or self.null_cell else []
-        found, n_failed = [], self.n_failed
-        self.n_failed += 1
-        for pairs in kinds:
-            search = Search(
-                self.grid, losses, level=level, known=known, pairs=pairs, n_failed=n_failed
-            )
-            found.append(search.above())
-        self.n_failed = 0
-        return max((loss for loss in found if loss is not None), default=None)
-
-    def rises_within(self, losses: Losses, level: int) -> bool:
-        """Whether no loss can rise by more than the level did; quick, and often enough."""
-        known = self.known
-        if known is None:
-            return False
-        then, factor = known.losses, 1 if self.relation == "add-remove" else 2
-        rise = factor * (losses.flat - then.flat)
-        rise += factor * max(0, losses.of_tables - then.of_tables)
-        for row, weight in losses.weights.items():
-            more = weight - then.weights.get(row, 0)
-            if more > 0:
-                rise += self.k * more * (row.size if factor == 1 else row.swing)
-        return rise <= level - known.level
 
 
 @dataclass(frozen=True)
@@ -139,6 +67,7 @@ class Accountant:
         self.pairs: set[tuple[str, str]] = set()
         self._open: dict[str, dict[str, Any]] = {}
         self._levels: dict[str, int] = {}
+        self._judged: tuple[Account, Ahead] | None = None
 
     def judge(self, plan: str, *, nominal_nano: int = 0) -> str:
         """Whether the plan, its JSON as the journal will have it, costs no more than it says.
@@ -159,16 +88,31 @@ class Accountant:
         plain = json.loads(plan)
         account, snapshot = self._account(plain)
         share = int(plain["after"]["share_nano"])
-        if share < account.share:
+        if share < account.share_ahead:
             raise BookFaultError("a snapshot's share falls")
         verdict = self._people(plain, snapshot, share)
+        self._judged = account, Ahead(share)
         if account.unknown:
             return NOT_VERIFIED
         try:
-            self._prove(account, plain, nominal_nano)
+            chains = self._drawn(account, plain)
+            self._judged = account, Ahead(share, chains, account.known_ahead)
+            known = self._prove(account, chains, plain, nominal_nano)
         except UnknownFactsError:
             return NOT_VERIFIED
+        self._judged = account, Ahead(share, chains, known)
         return verdict
+
+    def expect(self) -> None:
+        """The plan that was judged last will be charged: the next ones come after it."""
+        if self._judged is not None:
+            account, ahead = self._judged
+            account.ahead, self._judged = ahead, None
+
+    def expect_nothing(self) -> None:
+        """Whatever was expected is in the journal now, or will never be."""
+        for account in self.accounts.values():
+            account.ahead = None
 
     def examine(self) -> list[Finding]:
         """The exact loss of every snapshot, by the answers that were released.
@@ -223,19 +167,22 @@ class Accountant:
             raise BookFaultError("a plan is for another domain than the snapshot's")
         return account, snapshot
 
-    def _prove(self, account: Account, plain: Mapping[str, Any], nominal_nano: int) -> None:
+    def _prove(
+        self, account: Account, chains: Chains, plain: Mapping[str, Any], nominal_nano: int
+    ) -> Known:
         """Show that nobody in the snapshot loses more than the plan's share, or raise."""
-        share = int(plain["after"]["share_nano"])
-        losses = self._after(account, plain, nominal_nano)
-        if not account.rises_within(losses, share):
-            excess = account.above(losses, share, account.known)
+        share, known = int(plain["after"]["share_nano"]), account.known_ahead
+        losses = self._losses(account, chains, plain, nominal_nano)
+        if not account.rises_within(losses, share, known):
+            excess = account.above(losses, share, known)
             if excess is not None:
                 raise BookFaultError(f"a person loses {_text(excess)}, not {_text(share)}")
         self._levels[str(plain["job"])] = share
+        return Known(share, losses)
 
     def _people(self, plain: Mapping[str, Any], snapshot: str, share: int) -> str:
         """Whether everybody stays within the limit, and within what the plan says is spent."""
-        shares = {k: one.share for k, one in self.accounts.items()} | {snapshot: share}
+        shares = {k: one.share_ahead for k, one in self.accounts.items()} | {snapshot: share}
         try:
             spent = heaviest(shares, self.pairs)
         except UnknownFactsError:
@@ -244,17 +191,30 @@ class Accountant:
             raise BookFaultError(f"a person of several snapshots loses {_text(spent)}")
         return VERIFIED
 
-    def _after(self, account: Account, plain: Mapping[str, Any], nominal_nano: int) -> Losses:
-        """The losses once the plan, and what else is open, is drawn."""
-        chains = account.chains.copy()
+    def _drawn(self, account: Account, plain: Mapping[str, Any]) -> Chains:
+        """The chains once the plan, and what else is open or expected, is drawn.
+
+        A sample decides itself what its plan draws: of that plan nothing is drawn here.
+        """
+        if account.ahead is None:
+            chains = account.chains.copy()
+            for one in self._open.values():
+                if self.accounts[json.loads(one["request"])["snapshot"]] is account:
+                    _apply(chains, one)
+        elif account.ahead.chains is None:
+            raise UnknownFactsError("a plan is expected that cannot be told")
+        else:
+            chains = account.ahead.chains.copy()
+        if plain.get("sampled") is None:
+            chains.apply(plain)
+        return chains
+
+    @staticmethod
+    def _losses(
+        account: Account, chains: Chains, plain: Mapping[str, Any], nominal_nano: int
+    ) -> Losses:
+        """What the chains cost, with the sample of the plan if it has one."""
         sampled = plain.get("sampled")
-        for one in [*self._open.values(), plain]:
-            if self.accounts[json.loads(one["request"])["snapshot"]] is not account:
-                continue
-            if one.get("sampled") is None:
-                chains.apply(one)
-            elif one is not plain:
-                raise UnknownFactsError("a plan of two stages is open")
         if sampled is None:
             return account.losses(chains)
         if nominal_nano <= 0:
@@ -320,7 +280,8 @@ class Accountant:
         if self._proves and not account.unknown:
             # What it refuses is told by the replay, or by the greatest loss in the end.
             with suppress(BookFaultError, UnknownFactsError):
-                self._prove(account, plain, int(replay.get("nominal_nano", 0)))
+                chains = self._drawn(account, plain)
+                self._prove(account, chains, plain, int(replay.get("nominal_nano", 0)))
         account.paid += map(str, plain.get("paid", ()))
         plain["nominal_nano"] = int(replay.get("nominal_nano", 0))
         self._open[job] = plain
@@ -349,6 +310,12 @@ class Accountant:
     def _forget(self, reason: str) -> None:
         for account in self.accounts.values():
             account.unknown = account.unknown or reason
+
+
+def _apply(chains: Chains, plain: Mapping[str, Any]) -> None:
+    if plain.get("sampled") is not None:
+        raise UnknownFactsError("a plan of two stages is open")
+    chains.apply(plain)
 
 
 def _text(nano: Fraction | int) -> str:

@@ -34,7 +34,7 @@ class JournalLines:
         self._file: tuple[int, int] | None = None
 
     def news(self) -> list[Line]:
-        """The new whole lines, oldest first.
+        """The records of the new whole lines, oldest first.
 
         Raises:
             BookFaultError: a line is damaged or out of place, or the file was replaced or cut.
@@ -50,19 +50,20 @@ class JournalLines:
         # A torn last line may also hold blocks that were never written.
         if texts and not torn and b"\0" in texts[-1]:
             texts.pop()
-        return [self._take(text) for text in texts]
+        return [line for text in texts for line in self._take(text)]
 
-    def _take(self, text: bytes) -> Line:
+    def _take(self, text: bytes) -> list[Line]:
         try:
             body = json.loads(text)["body"]
             canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
             digest = hashlib.sha256(self._digest + canonical).digest()
             sound = text == b'{"body":%b,"digest":"%b"}' % (canonical, digest.hex().encode())
-            line = Line(str(body["kind"]), dict(body["fields"]))
+            members = body["fields"]["records"] if body["kind"] == "group" else [body]
+            lines = [Line(str(one["kind"]), dict(one["fields"])) for one in members]
         except (ValueError, TypeError, KeyError, RecursionError) as exc:
             raise BookFaultError(f"line {self._number} of the journal is damaged") from exc
         if not sound or body["sequence"] != self._number:
             raise BookFaultError(f"line {self._number} of the journal is out of place")
         self._digest, self._number = digest, self._number + 1
         self._offset += len(text) + 1
-        return line
+        return lines

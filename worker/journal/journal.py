@@ -22,9 +22,13 @@ from worker.journal.files import read_lines, sync_folder, write_all
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
+    Burnt,
+    Group,
     JournalLine,
     Opened,
     Record,
+    Released,
+    Reserved,
     read_line,
     write_line,
 )
@@ -143,15 +147,26 @@ class Journal:
             self._fsync(descriptor)
         self._take(line)
 
+    def append_all(
+        self, records: Sequence[Reserved] | Sequence[Released] | Sequence[Burnt]
+    ) -> None:
+        """Write records of one kind in one line; otherwise as `append`."""
+        if records:
+            self.append(records[0] if len(records) == 1 else Group(tuple(records)))
+
     def records(self) -> Iterator[Record]:
         """Every record, oldest first, read again from the file; within a section."""
+        return (record for line in self.lines() for record in line.records)
+
+    def lines(self) -> Iterator[JournalLine]:
+        """Every line, oldest first, read again from the file; within a section."""
         descriptor = self._held_descriptor()
         digest = GENESIS
         texts = read_lines(descriptor, start=0, end=self._n_bytes)
         for sequence, text in enumerate(texts):
             line = read_line(text, sequence=sequence, previous=digest)
             digest = line.digest
-            yield line.record
+            yield line
 
     @property
     def path(self) -> Path:
@@ -160,7 +175,7 @@ class Journal:
 
     @property
     def n_records(self) -> int:
-        """Number of records."""
+        """Number of lines: the records of a group are one line."""
         return len(self._heads)
 
     @property

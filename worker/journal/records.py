@@ -206,6 +206,24 @@ class Burnt:
         check_text("job", self.job)
 
 
+@dataclass(frozen=True)
+class Group:
+    """Records of one kind that are written in one line: a crash leaves all of them or none.
+
+    Args:
+        records: two or more charges, answers or burnt jobs, each of another job, in their order.
+    """
+
+    records: tuple[Reserved | Released | Burnt, ...]
+
+    def __post_init__(self) -> None:
+        kinds = set(map(type, self.records))
+        if len(kinds) != 1 or not kinds <= {Reserved, Released, Burnt}:
+            reject("records", "be charges, answers or burnt jobs, and of one kind")
+        if len({record.job for record in self.records}) < max(2, len(self.records)):
+            reject("records", "be of two or more different jobs")
+
+
 Record = (
     Opened
     | Attached
@@ -217,6 +235,7 @@ Record = (
     | DeclaredDisjoint
     | MeasureSet
     | HistoryChained
+    | Group
 )
 _KINDS: Mapping[str, type[Record]] = MappingProxyType(
     {
@@ -230,6 +249,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "declared-disjoint": DeclaredDisjoint,
         "measure-set": MeasureSet,
         "history-chained": HistoryChained,
+        "group": Group,
     }
 )
 _NAMES = MappingProxyType({kind: name for name, kind in _KINDS.items()})
@@ -243,14 +263,15 @@ class JournalLine:
     digest: bytes
     text: bytes
 
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The record, or those of its group."""
+        return self.record.records if isinstance(self.record, Group) else (self.record,)
+
 
 def write_line(record: Record, *, sequence: int, previous: bytes) -> JournalLine:
     """The line of `record` at place `sequence`, after the line with the digest `previous`."""
-    body = {
-        "fields": _plain(record),
-        "kind": _NAMES[type(record)],
-        "sequence": sequence,
-    }
+    body = {**_named(record), "sequence": sequence}
     digest = hashlib.sha256(previous + canonical(body)).digest()
     text = canonical({"body": body, "digest": digest.hex()}) + b"\n"
     return JournalLine(record=record, digest=digest, text=text)
@@ -286,6 +307,9 @@ def read_line(text: bytes, *, sequence: int, previous: bytes) -> JournalLine:
 
 def _record(kind: str, fields: dict[str, object]) -> Record:
     values = dict(fields)
+    if "records" in values:
+        members = _objects(values["records"])
+        values["records"] = tuple(_record(one["kind"], one["fields"]) for one in members)  # type: ignore[arg-type]
     if "charges" in values:
         values["charges"] = tuple(_charge(entry) for entry in _objects(values["charges"]))
     if "pairs" in values:
@@ -309,11 +333,17 @@ def _released_row(entry: dict[str, object]) -> ReleasedRow:
 
 def _objects(value: object) -> list[dict[str, object]]:
     if not isinstance(value, list):
-        reject("rows and charges", "be lists")
+        reject("records, rows and charges", "be lists")
     return value
 
 
+def _named(record: Record) -> dict[str, object]:
+    return {"fields": _plain(record), "kind": _NAMES[type(record)]}
+
+
 def _plain(record: Record) -> dict[str, object]:
+    if isinstance(record, Group):
+        return {"records": [_named(one) for one in record.records]}
     names = [item.name for item in dataclasses.fields(record)]
     plain = {name: _plain_value(getattr(record, name)) for name in names}
     if isinstance(record, HistoryChained):

@@ -90,40 +90,47 @@ class Replay:
         return cls(reservation, charges, changes, plain.get("nominal_nano", 0))
 
 
-def write_reserved(
-    journal: Journal,
-    replay: Replay,
-    *,
-    ledger_version: int,
-    charges_digest: str,
-    books: str = "",
-) -> None:
-    """Write down the charge of a job.
+@dataclass(frozen=True)
+class Charged:
+    """A job that the store has charged.
 
     Args:
         replay: everything that the store was given.
         ledger_version: the store's version after the charge.
         charges_digest: of the job's last entry in the trail of charges.
         books: what the books said of the plan.
+    """
+
+    replay: Replay
+    ledger_version: int
+    charges_digest: str
+    books: str = ""
+
+    def to_journal(self) -> Reserved:
+        """The charge as a record of the journal."""
+        reservation = self.replay.reservation
+        return Reserved(
+            job=reservation.job,
+            ledger_version=self.ledger_version,
+            spent_nano_after=reservation.after.spent_nano,
+            charges=tuple(_charge_lines(reservation)),
+            charges_digest=self.charges_digest,
+            replay=self.replay.to_json(),
+            books=self.books,
+        )
+
+
+def write_reserved(journal: Journal, charged: Sequence[Charged]) -> None:
+    """Write down the charges of a group of jobs, all in one line.
 
     Raises:
-        FencedError: another worker took over meanwhile, and burnt the reservation.
+        FencedError: another worker took over meanwhile, and burnt a reservation.
     """
-    reservation = replay.reservation
+    records = [one.to_journal() for one in charged]
     with journal.exclusive():
-        if reservation.job in journal.state.burnt:
+        if any(record.job in journal.state.burnt for record in records):
             raise FencedError("The lease passed to another worker.")
-        journal.append(
-            Reserved(
-                job=reservation.job,
-                ledger_version=ledger_version,
-                spent_nano_after=reservation.after.spent_nano,
-                charges=tuple(_charge_lines(reservation)),
-                charges_digest=charges_digest,
-                replay=replay.to_json(),
-                books=books,
-            )
-        )
+        journal.append_all(records)
 
 
 def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
@@ -147,18 +154,25 @@ def attest(journal: Journal) -> bool:
         return journal.attest()
 
 
-def write_released(journal: Journal, drawn: Drawn) -> bool:
-    """Write the released answers down; False if the reservation was burnt meanwhile."""
+def write_released(journal: Journal, drawn: Sequence[Drawn]) -> bool:
+    """Write the released answers of a group of jobs down, all in one line.
+
+    Returns:
+        False if a reservation was burnt meanwhile: then nothing is written.
+    """
     with journal.exclusive():
-        if drawn.reservation.job in journal.state.burnt:
+        if any(one.reservation.job in journal.state.burnt for one in drawn):
             return False
-        snapshot, released = drawn.reservation.request.snapshot, drawn.to_journal()
-        before = journal.state.heads.get(snapshot)
-        if before is not None:
-            events = events_of(drawn.reservation, drawn.indices)
-            head = relinked(events, prev=before).head
-            released = replace(released, chained=snapshot, head=head)
-        journal.append(released)
+        heads, released = dict(journal.state.heads), list[Released]()
+        for one in drawn:
+            snapshot, record = one.reservation.request.snapshot, one.to_journal()
+            before = heads.get(snapshot)
+            if before is not None:
+                events = events_of(one.reservation, one.indices)
+                heads[snapshot] = relinked(events, prev=before).head
+                record = replace(record, chained=snapshot, head=heads[snapshot])
+            released.append(record)
+        journal.append_all(released)
     return True
 
 
@@ -167,16 +181,15 @@ def released_or_burnt(journal: Journal, job: str) -> Released | None:
     with journal.exclusive():
         released = journal.state.released.get(job)
         if released is None:
-            _burn(journal, job)
+            _burn(journal, [job])
     return released
 
 
-def write_burnt(journal: Journal, job: str) -> None:
-    """Write down that the answer of a job will never be drawn, unless that is written already."""
+def write_burnt(journal: Journal, jobs: Sequence[str]) -> None:
+    """Write down that the answers of jobs will never be drawn, unless that is written already."""
     with journal.exclusive():
-        _burn(journal, job)
+        _burn(journal, jobs)
 
 
-def _burn(journal: Journal, job: str) -> None:
-    if job not in journal.state.burnt:
-        journal.append(Burnt(job))
+def _burn(journal: Journal, jobs: Sequence[str]) -> None:
+    journal.append_all([Burnt(job) for job in jobs if job not in journal.state.burnt])

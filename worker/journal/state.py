@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import NoReturn
 
 from qserver.errors import JournalError
@@ -16,6 +17,7 @@ from worker.journal.owner_records import (
 from worker.journal.records import (
     Attached,
     Burnt,
+    Group,
     HistoryChained,
     Opened,
     Record,
@@ -81,6 +83,8 @@ class JournalState:
                 self._check_attached(record)
             case Reserved():
                 self._check_reserved(record)
+            case Group():
+                self._check_group(record)
             case Released() if record.job not in self.open_jobs:
                 _refuse("a released job must be reserved, and neither released nor burnt")
             case Burnt() if record.job in self.released or record.job in self.burnt:
@@ -97,6 +101,10 @@ class JournalState:
             JournalError: as `check`; the state stays as it was.
         """
         self.check(record)
+        for one in record.records if isinstance(record, Group) else (record,):
+            self._apply(one)
+
+    def _apply(self, record: Record) -> None:
         match record:
             case Opened():
                 self.population = record.population
@@ -152,6 +160,17 @@ class JournalState:
             _refuse("a snapshot must be attached once")
         if self.limit_nano not in (None, record.limit_nano):
             _refuse("`limit_nano` must equal the population's limit")
+
+    def _check_group(self, group: Group) -> None:
+        """Each of them may come next; of charges each one may come after the one before."""
+        for record in group.records:
+            self.check(record)
+        charges = [record for record in group.records if isinstance(record, Reserved)]
+        for one, other in pairwise(charges):
+            if one.ledger_version >= other.ledger_version:
+                _refuse("the charges of a group must be in the order of their ledger versions")
+            if one.spent_nano_after > other.spent_nano_after:
+                _refuse("`spent_nano_after` must not fall in a group")
 
     def _check_reserved(self, record: Reserved) -> None:
         if record.job in self.reserved or record.job in self.burnt:

@@ -48,8 +48,8 @@ class _Waiting:
         try:
             spender = self._spender()
             spender.settle(lease)
-            for taken in waiting:
-                spender.work(lease, taken)
+            while waiting:
+                waiting = spender.work(lease, waiting)
         finally:
             self.store.release(lease)
 

@@ -20,10 +20,12 @@ from qserver.errors import (
 from qserver.ledger.population import pair
 from qserver.query.measure import measure_of
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.charging.lease import Lease
+from qserver.storage.charging.reserve import Charging
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.operation.facts import StoredFacts
 from qserver.storage.owner import Forgotten
-from qserver.storage.spend import Lease, SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.journal.journal import Journal
@@ -309,13 +311,8 @@ class Recovery:
             )
         replay = Replay.from_json(record.replay)
         self._writer.owner.readmit(replay.reservation, population=lease.population)
-        self._writer.reserve(
-            lease,
-            replay.reservation,
-            ledger_version=version,
-            charges=replay.charges,
-            again=True,
-        )
+        charging = Charging(replay.reservation, replay.charges)
+        self._writer.reserve(lease, [charging], ledger_version=version, again=True)
         self._writer.await_durable()
         self._spender.settle_open(lease)
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from qserver.config import Settings
 from qserver.errors import BusyError, JournalError, StaleVersionError
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.spend import Lease, SpendingStore
+from qserver.storage.charging.lease import Lease
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.owner.attach import (
@@ -150,7 +151,7 @@ class _Rotation:
         spender.settle(lease)
         for taken in self.writer.queue.waiting(lease.population):
             if self.writer.knows_reservation(lease.population, taken.job):
-                spender.work(lease, taken)
+                spender.work(lease, [taken])
         # Nothing more is paid for on the old snapshot from here on.
         if not self._request.without_demand:
             self.new = replace(self.new, demand_of=demand_of(self.old, self._reader))

@@ -35,6 +35,17 @@ class Bookkeeper:
         self._log = log
         self._accountants: dict[str, Accountant] = {}
         self._at_start: dict[str, list[str]] = {}
+        # By population: how the store differed when the group at hand was begun.
+        self._differ: dict[str, list[str]] = {}
+
+    def begin(self, population: str) -> None:
+        """Begin a group of plans: the store is compared with the journal once for all of them."""
+        self._differ.pop(population, None)
+        self._accountant(population).expect_nothing()
+
+    def expect(self, population: str) -> None:
+        """The plan that was judged last will be charged: the next ones come after it."""
+        self._accountants[population].expect()
 
     def judge(
         self, population: str, reservation: Reservation, meta: DatasetMeta, *, nominal_nano: int
@@ -50,7 +61,9 @@ class Bookkeeper:
                 than it says.
         """
         try:
-            found = self._at_start.get(population, []) + self.faults(population)
+            if population not in self._differ:
+                self._differ[population] = self.faults(population)
+            found = self._at_start.get(population, []) + self._differ[population]
             found += meta_differences(meta, self._journals[population].state)
             if not found:
                 accountant = self._accountants[population]

@@ -1,4 +1,4 @@
-"""The worker's loop: take a job, hold its population, settle, work, let go."""
+"""The worker's loop: take jobs, hold their population, settle, work, let go."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from qserver.errors import (
     StoreNotDurableError,
     StoreUnavailableError,
 )
+from qserver.storage.charging.lease import Lease
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import public_address
-from qserver.storage.spend import Lease, SpendingStore
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.spending.presence import Presence
@@ -129,8 +130,8 @@ class Loop:
         self._consumer = presence.name if presence else f"unseen-{secrets.token_hex(8)}"
         self._stopping = stopping or threading.Event()
         self._waiting = waiting_for(settings, stopping=self._stopping, say=say)
-        # By population: a job that was taken while another worker held the population.
-        self._held: dict[str, Taken] = {}
+        # By population: the jobs that were taken and not worked on yet, oldest first.
+        self._held: dict[str, list[Taken]] = {}
         self._last = ""
         self._next_claim = self._next_look = 0.0
         self._connect()
@@ -179,17 +180,16 @@ class Loop:
             self._writer.check_durable()
             self._next_check = self._clock() + WORKER.check_s
         self._see_off_the_dead()
-        if self._try_held(heartbeat):
-            return
+        self._claim()
         taken = self._next()
         if taken is not None:
-            self._held[taken.population] = taken
+            self._hold([taken])
         # A question comes after its dataset is in the registry, so look there again first.
         found = self._news()
         if found is not None:
             self._serve(found, heartbeat)
-        if taken is not None:
-            self._try_held(heartbeat)
+        if not self._try_held(heartbeat) and self._held:
+            self._pause(WORKER.lease_pause_s)
 
     def _see_off_the_dead(self) -> None:
         """Let nobody wait for what a worker held that died on this host."""
@@ -211,23 +211,35 @@ class Loop:
         self._connect()
 
     def _try_held(self, heartbeat: Heartbeat) -> bool:
-        """Work on a held job whose population nobody else holds; False if there is none."""
+        """Work on the held jobs of a population that nobody else holds; False if there is none."""
         for population in self._in_turn():
-            taken = self._held.get(population)
-            lease = taken and self._writer.acquire(population, job=taken.job, holder=self._consumer)
-            if taken and lease:
+            held = self._held.get(population)
+            if not held:
+                continue
+            held += self._more(population, most=WORKER.group_jobs - len(held))
+            lease = self._writer.acquire(
+                population, jobs=[taken.job for taken in held], holder=self._consumer
+            )
+            if lease:
                 del self._held[population]
                 self._last = population
-                self._work(heartbeat, lease, taken)
+                self._work(heartbeat, lease, held)
                 return True
         return False
 
-    def _work(self, heartbeat: Heartbeat, lease: Lease, taken: Taken) -> None:
+    def _more(self, population: str, *, most: int) -> list[Taken]:
+        return self._writer.queue.more(population, consumer=self._consumer, most=most)
+
+    def _work(self, heartbeat: Heartbeat, lease: Lease, group: list[Taken]) -> None:
+        """Work on a group of jobs; what is left of it, or was given up, stays held."""
+        left = group[1:]
         heartbeat.hold(lease)
         try:
             self._spender.settle(lease)
-            self._spender.work(lease, taken)
+            left = self._spender.work(lease, group)
         finally:
+            if left:
+                self._held[lease.population] = left
             heartbeat.hold(None)
             self._writer.release(lease)
         self._spender.catch_up()
@@ -237,31 +249,38 @@ class Loop:
         later = [p for p in self._populations if p > self._last]
         return later + [p for p in self._populations if p <= self._last]
 
-    def _next(self) -> Taken | None:
-        """The next job of a population without a held job.
+    def _hold(self, taken: list[Taken]) -> None:
+        """Keep taken jobs of one population until it is their turn."""
+        held = self._held.setdefault(taken[0].population, [])
+        known = {one.job for one in held}
+        held += [one for one in taken if one.job not in known]
 
-        Jobs of silent workers are looked for at intervals, however many others wait.
-        """
+    def _next(self) -> Taken | None:
+        """The next job of a population without held ones."""
         free = [p for p in self._in_turn() if p not in self._held]
-        if self._clock() >= self._next_claim:
-            lease_s = self._settings.lease_ms / 1000
-            self._next_claim = self._clock() + lease_s / WORKER.claims_per_lease
-            idle_ms = self._settings.lease_ms
-            for population in free:
-                found = self._writer.queue.take_over(
-                    population, consumer=self._consumer, idle_ms=idle_ms
-                )
-                if found is not None:
-                    return found
         if not free:
-            self._pause(WORKER.lease_pause_s)
             return None
-        block_ms = WORKER.take_block_held_ms if self._held else WORKER.take_block_ms
+        block_ms = None if self._held else WORKER.take_block_ms
         return self._writer.queue.take(free, consumer=self._consumer, block_ms=block_ms)
+
+    def _claim(self) -> None:
+        """Take jobs of silent workers, which are looked for at intervals, however many wait."""
+        if self._clock() < self._next_claim:
+            return
+        lease_s = self._settings.lease_ms / 1000
+        self._next_claim = self._clock() + lease_s / WORKER.claims_per_lease
+        for population in self._populations:
+            for _ in range(WORKER.group_jobs):
+                found = self._writer.queue.take_over(
+                    population, consumer=self._consumer, idle_ms=self._settings.lease_ms
+                )
+                if found is None:
+                    break
+                self._hold([found])
 
     def _hand_back(self) -> None:
         """Leave held jobs to other workers at once."""
-        for taken in self._held.values():
+        for taken in (one for held in self._held.values() for one in held):
             with contextlib.suppress(StoreError):
                 self._writer.queue.hand_back(
                     taken, consumer=self._consumer, idle_ms=self._settings.lease_ms

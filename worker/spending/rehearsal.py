@@ -31,8 +31,22 @@ from worker.spending.reservation import answer_spent, charges_of
 from worker.spending.two_stages import decided, first_tables
 
 
-def rehearse(reservation: Reservation, replica: Replica) -> Outcome:
-    """The outcome of a job if placeholders were drawn; it changes nothing.
+@dataclass(frozen=True)
+class Rehearsed:
+    """What came of a spend on placeholders.
+
+    Args:
+        outcome: of the job.
+        after: the replica then, for the plans that follow. They depend on rows and alphas, never
+            on answers.
+    """
+
+    outcome: Outcome
+    after: Replica
+
+
+def rehearse(reservation: Reservation, replica: Replica) -> Rehearsed:
+    """The outcome of a job if placeholders were drawn; `replica` stays as it is.
 
     Args:
         reservation: not made yet, of a plan on the replica's present state.
@@ -49,12 +63,12 @@ def rehearse(reservation: Reservation, replica: Replica) -> Outcome:
         measurement_json(planned, found, reservation.job)
         for planned, found in zip(drawn.reservation.planned, drawn.indices, strict=True)
     ]
-    found = answer_spent(replica.tried(events), drawn.reservation)
+    after = replica.tried(events)
+    found = answer_spent(after, drawn.reservation)
     text = answer_json(found.answer)
     answer_from_json(text)
-    shown = replica.n_events + len(events)
-    outcome = Outcome("done", text, replica.meta.snapshot, shown, 0, found.estimators)
-    return Outcome.from_json(outcome.to_json())
+    outcome = Outcome("done", text, replica.meta.snapshot, after.n_events, 0, found.estimators)
+    return Rehearsed(Outcome.from_json(outcome.to_json()), after)
 
 
 def _check_charges(reservation: Reservation, replica: Replica) -> None:

@@ -1,13 +1,13 @@
-"""The slot of a plan: counting and sampling take a whole multiple of it.
+"""The slot of a group of plans: counting and sampling take a whole multiple of it.
 
-It follows from public facts alone: the plan, the settings and the capacity that the owner declared.
+It follows from public facts alone: the plans, the settings and the declared capacity.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from qserver.query.grid import class_grid
@@ -19,36 +19,43 @@ from worker.private.tables import sums_fit
 from worker.spending.two_stages import first_tables
 
 
-def slot_of_job(reservation: Reservation, meta: DatasetMeta, *, slot_ms: int) -> float:
-    """The slot in seconds of a charged plan."""
+def slots_of_job(reservation: Reservation, meta: DatasetMeta) -> Fraction:
+    """The part of a group's slot that holds a charged plan's draws, in multiples of the setting."""
     planned = [*reservation.planned, *first_tables(reservation, meta.domain)]
-    sampled = reservation.sampled is not None
-    return slot_of(planned, slot_s=slot_ms / 1000, sampled=sampled, capacity=meta.capacity)
+    return slots_of(planned, sampled=reservation.sampled is not None, capacity=meta.capacity)
 
 
-def slot_of(
-    planned: Sequence[Planned], *, slot_s: float, sampled: bool = False, capacity: int | None = None
-) -> float:
-    """The plan's slot in seconds: counting and sampling take a whole multiple of it.
+def slot_of_group(parts: Iterable[Fraction], *, slot_s: float) -> float:
+    """The slot in seconds of plans that are drawn one after the other: the sum of their parts.
 
-    The time of a draw grows with the number of answers, and varies with their noise. So the slot
-    grows too: by one `slot_s` for every 64 new answers, or 21 refined ones. So does the time of a
-    scan, with the records and the attributes that it reads: the slot grows with the declared
-    capacity, never with the records. All of it is public. A slot must hold the whole draw: one that
-    ends near a slot's end would reveal its time.
+    One slot for all: between two draws nothing is seen, so only their sum has to be hidden.
+    """
+    return slot_s * math.ceil(sum(parts))
+
+
+def slots_of(
+    planned: Sequence[Planned], *, sampled: bool = False, capacity: int | None = None
+) -> Fraction:
+    """The slots that a plan's counting and sampling need, in multiples of the setting.
+
+    The time of a draw grows with the number of answers, and varies with their noise: one slot for
+    every 64 new answers, or 21 refined ones. So does the time of a scan, with the records and the
+    attributes that it reads: it grows with the declared capacity, never with the records. All of it
+    is public. A slot must hold the whole draw: one that ends near a slot's end would reveal its
+    time.
 
     Args:
         planned: all rows and tables of the draw, with the tables of a sample.
-        slot_s: the slot of a few answers, in seconds.
         sampled: whether a sample of the records is drawn and looked at first.
         capacity: most records that the dataset may have, as its owner declared; None if nobody did:
-            then the scans must fit with the draws.
+            then a scan has any length, and whole slots of the plan alone must hold it.
     """
-    n_slots = Fraction(sum(map(_as_new, planned)), WORKER.new_per_slot)
-    if capacity is not None:
-        reads = sum(map(reads_of, planned)) + (WORKER.sample_reads if sampled else 0)
-        n_slots += scan_slots(reads, capacity=capacity)
-    return slot_s * (math.ceil(n_slots) + (WORKER.sample_slots if sampled else 0))
+    draws = Fraction(sum(map(_as_new, planned)), WORKER.new_per_slot)
+    more = WORKER.sample_slots if sampled else 0
+    if capacity is None:
+        return Fraction(math.ceil(draws) + more)
+    reads = sum(map(reads_of, planned)) + (WORKER.sample_reads if sampled else 0)
+    return draws + scan_slots(reads, capacity=capacity) + more
 
 
 def scan_slots(reads: int, *, capacity: int) -> Fraction:

@@ -144,7 +144,7 @@ class Trail:
             own_nano: as `check` returns it.
         """
         proven = {} if own_nano is None else {"own": own_nano}
-        prev, texts = self._charges_digest, []
+        prev, texts = self._charges_digest, list[str]()
         for charge in payment.charges:
             facts = json.loads(charge_json(charge, snapshot=payment.snapshot, at=payment.at))
             # The digest of the changes ties the owner's earlier changes to the same chain.
@@ -153,6 +153,12 @@ class Trail:
             prev = digest_of(text)
             texts.append(text)
         return TrailEntries(tuple(texts), prev, self._since_last_charge())
+
+    def expect(self, texts: Sequence[str]) -> None:
+        """These entries will be made: the next ones follow them."""
+        self._entries += map(ChargeEntry.of, texts)
+        self._digests.update(map(digest_of, texts))
+        self._charges_digest = digest_of(texts[-1])
 
     def _since_last_charge(self) -> tuple[str, ...]:
         last, found = self._last_changes, list[str]()
@@ -190,3 +196,11 @@ class Trails:
         allowance = trail.read(self._reader, account=payment.by, anchor=anchor)
         own_nano = trail.check(payment, allowance)
         return trail.entries(payment, own_nano=own_nano)
+
+    def expect(self, population: str, entries: TrailEntries) -> None:
+        """These entries will be made: the next ones follow them."""
+        self._trails[population].expect(entries.texts)
+
+    def forget(self, population: str) -> None:
+        """Read the population's trail anew, as expected entries were not made."""
+        self._trails.pop(population, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
 from itertools import count
 from typing import Any
 
@@ -75,17 +76,25 @@ class Request:
     def from_json(cls, text: str) -> Request:
         """The request that `to_json` wrote, or that a hostile web process may have written.
 
+        Returns:
+            The same object for the same text: a request is read more than once while it waits.
+
         Raises:
             InputError: a query or a requirement is out of range.
             CapacityError: a workload has too many questions.
         """
-        plain = json.loads(text)
-        return cls(
-            dataset=plain["dataset"],
-            snapshot=plain["snapshot"],
-            asked=_asked(plain),
-            by=str(plain.get("by", "")),
-        )
+        return _from_json(text)
+
+
+@lru_cache(maxsize=256)
+def _from_json(text: str) -> Request:
+    plain = json.loads(text)
+    return Request(
+        dataset=plain["dataset"],
+        snapshot=plain["snapshot"],
+        asked=_asked(plain),
+        by=str(plain.get("by", "")),
+    )
 
 
 def _asked(plain: Mapping[str, Any]) -> AnyAsked:
@@ -189,6 +198,10 @@ class Reservation:
 
     def to_json(self) -> str:
         """The reservation as JSON text."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:
         plain = {
             "job": self.job,
             "request": self.request.to_json(),

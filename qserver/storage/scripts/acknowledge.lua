@@ -1,31 +1,41 @@
--- End a job: show its rows, store its outcome, take it off the queue. Call it after durability.
--- KEYS[1] hash   {population}:job:<id>        state, result or problem; ending
--- KEYS[2] hash   {population}:asked           digest of the question -> open job
--- KEYS[3] stream {population}:jobs:<d>        one entry per open job of the dataset
--- KEYS[4] hash   {population}:ledger          shown:<snapshot>
--- KEYS[5] list   {population}:estimators:<s>  certified weights of answered keys
--- ARGV[1] job  ARGV[2] group  ARGV[3] stream entry or ''  ARGV[4] done or failed
--- ARGV[5] outcome (JSON)  ARGV[6] snapshot  ARGV[7] events to show
--- ARGV[8] seconds to keep the job, 0 = for ever  ARGV[9..] estimators (JSON)
--- returns {code}: 1 ended now, 2 had ended before
-local state = redis.call('HGET', KEYS[1], 'state')
-local field = 'shown:' .. ARGV[6]
-if tonumber(redis.call('HGET', KEYS[4], field) or '0') < tonumber(ARGV[7]) then
-  put(KEYS[4], {field, ARGV[7]})
+-- End a group of jobs: show their rows, store their outcomes, take them off their queues. Call it
+-- after durability.
+-- KEYS[1] hash  {population}:asked   digest of the question -> open job
+-- KEYS[2] hash  {population}:ledger  shown:<snapshot>; then for each job
+--   hash   {population}:job:<id>        state, result or problem; ending
+--   stream {population}:jobs:<d>        one entry per open job of the dataset
+--   list   {population}:estimators:<s>  certified weights of answered keys
+-- ARGV[1] group; then for each job
+--   job, stream entry or '', done or failed, outcome (JSON), snapshot, events to show, seconds to
+--   keep the job (0 = for ever), number of estimators, estimators (JSON)
+-- returns a code for each job: 1 ended now, 2 had ended before
+local codes, i = {}, 2
+local function ended(job, queue, weights, id, entry, outcome, text, field, shown, keep, first, last)
+  local state = redis.call('HGET', job, 'state')
+  if tonumber(redis.call('HGET', KEYS[2], field) or '0') < tonumber(shown) then
+    put(KEYS[2], {field, shown})
+  end
+  if entry ~= '' then
+    redis.call('XACK', queue, ARGV[1], entry)
+    redis.call('XDEL', queue, entry)
+  end
+  if state == 'done' or state == 'failed' then return 2 end
+  local name = 'result'
+  if outcome == 'failed' then name = 'problem' end
+  redis.call('HSET', job, 'state', outcome, name, text)
+  redis.call('HDEL', job, 'ending')
+  local digest = redis.call('HGET', job, 'digest')
+  if digest and redis.call('HGET', KEYS[1], digest) == id then
+    redis.call('HDEL', KEYS[1], digest)
+  end
+  for j = first, last do redis.call('RPUSH', weights, ARGV[j]) end
+  if keep ~= '0' then redis.call('EXPIRE', job, keep) end
+  return 1
 end
-if ARGV[3] ~= '' then
-  redis.call('XACK', KEYS[3], ARGV[2], ARGV[3])
-  redis.call('XDEL', KEYS[3], ARGV[3])
+for k = 3, #KEYS, 3 do
+  local last = i + 7 + ARGV[i + 7]
+  codes[#codes + 1] = ended(KEYS[k], KEYS[k + 1], KEYS[k + 2], ARGV[i], ARGV[i + 1], ARGV[i + 2],
+    ARGV[i + 3], 'shown:' .. ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], i + 8, last)
+  i = last + 1
 end
-if state == 'done' or state == 'failed' then return {2} end
-local name = 'result'
-if ARGV[4] == 'failed' then name = 'problem' end
-redis.call('HSET', KEYS[1], 'state', ARGV[4], name, ARGV[5])
-redis.call('HDEL', KEYS[1], 'ending')
-local digest = redis.call('HGET', KEYS[1], 'digest')
-if digest and redis.call('HGET', KEYS[2], digest) == ARGV[1] then
-  redis.call('HDEL', KEYS[2], digest)
-end
-for i = 9, #ARGV do redis.call('RPUSH', KEYS[5], ARGV[i]) end
-if ARGV[8] ~= '0' then redis.call('EXPIRE', KEYS[1], ARGV[8]) end
-return {1}
+return codes

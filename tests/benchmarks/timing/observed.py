@@ -219,7 +219,7 @@ class _Site:
         if taken is None or lease is None:
             raise RuntimeError("Nobody else may work on these datasets.")
         self.spender.settle(lease)
-        self.spender.work(lease, taken)
+        self.spender.work(lease, [taken])
         self.writer.release(lease)
         self.spender.catch_up()
         return self.watch.times()

@@ -22,7 +22,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from worker.owner.checks import doctor
-from worker.spending import spend
+from worker.spending.group import ahead, spends
 
 KEYS = Keys("town")
 DATASET = KEYS.dataset("people")
@@ -178,7 +178,7 @@ def test_a_burnt_job_that_was_cut_from_a_journal_is_noticed(
     town: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(spend, "draw_all", lambda *_args, **_named: 1 / 0)
+        broken.setattr(spends, "draw_all", lambda *_args, **_named: 1 / 0)
         town.submit({"age": {"below": 23}})
         town.work_off()
     assert books_of_doctor(town).ok
@@ -196,14 +196,14 @@ def test_a_burnt_job_that_was_cut_from_a_journal_is_noticed(
 def test_an_undercharge_by_the_ledger_is_refused(
     town: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = spend.reservation_of
+    made = ahead.reservation_of
 
     def cheaper(*args: Any, **named: Any) -> Reservation:
         found = made(*args, **named)
         after = found.before.after(found.after.share_nano - 1)
         return replace(found, after=after)
 
-    monkeypatch.setattr(spend, "reservation_of", cheaper)
+    monkeypatch.setattr(ahead, "reservation_of", cheaper)
     assert "a person loses" in refused(town, caplog)
 
 

@@ -20,7 +20,7 @@ from worker.owner import capacity as module
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.capacity import slot_finding
 from worker.owner.rotate import RotateRequest, rotate
-from worker.spending.slot import reads_of, slot_of
+from worker.spending.slot import reads_of, slot_of_group, slots_of
 
 CAPACITY = 4 * len(ROWS)
 
@@ -192,16 +192,32 @@ def test_the_slot_follows_from_capacity_and_plan(town: Deployment) -> None:
     sizes = town.meta.domain.sizes
     by_sex = PlannedTable(product_partition(sizes, {1: [0, 1, 2]}), 10**9, Fraction(1))
     assert reads_of(by_sex) == 2
-    alone = slot_of([by_sex], slot_s=0.005)
-    assert alone == slot_of([by_sex], slot_s=0.005, capacity=1000) == 0.005
-    per_million = slot_of([by_sex], slot_s=0.005, capacity=10**6)
-    assert per_million == pytest.approx(0.005 * slot_of_reads(2, 10**6))
-    assert slot_of([by_sex] * 8, slot_s=0.005, capacity=10**6) == pytest.approx(
+    assert slots_of([by_sex]) == 1
+    assert seconds(slots_of([by_sex], capacity=1000)) == 0.005
+    million = slots_of([by_sex], capacity=10**6)
+    assert seconds(million) == pytest.approx(0.005 * slot_of_reads(2, 10**6))
+    assert seconds(slots_of([by_sex] * 8, capacity=10**6)) == pytest.approx(
         0.005 * slot_of_reads(16, 10**6)
     )
-    sampled = slot_of([by_sex], slot_s=0.005, capacity=10**6, sampled=True)
+    sampled = slots_of([by_sex], capacity=10**6, sampled=True)
     more = WORKER.sample_slots + slot_of_reads(2 + WORKER.sample_reads, 10**6)
-    assert sampled == pytest.approx(0.005 * more)
+    assert seconds(sampled) == pytest.approx(0.005 * more)
+
+
+def test_the_slot_of_a_group_holds_each_of_its_plans(town: Deployment) -> None:
+    """Rounded up once, where capacities tell how long scans take; else each has its own slots."""
+    sizes = town.meta.domain.sizes
+    by_sex = PlannedTable(product_partition(sizes, {1: [0, 1, 2]}), 10**9, Fraction(1))
+    alone, sized = slots_of([by_sex]), slots_of([by_sex], capacity=10**6)
+    assert seconds(*[alone] * 32) == pytest.approx(32 * 0.005)
+    # The draws of 32 tables of three cells take one slot and a half.
+    assert seconds(*[sized] * 32) == pytest.approx(0.005 * (slot_of_reads(64, 10**6) + 1))
+    assert 0.005 <= seconds(alone, sized) - 0.005 * slot_of_reads(2, 10**6) <= 0.01
+
+
+def seconds(*slots: Fraction) -> float:
+    """The slot of a group, at the default setting."""
+    return slot_of_group(slots, slot_s=0.005)
 
 
 def test_the_doctor_tells_of_datasets_without_a_capacity(town: Deployment) -> None:

@@ -16,6 +16,7 @@ from qserver.query.linear import total_query
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.records.problem import error_from_problem
 from qserver.storage.audit_check import AuditExport, check_export
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
@@ -58,9 +59,11 @@ def ask(town: Deployment, name: str, length: float) -> Answer:
     found = service.ask(name, query, Requirement(length, 0.95), wait_s=0)
     if isinstance(found, JobStatus):
         town.work_off()
-        result = service.job(found.id).result
-        assert result is not None
-        return result
+        status = service.job(found.id)
+        if status.problem is not None:
+            raise error_from_problem(status.problem)
+        assert isinstance(status.result, Answer)
+        return status.result
     return found
 
 
@@ -235,7 +238,7 @@ def _work_off_all(town: Deployment) -> None:
             lease = writer.acquire("town")
         try:
             spender.settle(lease)
-            spender.work(lease, taken)
+            spender.work(lease, [taken])
         finally:
             writer.release(lease)
 

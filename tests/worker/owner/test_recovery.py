@@ -89,7 +89,7 @@ def spend_variously(town: Deployment) -> None:
     town.ask({"age": 22}, length=80)
     town.ask(YOUNG, length=20)
     spender = town.spender()
-    crashing(spender, "_measure", after=True)
+    crashing(spender, "_spends.draw", after=True)
     town.submit({"age": 23}, length=60)
     with pytest.raises(Crash):
         town.work_off(spender)

@@ -86,7 +86,7 @@ def test_what_was_spent_counts_for_every_cell_of_the_new_data(town: Deployment) 
     assert second.charged_nano == first.charged_nano
     assert face(town) == (2 * first.charged_nano, 10**9 - 2 * first.charged_nano)
     with pytest.raises(BudgetExhaustedError):
-        town.submit(YOUNG, length=8)
+        town.ask(YOUNG, length=8)
 
 
 def test_disjoint_people_start_anew_and_the_population_pays_for_the_dearer(
@@ -105,7 +105,7 @@ def test_disjoint_people_start_anew_and_the_population_pays_for_the_dearer(
     turn(town)
     assert face(town) == (spent, remaining)
     with pytest.raises(BudgetExhaustedError):
-        town.submit(YOUNG, length=20)
+        town.ask(YOUNG, length=20)
 
 
 def test_the_guard_counts_what_the_same_people_lost_before(tmp_path: Path, store_url: str) -> None:
@@ -113,7 +113,7 @@ def test_the_guard_counts_what_the_same_people_lost_before(tmp_path: Path, store
     town.ask(YOUNG, length=40)
     turn(town)
     with pytest.raises(DisclosureGuardError):
-        town.submit({"age": {"at_least": 25}}, length=40)
+        town.ask({"age": {"at_least": 25}}, length=40)
     turn(town, disjoint=True)
     assert town.ask({"age": {"at_least": 25}}, length=40).source == "measured"
 
@@ -137,8 +137,8 @@ def test_a_question_that_waited_fails_unpaid_and_may_be_asked_again(town: Deploy
     ("step", "after", "state"),
     [
         ("_writer.reserve", True, "failed"),
-        ("_measure", True, "failed"),
-        ("_journal_release", True, "done"),
+        ("_spends.draw", True, "failed"),
+        ("_spends.release", True, "done"),
         ("_writer.publish", True, "done"),
         ("_writer.acknowledge", False, "done"),
     ],
@@ -156,7 +156,7 @@ def test_what_a_dead_worker_began_is_settled_before_the_snapshot_changes(
     assert taken is not None
     assert lease is not None
     with pytest.raises(Crash):
-        spender.work(lease, taken)
+        spender.work(lease, [taken])
     writer.release(lease)
     meta = turn(town)
     found = town.service().job(job.id)

@@ -43,7 +43,7 @@ def test_a_raised_limit_pays_what_was_refused_before(town: Deployment) -> None:
     spender = town.spender()
     town.ask(YOUNG, length=60)
     with pytest.raises(BudgetExhaustedError):
-        town.submit(YOUNG, length=10)
+        town.ask(YOUNG, length=10)
     raise_to(town, "2")
     assert limits(town) == (2 * 10**9, 2 * 10**9)
     # A worker that was there before the raise needs no restart.

@@ -35,7 +35,7 @@ def test_a_spend_past_the_guard_is_refused_with_its_facts_though_budget_is_left(
 ) -> None:
     first = town.ask(YOUNG, length=40)
     with pytest.raises(DisclosureGuardError) as refused:
-        town.submit(YOUNG, length=20)
+        town.ask(YOUNG, length=20)
     error = refused.value
     assert error.loss_nano == first.charged_nano == guard(town).loss_nano
     assert error.allowed_nano == ALLOWED == guard(town).allowed_nano
@@ -87,7 +87,7 @@ def test_a_guard_that_cannot_bind_says_so_and_the_limit_refuses(
     town = Deployment.make(tmp_path, store_url, limit="0.2", disclosure_cap=CAP)
     assert not guard(town).binds
     with pytest.raises(BudgetExhaustedError):
-        town.submit(YOUNG, length=20)
+        town.ask(YOUNG, length=20)
 
 
 def test_explain_says_that_a_guarded_answer_cannot_be_had(town: Deployment) -> None:
@@ -107,4 +107,4 @@ def test_pairs_are_guarded_under_replace_one(tmp_path: Path, store_url: str) -> 
     first = town.ask(YOUNG, length=40)
     assert guard(town).loss_nano == first.charged_nano
     with pytest.raises(DisclosureGuardError):
-        town.submit({"sex": "Male"}, length=40)
+        town.ask({"sex": "Male"}, length=40)

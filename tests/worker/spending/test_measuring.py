@@ -23,7 +23,7 @@ from worker.spending import measure as measuring
 from worker.spending import slot
 from worker.spending.live import Live, Origin
 from worker.spending.measure import draw_all, draw_table
-from worker.spending.slot import slot_end_s, slot_of
+from worker.spending.slot import slot_end_s, slot_of_group, slots_of
 
 G = Fraction(1, 1 << 20)
 SIZES = (4,)
@@ -168,11 +168,12 @@ def test_the_slot_grows_with_the_answers_that_are_drawn(
     """A slot of 5 ms: a multiple of 5, of 10 from 65 cells on, of 20 for 256; refined, thrice."""
     partition = product_partition((n_cells + 1,), {0: cells_of(n_cells)})
     table = PlannedTable(partition, NEW, G, 0 if old else None, old)
-    slot_s = slot_of((table,), slot_s=0.005)
+    slot_s = slot_of_group([slots_of((table,))], slot_s=0.005)
     now = elapsed_ms / 1000
     assert slot_end_s(0.0, now, slot_s=slot_s) - now == pytest.approx(wait_ms / 1000, abs=1e-12)
     assert slot_end_s(0.0, now, slot_s=0) == now
-    assert slot_of((table,), slot_s=0.005, sampled=True) == pytest.approx(slot_s + 4 * 0.005)
+    sampled = slot_of_group([slots_of((table,), sampled=True)], slot_s=0.005)
+    assert sampled == pytest.approx(slot_s + 4 * 0.005)
 
 
 def cells_of(n: int) -> list[int]:

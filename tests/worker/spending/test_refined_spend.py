@@ -16,6 +16,7 @@ from qserver.planning.planner import Plan
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
+from qserver.storage.charging.publish import Publishing
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
@@ -158,7 +159,7 @@ def test_a_crash_at_any_step_of_a_refinement_loses_the_difference_at_worst(
     status = town.service().job(found.id)
     reserved = charged or (step == "_writer.reserve" and after)
     drawn = step in ("_writer.publish", "_writer.acknowledge") or (
-        step == "_journal_release" and after
+        step == "_spends.release" and after
     )
     new = sum(charges(town)[:2])
     alone = fresh_alpha_nano(Requirement(20, 0.95), multiplier=Fraction(1), step=old.step)
@@ -197,9 +198,9 @@ def test_publishing_a_refinement_twice_refines_once(
     assert reservation is not None
     lease = writer.acquire("town")
     assert lease is not None
-    again = writer.publish(lease, reservation, [[123]], n_history=reservation.n_history)
+    again = writer.publish(lease, [Publishing(reservation, [[123]])])
     writer.release(lease)
-    assert again == "published before"
+    assert again == ["published before"]
     town.work_off()
     assert town.writer().n_history("town", town.meta.snapshot) == 2
     assert live(town)[0].index != 123

@@ -24,14 +24,15 @@ from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.jobs import answer_from_json
+from qserver.storage.endings import Outcome
 from tests.deployment import Deployment
 from tests.query.small_queries import dense_queries
 from tests.worker.by_hand import spent_nano
 from tests.worker.spending.dry import DryTown
 from worker.spending import reservation as reservations
-from worker.spending import spend
+from worker.spending.group import ahead
 from worker.spending.live import Origin
-from worker.spending.rehearsal import Placeholders, rehearse
+from worker.spending.rehearsal import Placeholders, Rehearsed, rehearse
 
 PREFIXES: list[dict[str, object]] = [{"age": {"below": age}} for age in range(21, 30)]
 EDGE = {"network": {"edges": [["sex", "age"]]}, "allocation": "arxiv"}
@@ -136,7 +137,8 @@ def test_without_the_rehearsal_the_same_fault_is_charged(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Control."""
-    monkeypatch.setattr(spend, "rehearse", lambda *_: None)
+    outcome = Outcome("done", "{}", "", 0, 0)
+    monkeypatch.setattr(ahead, "rehearse", lambda _, replica: Rehearsed(outcome, replica.tried([])))
     monkeypatch.setattr(reservations, "answer_from", fails)
     job = question(town)
     town.work_off()
@@ -196,9 +198,9 @@ def test_whatever_is_charged_is_answered_as_it_was_rehearsed(
     rehearsed: list[str] = []
 
     def noting(*args: Any) -> Any:
-        outcome = rehearse(*args)
-        rehearsed.append(outcome.text)
-        return outcome
+        found = rehearse(*args)
+        rehearsed.append(found.outcome.text)
+        return found
 
     town.rehearsal = noting
     for _ in range(data.draw(st.integers(1, 3))):

@@ -100,7 +100,7 @@ def test_a_question_past_the_limit_is_refused_and_charges_nothing(
     town.ask(YOUNG, length=60)
     before = spent_nano(town)
     with pytest.raises(BudgetExhaustedError) as refusal:
-        town.submit(YOUNG, length=10)
+        town.ask(YOUNG, length=10)
     assert refusal.value.price_nano > refusal.value.remaining_nano
     assert refusal.value.free.high - refusal.value.free.low == pytest.approx(60, rel=1e-3)
     assert spent_nano(town) == before
@@ -205,7 +205,7 @@ def test_a_crash_at_any_step_loses_budget_at_worst(
     if not reserved:
         assert status.state == "done"
     drawn = step in ("_writer.publish", "_writer.acknowledge") or (
-        step == "_journal_release" and after
+        step == "_spends.release" and after
     )
     assert (status.state == "done") == (drawn or not reserved)
     journal = town.registry.journal("town", create=False)
@@ -230,15 +230,15 @@ def test_a_worker_that_lost_its_lease_while_measuring_throws_its_draw_away(
     found = town.submit(YOUNG)
     assert isinstance(found, JobStatus)
     slow = town.spender()
-    measure = slow._measure
+    draw = slow._spends.draw
 
-    def overtaken(*args: Any) -> Drawn:
-        drawn = measure(*args)
+    def overtaken(*args: Any) -> list[Drawn]:
+        drawn = draw(*args)
         redis_client.delete(Keys("town").lease)
         town.work_off()
         return drawn
 
-    slow._measure = overtaken  # type: ignore[method-assign]
+    slow._spends.draw = overtaken  # type: ignore[method-assign]
     town.work_off(slow)
     status = town.service().job(found.id)
     assert status.state == "failed"
@@ -289,7 +289,7 @@ def test_the_same_job_twice_charges_once(town: Deployment) -> None:
     for spender in (town.spender(), town.spender()):
         lease = writer.acquire("town")
         assert lease is not None
-        spender.work(lease, taken)
+        spender.work(lease, [taken])
         writer.release(lease)
     assert n_charges(town) == 1
     assert town.service().job(found.id).state == "done"

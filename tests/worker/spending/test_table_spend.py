@@ -258,7 +258,7 @@ def test_a_crash_at_any_step_publishes_what_was_journalled_or_burns_it(
     status = town.service().job(job)
     reserved = charged or (step == "_writer.reserve" and after)
     drawn = step in ("_writer.publish", "_writer.acknowledge") or (
-        step == "_journal_release" and after
+        step == "_spends.release" and after
     )
     journal = town.registry.journal("town", create=False)
     assert len(changes(town).charges) == n_lines + 3

@@ -56,10 +56,10 @@ STEPS = [
     # step, after it, whether the witness has seen the charge, whether an answer is to come
     ("_writer.reserve", False, False, False),
     ("_writer.reserve", True, False, False),
-    ("_attest", False, False, False),
-    ("_attest", True, True, False),
-    ("_measure", True, True, False),
-    ("_journal_release", True, True, True),
+    ("_spends._attest", False, False, False),
+    ("_spends._attest", True, True, False),
+    ("_spends.draw", True, True, False),
+    ("_spends.release", True, True, True),
     ("_writer.publish", False, True, True),
     ("_writer.publish", True, True, True),
     ("_writer.acknowledge", True, True, True),
@@ -107,13 +107,13 @@ def test_an_answer_that_was_shown_is_not_drawn_again_from_a_copy_made_before_its
     town.submit(WHERE, length=20)
     spender = town.spender()
     copies: list[bytes] = []
-    draw = spender._measure
+    draw = spender._spends.draw
 
     def copied(*args: object) -> object:
         copies.append(journal_path(town).read_bytes())
         return draw(*args)  # type: ignore[arg-type]
 
-    spender._measure = copied  # type: ignore[method-assign, assignment]
+    spender._spends.draw = copied  # type: ignore[method-assign, assignment]
     town.work_off(spender)
     journal_path(town).write_bytes(copies[0])
     with pytest.raises(JournalError, match="older copy"):
@@ -135,13 +135,13 @@ def test_a_witness_that_goes_away_within_a_spend_is_noticed_before_the_charge(
 ) -> None:
     town.submit(WHERE)
     spender = town.spender()
-    rehearse = spender._rehearse
+    reserve = spender._spends.reserve
 
     def unmounting(*args: object) -> None:
-        rehearse(*args)  # type: ignore[arg-type]
         witness_path(town).unlink()
+        reserve(*args)  # type: ignore[arg-type]
 
-    spender._rehearse = unmounting  # type: ignore[method-assign, assignment]
+    spender._spends.reserve = unmounting  # type: ignore[method-assign, assignment]
     with pytest.raises(WitnessAwayError):
         town.work_off(spender)
     assert town.service().dataset("people").spent_nano == 0
@@ -174,7 +174,7 @@ def test_a_crash_at_the_second_look_of_the_witness_shows_nothing_twice(
     """It dies before the answer is witnessed; the next worker witnesses it and shows the same."""
     town.submit(WHERE)
     spender = town.spender()
-    attest, n_seen = spender._attest, 0
+    attest, n_seen = spender._spends._attest, 0
 
     def second(*args: object) -> None:
         nonlocal n_seen
@@ -183,7 +183,7 @@ def test_a_crash_at_the_second_look_of_the_witness_shows_nothing_twice(
             raise Crash
         attest(*args)  # type: ignore[arg-type]
 
-    spender._attest = second  # type: ignore[method-assign, assignment]
+    spender._spends._attest = second  # type: ignore[method-assign, assignment]
     crashing(spender, "_writer.acknowledge", after=True)
     with pytest.raises(Crash):
         town.work_off(spender)

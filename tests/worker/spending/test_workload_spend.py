@@ -249,7 +249,7 @@ def test_a_crash_at_any_step_of_a_workload_charges_all_of_it_or_nothing(
     assert len(changes(town).paid) == 6
     assert not reserved or spent_nano(town) == price
     drawn = step in ("_writer.publish", "_writer.acknowledge") or (
-        step == "_journal_release" and after
+        step == "_spends.release" and after
     )
     assert (status.state == "done") == (drawn or not reserved)
     if status.result is None:

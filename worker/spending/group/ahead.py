@@ -1,0 +1,219 @@
+"""Plan a group of jobs, each on the state that the spends before it will leave.
+
+A plan depends on rows, alphas, charges and paid questions, never on an answer. So the next job is
+planned on a copy of the history with placeholders for the answers that are not drawn yet, and comes
+to the plan that it would have come to one by one. Nothing is charged here, and all of it is public.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from qserver.answering.decide import Free, decide
+from qserver.answering.replica import Replica
+from qserver.errors import (
+    BooksError,
+    FencedError,
+    JournalError,
+    MeasurementError,
+    QServerError,
+    StoreError,
+    UnanswerableError,
+)
+from qserver.planning.planner import Plan
+from qserver.query.question import ModelAsked
+from qserver.storage.charging.lease import Lease
+from qserver.storage.encoding.requests import Reservation
+from qserver.storage.spend import SpendingStore
+from worker.private.tables import Tables
+from worker.spending.bookkeeper import Bookkeeper
+from worker.spending.group.planned import (
+    Failed,
+    FromHistory,
+    Group,
+    OpenJob,
+    Planned,
+    Spend,
+    has_room,
+)
+from worker.spending.group.replicas import Replicas
+from worker.spending.live import Live
+from worker.spending.rehearsal import Rehearsed, rehearse
+from worker.spending.reservation import charges_of, reservation_of
+from worker.spending.slot import slots_of_job
+from worker.spending.trail import ChargePayment, Trails
+from worker.spending.two_stages import SampledTables, first_tables
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """What planning needs of the worker.
+
+    Args:
+        wall_clock: Unix time in seconds.
+    """
+
+    replicas: Replicas
+    writer: SpendingStore
+    trails: Trails
+    bookkeeper: Bookkeeper
+    tables: Mapping[str, Tables]
+    log: logging.Logger
+    wall_clock: Callable[[], float]
+
+    def forget(self, population: str) -> None:
+        """Drop what followed charges that were not made as planned."""
+        self.replicas.forget(population)
+        self.trails.forget(population)
+
+
+class Ahead:
+    """One group in the making; use it under the lease, which reads the state.
+
+    Args:
+        jobs: in the order taken, of one population.
+
+    Raises:
+        StoreError: the store failed, or changed meanwhile.
+    """
+
+    def __init__(self, rooms: Rooms, lease: Lease, jobs: Sequence[OpenJob]) -> None:
+        self._rooms = rooms
+        self._lease = lease
+        self._jobs = jobs
+        self._present = rooms.replicas.of_group(job.request for job in jobs)
+        # By snapshot: the replica with placeholders for the spends of this group.
+        self._ahead: dict[str, Replica] = {}
+        self._planned: list[Planned] = []
+        rooms.bookkeeper.begin(lease.population)
+
+    def group(self, *, is_over: Callable[[], bool]) -> Group:
+        """The first job, and as many more as fit.
+
+        Args:
+            is_over: whether planning has taken long enough.
+
+        Raises:
+            StoreError, JournalError: a store or journal fails; drop what was planned.
+        """
+        for i, job in enumerate(self._jobs):
+            planned = None if i and (is_over() or self._ends_before(job)) else self._plan(job)
+            if planned is None:
+                left = tuple(job.taken for job in self._jobs[i:])
+                return Group(tuple(self._planned), left)
+            self._planned.append(planned)
+        return Group(tuple(self._planned))
+
+    def _ends_before(self, job: OpenJob) -> bool:
+        """Whether the first job, or this one, is a group of its own.
+
+        A model may depend on answers, as may what follows it. A job that was taken before may be
+        what ended that worker.
+        """
+        return any(
+            isinstance(one.request.asked, ModelAsked) or one.taken.n_taken > 1
+            for one in (self._jobs[0], job)
+        )
+
+    def _plan(self, job: OpenJob) -> Planned | None:
+        """What becomes of one job; None if it is a spend that does not fit any more."""
+        try:
+            found = self._decided(job)
+        except (StoreError, JournalError, MemoryError):
+            raise
+        except QServerError as exc:
+            if isinstance(exc, BooksError) and not self._rooms.writer.renew(self._lease):
+                # Others have charged since the plan was made; the job is the new holder's.
+                raise FencedError("The lease passed to another worker.") from exc
+            is_blank = job.request.snapshot in self._ahead
+            return Failed(job.taken, exc, job.request if is_blank else None)
+        except Exception:
+            # The fault may depend on private data, so the public text is constant.
+            self._rooms.log.exception("job %s failed", job.taken.job)
+            return Failed(job.taken, MeasurementError())
+        if isinstance(found, _Tried):
+            return self._followed(found)
+        return found
+
+    def _decided(self, job: OpenJob) -> FromHistory | _Tried | None:
+        request, snapshot = job.request, job.request.snapshot
+        present = self._present[snapshot]
+        if isinstance(present, QServerError):
+            raise present
+        self._rooms.replicas.get(request)  # refuses another domain
+        replica = self._ahead.get(snapshot, present)
+        replica.stamp = present.present
+        found = decide(replica, request.asked)
+        if isinstance(found, Free):
+            replica.keep(found.estimators)
+            is_final = replica is present
+            return FromHistory(job.taken, request, found if is_final else None, present.present)
+        return self._tried(job, replica, found)
+
+    def _tried(self, job: OpenJob, replica: Replica, plan: Plan) -> _Tried | None:
+        """The spend of a plan, checked and rehearsed; None if the group has no room for it."""
+        table = self._rooms.tables.get(job.request.snapshot)
+        if table is None or (plan.sampled is not None and not isinstance(table, SampledTables)):
+            # The private data are missing or changed, or they cannot be sampled. Refuse before
+            # anything is charged.
+            raise MeasurementError
+        Live(replica.measurements).check((*plan.rows, *plan.tables))
+        reservation = reservation_of(plan, job=job.taken.job, request=job.request, replica=replica)
+        n_slots = slots_of_job(reservation, replica.meta)
+        spends = [one for one in self._planned if isinstance(one, Spend)]
+        if not has_room(spends, reservation, n_slots):
+            return None
+        rehearsed = self._rehearsed(reservation, replica)
+        request, charges = job.request, charges_of(reservation)
+        at = int(self._rooms.wall_clock())
+        payment = ChargePayment(request.by, request.snapshot, charges, at)
+        entries = self._rooms.trails.entries(self._lease.population, payment)
+        nominal = sum(t.alpha_nano for t in first_tables(reservation, replica.meta.domain))
+        books = self._rooms.bookkeeper.judge(
+            self._lease.population, reservation, replica.meta, nominal_nano=nominal
+        )
+        version = replica.present.budget.version
+        spend = Spend(job.taken, reservation, entries, nominal, books, n_slots, version)
+        return _Tried(spend, rehearsed)
+
+    def _rehearsed(self, reservation: Reservation, replica: Replica) -> Rehearsed:
+        """The plan's rehearsal; by public facts alone, before it is charged.
+
+        Raises:
+            UnanswerableError: it gives no answer.
+        """
+        try:
+            return rehearse(reservation, replica)
+        except MemoryError:
+            raise
+        except Exception as exc:
+            self._rooms.log.exception("the plan of job %s gives no answer", reservation.job)
+            raise UnanswerableError from exc
+
+    def _followed(self, tried: _Tried) -> Spend:
+        """The spend, after which the next jobs are planned."""
+        spend, after = tried.spend, tried.rehearsed.after
+        reservation, snapshot = spend.reservation, spend.request.snapshot
+        for present in self._present.values():
+            if isinstance(present, Replica):
+                present.follow_charge(
+                    spend.entries.texts,
+                    snapshot=snapshot,
+                    after=reservation.after,
+                    paid=reservation.paid,
+                )
+        after.keep(tried.rehearsed.outcome.estimators)
+        self._ahead[snapshot] = after
+        self._rooms.trails.expect(self._lease.population, spend.entries)
+        self._rooms.bookkeeper.expect(self._lease.population)
+        return spend
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A spend that was tried, and what came of it."""
+
+    spend: Spend
+    rehearsed: Rehearsed
