@@ -17,12 +17,13 @@ class WorkerConstants:
     """
 
     group_jobs: int = 32
-    """Most jobs that are spent for together. In groups of 32 the syncs of an answer take 1.4 ms,
-    one by one 20.7 ms, in groups of 128 .75 ms; a crash may burn the whole group."""
+    """Most jobs that are spent for together: so many share the syncs of a group, and so many may
+    be burnt by a crash. Not measured on a quiet machine: `python -m tests.benchmarks.throughput`
+    does that."""
 
     group_planning_s: float = 0.1
     """Seconds of planning after which a group is closed, so that its first job does not wait long
-    for the others. The rest is the next group. Measured: docs/benchmarks.md, throughput."""
+    for the others. The rest is the next group. Not measured, as `group_jobs`."""
 
     group_price_share: int = 64
     """A group closes before its prices add up to more than this part of the limit, so that a crash
