@@ -29,7 +29,7 @@ presence = Presence(Path(sys.argv[1]))
 if len(sys.argv) > 2:
     store = SpendingStore.open(Settings(redis_url=sys.argv[2], lease_ms=600_000))
     taken = store.queue.take(["town"], consumer=presence.name, block_ms=10_000)
-    assert store.acquire("town", job=taken.job, holder=presence.name)
+    assert store.acquire("town", holder=presence.name)
     store.queue.beat(["town"], worker=presence.name, ttl_ms=600_000)
 print(presence.name, flush=True)
 sys.stdin.read()
