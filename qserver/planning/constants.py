@@ -113,14 +113,8 @@ class PlannerConstants:
     """Share in what holds a variance down below which a block does not matter. Not measured."""
 
     # What one question needs of a base.
-    whole_steps: int = 12
-    """Bisections for the part of a base that a question needs: 1 in 4,096. Not measured."""
-
-    coarse_steps: int = 8
-    """The same for coarse blocks, where the row of the rest absorbs the error. Not measured."""
-
-    row_steps: int = 7
-    """Bisections for the alpha of a row of the rest. Not measured."""
+    parts: int = 4096
+    """Parts of a base are multiples of one over this. Not measured."""
 
     largest_part: float = 64.0
     """Multiple of a base beyond which a search ends without a result. Not measured."""
@@ -137,13 +131,6 @@ class PlannerConstants:
 
     rounding_shares: tuple[float, ...] = (0.5, 1e-9, 1.0)
     """A part is taken if at least this share of it is inside: nearest, outer, inner."""
-
-    raise_growth: float = 1.03
-    """Factor on all alphas in one try to meet a question on the lattice of answers. Not measured.
-    """
-
-    raises: int = 24
-    """Most such tries: about twice the alphas. Not measured."""
 
     # Levels learnt from questions.
     most_read: int = 512

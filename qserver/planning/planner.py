@@ -153,7 +153,8 @@ def _unmet(
         choice = rule.propose(
             ways.holdings,
             question,
-            direct=way.priced,
+            direct=PurchaseOffer(way.priced, way.candidate.weights),
+            by_rows=lambda half_width: _by_rows(ways, half_width),
             allowed_nano=allowed_nano,
             effort=effort,
         )
@@ -161,6 +162,21 @@ def _unmet(
         plan = _offered(choice.offer, estimate)
     paid = paid_question(question, kind=plan.kind, price_nano=plan.price_nano)
     return replace(plan, paid=(replace(paid, bases=choice.bases),))
+
+
+def _by_rows(ways: RowCandidates, half_width: float) -> PurchaseOffer | None:
+    """The cheapest way by rows alone at another half-width; None if nothing is needed for it."""
+    holdings, asked = ways.holdings, ways.question
+    length = asked.requirement.length * half_width / asked.roomy_half_width
+    question = asked.with_requirement(replace(asked.requirement, length=length))
+    estimate = estimate_of(holdings.engine, question)
+    if estimate is not None and estimate.half_width <= question.row_half_width:
+        return None
+    try:
+        way = _direct(RowCandidates(question, holdings, estimate))
+    except CapacityError:
+        return None
+    return PurchaseOffer(way.priced, way.candidate.weights)
 
 
 def _direct(ways: RowCandidates) -> _Direct:
@@ -201,7 +217,7 @@ def _offered(offer: PurchaseOffer, estimate: RowEstimate | None) -> Plan:
     purchase = offer.priced.purchase
     kind = "blocks" if purchase.tables else kind_of_rows(purchase.rows)
     plan = _plan(kind, offer.priced, estimate, offer.weights)
-    return replace(plan, tables_give_rest=bool(offer.weights))
+    return replace(plan, tables_give_rest=offer.tables_give_rest)
 
 
 def _plan(

@@ -99,14 +99,14 @@ def test_streams_that_once_passed_the_ratio_aimed_at_stay_within(
         assert spent[n - 1] <= AIM * min(alone, best)
 
 
-def test_a_base_that_grows_right_after_its_first_blocks_costs_some_rows_more() -> None:
-    """It reaches 2.15 where 2.1 is aimed at: the base grows again after it had settled."""
+def test_a_base_that_grew_right_after_its_first_blocks_stays_within_the_ratio() -> None:
+    """It reached 2.15 while the base was fitted with the question that was asked."""
     asked = list(covid(989, zipf=1.0, n_draws=60))
     snapshot = Snapshot(COVID_SIZES)
     for question in asked:
         snapshot.ask(question.query, question.requirement)
     best = hindsight_price(COVID_SIZES, asked, relation="add-remove")
-    assert AIM * best < snapshot.ledger.spent_nano / NANO <= 2.2 * best
+    assert snapshot.ledger.spent_nano / NANO <= AIM * best
 
 
 def test_two_questions_about_other_records_cost_no_more_than_twice_one_of_them() -> None:

@@ -21,9 +21,8 @@ from qserver.inference.tables.blocks.nested_chains import (
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.learner import Learner, seen_on
-from qserver.planning.blocks.needed_part import Need, PurchaseOffer
-from qserver.planning.blocks.on_answer_lattice import confirmed
+from qserver.planning.blocks.levels.learner import Learner, seen_on
+from qserver.planning.blocks.needed_part import Need
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import Effort
 from qserver.planning.planner import paid_question
@@ -237,19 +236,12 @@ def test_a_row_beside_tables_planned_on_another_lattice_is_raised_until_it_is_en
         view, query, half_width=question_of(query, requirement).row_half_width, confidence=0.95
     )
     assert want is not None
-    offer = Need(view, query, want, Effort()).row({})
-    assert offer is not None
-    assert offer.weights
-
-    def with_alpha(part: float) -> PurchaseOffer:
-        (row,) = offer.priced.purchase.rows
-        weaker = replace(row, alpha_nano=int(row.alpha_nano * part))
-        return replace(offer, priced=answered.priced(Purchase((weaker,))))
-
-    assert confirmed(answered, query, want, with_alpha(0.25)) is None
-    found = confirmed(answered, query, want, with_alpha(0.8))
+    planned = Need(view, view, query, want, Effort()).row({})
+    found = Need(view, answered, query, want, Effort()).row({})
+    assert planned is not None
     assert found is not None
-    assert found.priced.price_nano == answered.priced(found.priced.purchase).price_nano
+    assert found.weights
+    assert found.price_nano >= planned.price_nano
     snapshot.buy(found.priced.purchase)
     answer = snapshot.engine.estimate_with(
         query, found.weights, confidence=0.95, tables_give_rest=True

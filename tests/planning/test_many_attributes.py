@@ -62,14 +62,14 @@ def test_the_course_knows_what_a_base_cost_when_own_rows_cost_less() -> None:
         ],
         holdings,
     )
+    # The bases of a question are those of the questions before it.
     own = course.rent_nano(holdings, Own(paid(11).form, 60.0, 0.95)) / 4
-    assert course.price_nano(-5, rent_nano=0.5 * own) == 0.0
-    assert course.price_nano(-5, rent_nano=1.5 * own) == pytest.approx(0.4 * NANO)
-    assert course.price_nano(-5, rent_nano=9.9 * own) == pytest.approx(0.5 * NANO)
+    assert course.price_nano(-5, rent_nano=0.5 * own) == pytest.approx(0.4 * NANO)
+    assert course.price_nano(-5, rent_nano=1.5 * own) == pytest.approx(0.5 * NANO)
     # A class twice as tight: by the looser base until one of its own is fitted.
-    assert course.price_nano(-4, rent_nano=1.5 * own) == 0.0
-    assert course.price_nano(-4, rent_nano=2.5 * own) == pytest.approx(0.8 * NANO)
-    assert course.price_nano(-4, rent_nano=9.9 * own) == pytest.approx(1.5 * NANO)
+    assert course.price_nano(-4, rent_nano=1.5 * own) == pytest.approx(0.8 * NANO)
+    assert course.price_nano(-4, rent_nano=2.5 * own) == pytest.approx(1.5 * NANO)
+    assert course.price_nano(-6, rent_nano=9.9 * own) == 0.0
 
 
 def test_the_rent_of_a_class_leaves_out_tighter_questions() -> None:

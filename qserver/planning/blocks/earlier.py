@@ -34,9 +34,8 @@ from itertools import chain
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import Demand, want_of
-from qserver.planning.blocks.learner import Learner
+from qserver.planning.blocks.levels.learner import Learner
 from qserver.planning.blocks.needed_part import Need, PurchaseOffer
-from qserver.planning.blocks.on_answer_lattice import confirmed
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, octave_of
 from qserver.planning.constants import PLANNER
@@ -86,9 +85,9 @@ class EarlierDemand:
             return None
         if _everything_nano(view, base, direct) <= self._most_nano(base):
             return None
-        found = Need(view, row, want, Effort(PLANNER.question_work)).whole(base)
-        if found is not None and view is not holdings:
-            found = confirmed(holdings, row, want, found)
+        need = Need(view, holdings, row, want, Effort(PLANNER.question_work))
+        raises = need.part(base)
+        found = need.bought(raises) if raises else None
         fits = found is not None and found.priced.spent_after_nano <= allowed_nano
         return found if fits else None
 

@@ -7,19 +7,20 @@ a share of the query's variance; the row of the rest uses the other share.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, sqrt
 
 import numpy as np
 
-from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.allocation import alpha_nano_up
+from qserver.planning.blocks.least import least_whole
+from qserver.planning.blocks.on_answer_lattice import Answered
 from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.planning.blocks.star import Star, useful_blocks
 from qserver.planning.blocks.wants import Want
@@ -28,7 +29,8 @@ from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.primitive import Primitive, primitive
-from qserver.records.plan import PlannedRow
+from qserver.records.charge import NANO
+from qserver.records.plan import PlannedTable
 
 Raises = Mapping[BlockKey, int]
 
@@ -38,30 +40,19 @@ class PurchaseOffer:
     """A purchase that meets a question.
 
     Args:
-        weights: of the planned row in the query, by its id, where tables give the rest; else
-            empty.
+        weights: of measurements in the row that is asked, by their ids; empty where inference
+            finds them again, on tables and the query's own row.
+        tables_give_rest: whether the tables give a part of the row that the weights leave.
     """
 
     priced: Priced
     weights: Weights = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Beside:
-    """A rounding on certain blocks, with the row of its rest.
-
-    Args:
-        alpha: 1 / b that the row needs by variance, in epsilon.
-    """
-
-    rounded: Rounded
-    start: RowStart
-    alpha: float
+    tables_give_rest: bool = False
 
     @property
-    def row(self) -> PlannedRow:
-        """The row at that alpha."""
-        return self.start.raised(alpha_nano_up(self.alpha))
+    def price_nano(self) -> int:
+        """What it adds to the spend."""
+        return self.priced.price_nano
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,58 +67,110 @@ class Need:
     """
 
     holdings: Holdings
+    answered: Holdings
     query: Primitive
     want: Want
     effort: Effort
     left_nano: float = inf
     _starts: dict[str, RowStart] = field(default_factory=dict)
+    _rows: dict[tuple[tuple[BlockKey, int], ...], PurchaseOffer | None] = field(
+        default_factory=dict
+    )
+
+    def at(self, half_width: float) -> Need:
+        """The same question at another half-width."""
+        if half_width == self.want.half_width:
+            return self
+        want = Want.of(self.want.pattern, half_width=half_width, confidence=self.want.confidence)
+        return replace(self, want=want, _rows={})
 
     @cached_property
     def roundings(self) -> list[Rounded]:
         """Ways to write the query as a coarser one and a rest."""
         return roundings(self.holdings.lattice, self.query)
 
-    def whole(self, star: Star) -> PurchaseOffer | None:
+    def part(self, star: Star) -> Raises | None:
         """The smallest part of the star that meets the question by the exact tail, or None."""
 
-        def meets(raises: Raises) -> bool:
-            known = self.holdings.known(self.query, raises)
-            return known.half_width(self.want.confidence) <= self.want.half_width
+        def planned(raises: Raises) -> float:
+            return self.holdings.known(self.query, raises).half_width(self.want.confidence)
 
-        raises = self._least(star, self.want, meets, PLANNER.whole_steps)
-        return (
-            None if raises is None else self._offer(Purchase(tables=self.holdings.tables(raises)))
-        )
+        useful = _Useful(self, star, self.want)
+        found = useful.least(planned, low=0, high=PLANNER.parts)
+        if found is None or self.answered is self.holdings:
+            return None if found is None else useful.raises(found)
+        tables = [t.partition for t in self.holdings.tables(useful.raises(found))]
+        answer = Answered(self.answered, self.query, self.want.confidence, tables)
 
-    def beside(self, star: Star, *, coarse: Want) -> PurchaseOffer | None:
-        """The smallest part that meets the coarser components, and a row of the rest; or None."""
+        def answered(raises: Raises) -> float:
+            return answer.half_width(Purchase(tables=self.holdings.tables(raises)))
 
-        def meets(raises: Raises) -> bool:
+        found = useful.least(answered, low=found - 1, high=found)
+        return None if found is None else useful.raises(found)
+
+    def coarse_part(self, star: Star, *, depth: int) -> Raises | None:
+        """The smallest part that meets the coarser components, or None."""
+        coarse = self.want.to_depth(depth, share=PLANNER.coarse_share)
+
+        def planned(raises: Raises) -> float:
             blocks = self.holdings.engine.tables.blocks_with(raises)
             if not blocks.is_estimable(coarse.pattern):
-                return False
-            scales = blocks.scales(coarse.pattern).expanded
-            return safe_half_width(scales, coarse.confidence) <= coarse.half_width
+                return inf
+            return safe_half_width(blocks.scales(coarse.pattern).expanded, coarse.confidence)
 
-        raises = self._least(star, coarse, meets, PLANNER.coarse_steps)
-        return None if raises is None else self.row(raises)
+        useful = _Useful(self, star, coarse)
+        found = useful.least(planned, low=0, high=PLANNER.parts)
+        return None if found is None else useful.raises(found)
+
+    def blocks(self, star: Star, depth: int, finest: int) -> tuple[Raises, PurchaseOffer] | None:
+        """The part of a base that the question needs, and the offer: it alone, or with a row.
+
+        Args:
+            depth: the finest level of the base's blocks.
+            finest: the finest level that blocks could have.
+        """
+        raises = self.part(star) if depth == finest else self.coarse_part(star, depth=depth)
+        if not raises:
+            return None
+        offer = self.bought(raises) if depth == finest else self.row(raises)
+        return None if offer is None else (raises, offer)
+
+    def bought(self, raises: Raises) -> PurchaseOffer:
+        """These raises."""
+        purchase = Purchase(tables=self.holdings.tables(raises))
+        return PurchaseOffer(self.holdings.priced(purchase))
+
+    def with_rows(self, raises: Raises, direct: PurchaseOffer) -> PurchaseOffer:
+        """These raises, and the rows of another offer."""
+        purchase = Purchase(direct.priced.purchase.rows, self.holdings.tables(raises))
+        return replace(direct, priced=self.holdings.priced(purchase))
 
     def row(self, raises: Raises) -> PurchaseOffer | None:
         """The cheapest row of a rest, given these blocks; None if there is none."""
+        key = tuple(sorted(raises.items()))
+        if key not in self._rows:
+            self._rows[key] = self._row(raises)
+        return self._rows[key]
+
+    def _row(self, raises: Raises) -> PurchaseOffer | None:
         tables = self.holdings.engine.tables
         blocks = tables.blocks_with(raises) if raises else tables.blocks
         if not blocks.alphas:
             return None
         if raises and (alone := self._alone(blocks, raises)) is not None:
             return alone
-        found = [b for r in self.roundings if (b := self._on_blocks(r, blocks)) is not None]
-        if not found:
-            return None
+        rests = [_Rest(self, r, blocks, raises) for r in self.roundings]
+        found = [r for r in rests if r.is_possible]
         # Only the first few are priced; the others need less noise.
-        shortlist = sorted(found, key=lambda b: b.alpha)[: PLANNER.priced_roundings]
-        planned = self.holdings.tables(raises)
-        prices = [self.holdings.priced(Purchase((b.row,), planned)).price_nano for b in shortlist]
-        return self._exact(shortlist[int(np.argmin(prices))], blocks, raises)
+        shortlist = sorted(found, key=lambda r: r.alpha)[: PLANNER.priced_roundings]
+        offers = [r.offer() for r in shortlist]
+        return min((o for o in offers if o is not None), key=lambda o: o.price_nano, default=None)
+
+    def start(self, rest: Primitive) -> RowStart:
+        """Where a row begins, if it is measured or raised now."""
+        if rest.key not in self._starts:
+            self._starts[rest.key] = self.holdings.start(rest)
+        return self._starts[rest.key]
 
     def _alone(self, blocks: Blocks, raises: Raises) -> PurchaseOffer | None:
         """The blocks without any row, if they meet the requirement."""
@@ -136,90 +179,140 @@ class Need:
         known = self.holdings.known(self.query, raises)
         if known.half_width(self.want.confidence) > self.want.half_width:
             return None
-        return self._offer(Purchase(tables=self.holdings.tables(raises)))
+        return self.bought(raises)
 
-    def _on_blocks(self, rounded: Rounded, blocks: Blocks) -> _Beside | None:
-        if not blocks.is_estimable(rounded.pattern):
-            return None
-        left = self.want.target.variance - blocks.variance(rounded.pattern)
-        if left <= 0.0 or rounded.rest.is_zero or abs(rounded.weight) != 1.0:
-            return None
-        # A cell of the blocks has noise that depends on theirs.
-        cell = rounded.cell_of
-        if cell is not None and cell in blocks.alphas:
-            return None
-        key = rounded.rest.key
-        if key not in self._starts:
-            self._starts[key] = self.holdings.start(rounded.rest)
-        return _Beside(rounded, self._starts[key], sqrt(2.0 / left))
-
-    def _exact(self, found: _Beside, blocks: Blocks, raises: Raises) -> PurchaseOffer | None:
-        """The offer with the least alpha of the row by the exact tail."""
-        coarse = self.holdings.pattern(primitive(found.rounded.coarse))
-        rest = None if coarse is None else whole_of(blocks, coarse)
-        if rest is None:
-            return None
-        steps = self.holdings.engine.tables.steps_with(raises, float(self.holdings.table_step))
-        room = self.want.half_width - rest.allowance(steps)
-        room -= FLOAT_ROOM * float(found.start.row.step)
-        alpha = self._least_alpha(rest.scales(blocks.alphas), found.alpha, room)
-        if alpha is None:
-            return None
-        row = found.start.raised(alpha_nano_up(alpha))
-        number = self.holdings.engine.n_measurements if row.refines is None else row.refines
-        purchase = Purchase((row,), self.holdings.tables(raises))
-        return PurchaseOffer(self.holdings.priced(purchase), ((number, found.rounded.weight),))
-
-    def _least_alpha(self, scales: FloatArray, first: float, room: float) -> float | None:
-        """The least alpha of a row that keeps the half-width, with these scales, within `room`."""
-
-        def fits(alpha: float) -> bool:
-            return safe_half_width(np.append(scales, 1.0 / alpha), self.want.confidence) <= room
-
-        low, high = 0.7 * first, first
-        while not fits(high):
-            low, high = high, 1.1 * high
-            if high > PLANNER.largest_row * first:
-                return None
-        for _ in range(PLANNER.row_steps):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if fits(middle) else (middle, high)
-        return high
-
-    def _least(
-        self, star: Star, want: Want, meets: Callable[[Raises], bool], n_steps: int
-    ) -> Raises | None:
-        """The least part of the star's useful blocks that meets the requirement."""
-        useful = useful_blocks(self.holdings, star, want)
-
-        def raises(part: float) -> Raises:
-            return self.holdings.raises(star.alphas, part=part, only=useful)
-
-        low, high = 0.0, 1.0
-        while not meets(raises(high)):
-            self.effort.add(PLANNER.evaluation_work)
-            low, high = high, high * 1.25
-            if (
-                high > PLANNER.largest_part
-                or self._is_too_dear(raises(low))
-                or self.effort.is_spent
-            ):
-                return None
-        for _ in range(n_steps):
-            if self.effort.is_spent:
-                break
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if meets(raises(middle)) else (middle, high)
-            self.effort.add(PLANNER.evaluation_work)
-            if self._is_too_dear(raises(low)):
-                return None
-        return raises(high)
-
-    def _is_too_dear(self, raises: Raises) -> bool:
+    def is_too_dear(self, raises: Raises) -> bool:
         """Whether these raises alone cost too much; savings by their sources are left out."""
         before = self.holdings.engine.tables.alpha_nano
         rises = ((b, after - before.get(b, 0)) for b, after in raises.items())
         return sum(self.holdings.cost_of(b) * rise for b, rise in rises) > self.left_nano
 
-    def _offer(self, purchase: Purchase) -> PurchaseOffer:
-        return PurchaseOffer(self.holdings.priced(purchase))
+
+@dataclass(frozen=True, eq=False)
+class _Useful:
+    """Parts of a star's blocks that one requirement needs, in 4,096ths of the star."""
+
+    need: Need
+    star: Star
+    want: Want
+
+    @cached_property
+    def _blocks(self) -> list[BlockKey]:
+        return useful_blocks(self.need.holdings, self.star, self.want)
+
+    def raises(self, part: int) -> Raises:
+        """The raises to this part."""
+        share = part / PLANNER.parts
+        return self.need.holdings.raises(self.star.alphas, part=share, only=self._blocks)
+
+    def least(self, half_width: Callable[[Raises], float], *, low: int, high: int) -> int | None:
+        """The least part above `low` after whose raises the half-width is as required, or None."""
+        effort = self.need.effort
+
+        def ratio(part: int) -> float:
+            effort.add(PLANNER.evaluation_work)
+            return half_width(self.raises(part)) / self.want.half_width
+
+        def is_over(part: int) -> bool:
+            return effort.is_spent or self.need.is_too_dear(self.raises(part))
+
+        most = int(PLANNER.largest_part * PLANNER.parts)
+        return least_whole(ratio, low=low, high=high, most=most, is_over=is_over)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rest:
+    """A row of the rest that a rounding leaves, after certain raises of blocks."""
+
+    need: Need
+    rounded: Rounded
+    blocks: Blocks
+    raises: Raises
+
+    @cached_property
+    def _left(self) -> float:
+        """The variance that the row may have."""
+        return self.need.want.target.variance - self.blocks.variance(self.rounded.pattern)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the blocks leave room for it, and its noise is independent of theirs."""
+        rounded, blocks = self.rounded, self.blocks
+        if not blocks.is_estimable(rounded.pattern) or self._left <= 0.0:
+            return False
+        if rounded.rest.is_zero or abs(rounded.weight) != 1.0:
+            return False
+        # A cell of the blocks has noise that depends on theirs.
+        return rounded.cell_of is None or rounded.cell_of not in blocks.alphas
+
+    @property
+    def alpha(self) -> float:
+        """The alpha that it needs by variance, in epsilon."""
+        return sqrt(2.0 / self._left)
+
+    @cached_property
+    def _start(self) -> RowStart:
+        return self.need.start(self.rounded.rest)
+
+    @cached_property
+    def _tables(self) -> tuple[PlannedTable, ...]:
+        return self.need.holdings.tables(self.raises)
+
+    def offer(self) -> PurchaseOffer | None:
+        """The offer with the least alpha of the row by the exact tail."""
+        first = alpha_nano_up(self.alpha)
+        # Multiples of this differ by a part of 2^-16 or less.
+        unit = 1 << max(0, first.bit_length() - 17)
+        most = int(PLANNER.largest_row * first) // unit
+        planned = self._planned()
+        if planned is None:
+            return None
+
+        def ratio(n: int) -> float:
+            return planned(n * unit) if n else inf
+
+        n = least_whole(ratio, low=0, high=-(-first // unit), most=most)
+        if n is not None and self.need.answered is not self.need.holdings:
+            answered = self._answered()
+            n = least_whole(lambda n: answered(n * unit), low=n - 1, high=n, most=most)
+        if n is None:
+            return None
+        return PurchaseOffer(
+            self.need.holdings.priced(self._purchase(n * unit)),
+            self._weights,
+            tables_give_rest=True,
+        )
+
+    def _planned(self) -> Callable[[int], float] | None:
+        """The half-width over the target at an alpha; None if blocks do not tell the rounding."""
+        holdings, want = self.need.holdings, self.need.want
+        coarse = holdings.pattern(primitive(self.rounded.coarse))
+        rest = None if coarse is None else whole_of(self.blocks, coarse)
+        if rest is None:
+            return None
+        steps = holdings.engine.tables.steps_with(self.raises, float(holdings.table_step))
+        room = want.half_width - rest.allowance(steps)
+        room -= FLOAT_ROOM * float(self._start.row.step)
+        scales = rest.scales(self.blocks.alphas)
+        if room <= 0.0:
+            return None
+        return lambda alpha_nano: (
+            safe_half_width(np.append(scales, NANO / alpha_nano), want.confidence) / room
+        )
+
+    def _answered(self) -> Callable[[int], float]:
+        """The same on the lattice used for answering."""
+        need, partitions = self.need, [t.partition for t in self._tables]
+        answer = Answered(need.answered, need.query, need.want.confidence, partitions)
+        return lambda alpha_nano: (
+            answer.half_width(self._purchase(alpha_nano), self._weights) / need.want.half_width
+        )
+
+    def _purchase(self, alpha_nano: int) -> Purchase:
+        return Purchase((self._start.raised(alpha_nano),), self._tables)
+
+    @property
+    def _weights(self) -> Weights:
+        refines = self._start.refines
+        number = self.need.holdings.engine.n_measurements if refines is None else refines
+        return ((number, self.rounded.weight),)

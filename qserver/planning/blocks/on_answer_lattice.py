@@ -1,83 +1,68 @@
-"""Raise an offer until it also meets the requirement on the lattice used for answering.
+"""What a purchase gives on the lattice used for answering.
 
 The answering lattice has only measured levels. Different padding of parts gives slightly different
-weights, so the target can be missed by a little.
+weights, so an offer that is planned on learnt levels can miss the target by a little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 import numpy as np
 
+from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.planning.blocks.needed_part import PurchaseOffer
-from qserver.planning.blocks.wants import Want
-from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
+from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedRow
 
 
-def confirmed(
-    holdings: Holdings, query: Primitive, want: Want, offer: PurchaseOffer
-) -> PurchaseOffer | None:
-    """The offer, raised until it meets the requirement on the lattice used for answering.
-
-    Args:
-        holdings: on the lattice used for answering.
-        offer: on any lattice.
-
-    Returns:
-        None where that takes more than twice the alphas.
-    """
-    purchase = offer.priced.purchase
-    answer = _Answered(holdings, query, want, offer)
-    for _ in range(PLANNER.raises):
-        if answer.half_width(purchase) <= want.half_width:
-            return replace(offer, priced=holdings.priced(purchase))
-        growth = PLANNER.raise_growth
-        rows = tuple(replace(r, alpha_nano=int(r.alpha_nano * growth)) for r in purchase.rows)
-        tables = tuple(replace(t, alpha_nano=int(t.alpha_nano * growth)) for t in purchase.tables)
-
-        purchase = Purchase(rows, tables)
-    return None
-
-
-class _Answered:
-    """The answer after an offer is bought, on the lattice used for answering then."""
+class Answered:
+    """The answer after these partitions are bought, on the lattice used for answering then."""
 
     def __init__(
-        self, holdings: Holdings, query: Primitive, want: Want, offer: PurchaseOffer
+        self,
+        holdings: Holdings,
+        query: Primitive,
+        confidence: float,
+        partitions: Iterable[ProductPartition],
     ) -> None:
-        self._holdings, self._query, self._confidence = holdings, query, want.confidence
-        self._weights = offer.weights
-        partitions = [t.partition for t in offer.priced.purchase.tables]
+        self._holdings, self._query, self._confidence = holdings, query, confidence
         tables = holdings.engine.tables
-        self._tables = tables.seen_on(tables.lattice_with(partitions))
+        self._tables = tables.seen_on(tables.lattice_with(list(partitions)))
 
-    def half_width(self, purchase: Purchase) -> float:
-        """The answer's half-width, in records; infinite if there is no answer."""
+    def half_width(self, purchase: Purchase, weights: Weights = ()) -> float:
+        """The answer's half-width, in records; infinite if there is no answer.
+
+        Args:
+            weights: of the planned rows, where tables give the rest; else empty.
+        """
         tables, step = self._tables, self._holdings.table_step
         blocks = [(tables.block_of(t.partition), t.alpha_nano) for t in purchase.tables]
         raises = {block: alpha for block, alpha in blocks if block is not None}
-        if self._weights:
-            return self._beside(purchase.rows, raises)
-        own = self._holdings.own(self._query)
-        known = tables.known(self._query, own, alphas_nano=raises, step=step)
+        if weights:
+            return self._beside(purchase.rows, [w for _, w in weights], raises)
+        own, alpha = self._holdings.own(self._query), None
+        if purchase.rows:
+            alpha = purchase.rows[0].alpha_nano
+        known = tables.known(self._query, own, alphas_nano=raises, row_alpha_nano=alpha, step=step)
         return known.half_width(self._confidence)
 
-    def _beside(self, rows: tuple[PlannedRow, ...], raises: Mapping[BlockKey, int]) -> float:
+    def _beside(
+        self,
+        rows: Sequence[PlannedRow],
+        weights: Sequence[float],
+        raises: Mapping[BlockKey, int],
+    ) -> float:
         """The half-width with weighted rows, by the weights on tables that inference then finds."""
-        weights = [weight for _, weight in self._weights]
         tables, pairs = self._tables, zip(rows, weights, strict=True)
         asked = remainder(self._query.row, ((row.row, weight) for row, weight in pairs))
         blocks = tables.blocks_with(raises)

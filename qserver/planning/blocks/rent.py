@@ -15,7 +15,7 @@ import numpy as np
 from qserver.inference.rows.tail import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up
-from qserver.planning.blocks.wants import octave_of
+from qserver.planning.blocks.wants import normal_z, octave_of
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.query.linear import query_from_document
@@ -84,9 +84,9 @@ class OwnRowsAlone:
             self._waiting = []
             self.settled_nano = ledger.spent_nano
 
-    def with_row(self, holdings: Holdings, own: Own) -> int:
-        """Price of all with one more row, in nano-epsilon; nothing is changed."""
-        more = self._charges(own)
+    def with_row(self, holdings: Holdings, own: Own | None) -> int:
+        """Price of all, and of one more row, in nano-epsilon; nothing is changed."""
+        more = [] if own is None else self._charges(own)
         return self._of(holdings).spent_after([*self._waiting, *more])
 
     def _charges(self, own: Own) -> list[Charge]:
@@ -114,6 +114,11 @@ class Own:
         return cls(paid.form, paid.half_width, paid.confidence)
 
     @property
+    def sharpness(self) -> float:
+        """One over the standard deviation of a normal error that meets it."""
+        return normal_z(self.confidence) / self.half_width
+
+    @property
     def octave(self) -> int:
         """Its class of precision."""
         return octave_of(half_width=self.half_width, confidence=self.confidence)
@@ -139,6 +144,7 @@ class Course:
     _paid: list[PaidQuestion] = field(default_factory=list)
     _fits: list[Fit] = field(default_factory=list)
     _rents: dict[int | None, OwnRowsAlone] = field(default_factory=dict)
+    _tightest: dict[int, Own] = field(default_factory=dict)
 
     def state(self) -> State:
         """What `from_state` needs."""
@@ -163,21 +169,45 @@ class Course:
             octave: OwnRowsAlone.from_state(state.part(f"rent {octave}"), ledger)
             for octave in head["octaves"]
         }
-        return cls(list(paid[: head["n_paid"]]), [Fit(*f) for f in head["fits"]], rents)
+        found = cls(list(paid[: head["n_paid"]]), [Fit(*f) for f in head["fits"]], rents)
+        for question in found._paid:
+            found._stand(Own.of(question))
+        return found
 
     def follow(self, paid: Sequence[PaidQuestion], holdings: Holdings) -> None:
         """Take in the paid questions that are new."""
         for question in paid[len(self._paid) :]:
             own = Own.of(question)
             for fitted in question.finest_bases:
-                rent = self.rent_nano(holdings, own, octave=fitted.octave)
+                rent = self.rent_nano(holdings, octave=fitted.octave)
                 self._fits.append(Fit(rent, fitted.octave, _price_nano(fitted, holdings)))
             self._paid.append(question)
+            self._stand(own)
             for octave, rows in self._rents.items():
                 self._add(rows, octave, own, holdings)
 
-    def rent_nano(self, holdings: Holdings, own: Own, *, octave: int | None = None) -> int:
-        """The price of own rows alone with this one, of a class and looser ones, or of all."""
+    def _stand(self, own: Own) -> None:
+        """Take in a question's precision."""
+        tightest = self._tightest.get(own.octave)
+        if tightest is None or own.sharpness > tightest.sharpness:
+            self._tightest[own.octave] = own
+
+    @property
+    def octaves(self) -> list[int]:
+        """The classes of precision that were paid for, from the tightest."""
+        return sorted(self._tightest, reverse=True)
+
+    def tightest(self, octave: int, *, confidence: float) -> float:
+        """The half-width, at this confidence, of a class's tightest question."""
+        own = self._tightest[octave]
+        if own.confidence == confidence:
+            return own.half_width
+        return own.half_width * normal_z(confidence) / normal_z(own.confidence)
+
+    def rent_nano(
+        self, holdings: Holdings, own: Own | None = None, *, octave: int | None = None
+    ) -> int:
+        """The price of own rows alone, of a class and looser ones or of all, and with this one."""
         if octave not in self._rents:
             rows = self._rents[octave] = OwnRowsAlone()
             for old in self._paid:

@@ -3,24 +3,31 @@
 To rent is to measure a row: in the cheapest way by rows alone, or, with coarse blocks, only what
 rounding leaves of the query. To buy is to measure blocks of a base. Let A be the rent: what the own
 rows of all paid questions and of this one would have cost alone. Let B be the price of the best
-base found for them. Blocks replace a row only if all of this holds:
+base found for them. Blocks of a base may replace a row only if all of this holds:
 
+    reached     Blocks for questions that were paid for before tell every component of the query.
     wasteful    The row would waste more than the part phi of B. A row that is a cell of a block is
                 not wasted if the block is bought.
     settled     B grew by at most A / 2 since the rent was A / 2: no more than own rows did. Here A
-                and B are those of the question's class of precision and of looser ones, which
-                its blocks answer, and B is fitted to all of these questions.
-    worth it    The blocks cost no more than the row; or all that is then spent, with room for one
-                more question, is at most 1.85 A. If nothing is bought and one more row would lead
-                to a worse ratio of spend to B, that ratio takes the place of 1.85.
+                and B are those of a class of precision and of looser ones, which its blocks
+                answer, and B is fitted to all of these questions.
 
-Where the row does not fit into the limit, any blocks that do are bought.
+Such blocks are bought where they cost no more than the row. Dearer ones are bought if they are due:
+all that is then spent, with room for one more question, is at most 1.85 A. If nothing is bought and
+one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
+the row does not fit into the limit, any blocks that do are bought.
 
-**Never far worse than asking one by one.** While the base is not settled, rows are measured,
-nothing is spent on blocks, and B > A / 2. Blocks dearer than their row are bought only while all
-that is spent stays within that ratio of A. The second is proven; so is the first, as far as B is
-the least price, but it is a local optimum. It is measured, not proven, that a base which has
-settled repays what it cost.
+**A shorter length never costs less.** Every class that was paid for stands at its tightest
+precision. What is reached, settled and due is decided for the query at that precision, for each
+class, and never at the length that is asked. If blocks of a class are due, any length gets the part
+of them that it needs, and a tighter length all of them and a row of the rest. If none are due, the
+least price of rows and blocks is taken. Each of these prices rises as the length gets shorter.
+
+**Never far worse than asking one by one.** While no base has settled, rows are measured, nothing is
+spent on blocks, and B > A / 2. Blocks dearer than their row are bought only while all that is spent
+stays within that ratio of A. The second is proven; so is the first, as far as B is the least price,
+but it is a local optimum. It is measured, not proven, that a base which has settled repays what it
+cost.
 
 Bases are offered from the finest to the coarsest: first the coarse blocks become affordable, with
 rows of the rest that weigh on few cells, then finer ones. Of a base only what the question needs is
@@ -36,30 +43,30 @@ ledger.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from math import inf, isinf
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isinf
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.blocks.demand import Demand, depth_of, want_of
-from qserver.planning.blocks.learner import Learner
+from qserver.planning.blocks.demand import Demand, want_of
+from qserver.planning.blocks.levels.learner import Learner
 from qserver.planning.blocks.needed_part import Need, PurchaseOffer
-from qserver.planning.blocks.on_answer_lattice import confirmed
-from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
+from qserver.planning.blocks.rent import Course
 from qserver.planning.blocks.saved_demand import demand_of_state, state_of_demand
-from qserver.planning.blocks.star import Star, fit_star, fitting, uses
-from qserver.planning.blocks.wants import Want, Wants
+from qserver.planning.blocks.settled import At, Bases
+from qserver.planning.blocks.standing import Blocks, Standing
+from qserver.planning.blocks.star import Star
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
-from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
-from qserver.records.charge import NANO
 from qserver.records.paid_question import DEFAULT_PHI, FittedBase, PaidQuestion
 from qserver.records.state import State
+
+ByRows = Callable[[float], PurchaseOffer | None]
+"""The cheapest way by rows alone at a half-width of the row; None if history meets it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +102,8 @@ class RentOrBuy:
     _paid: list[PaidQuestion] = field(default_factory=list)
     _n_known: int = 0
     _lattice: Lattice | None = None
+    _state: tuple[int, Lattice, Mapping[BlockKey, float]] | None = None
+    _fits: dict[At, Star] = field(default_factory=dict)
     _saved: State | None = None
 
     def state(self) -> State:
@@ -135,7 +144,8 @@ class RentOrBuy:
         holdings: Holdings,
         question: Question,
         *,
-        direct: Priced,
+        direct: PurchaseOffer,
+        by_rows: ByRows,
         allowed_nano: int,
         effort: Effort,
     ) -> Decision:
@@ -146,6 +156,7 @@ class RentOrBuy:
         demand is then not needed, and not followed.
 
         Args:
+            by_rows: the cheapest way by rows alone at another half-width of the row.
             allowed_nano: most that may be spent in all.
             effort: counts the work. Once it is spent, the best offer found so far is taken.
         """
@@ -159,13 +170,19 @@ class RentOrBuy:
         self._follow(holdings)
         target, confidence = question.roomy_half_width, question.confidence
         want = want_of(holdings, question.row, half_width=target, confidence=confidence)
-        is_beyond = direct.spent_after_nano > allowed_nano and not self.demand.stars
+        is_beyond = direct.priced.spent_after_nano > allowed_nano and not self.demand.stars
         if want is None or is_beyond or direct.price_nano == 0 or effort.is_spent:
             return Decision()
-        fits = direct.spent_after_nano <= allowed_nano
-        left = inf if fits else allowed_nano - holdings.ledger.spent_nano
-        need = Need(holdings, question.row, want, effort, left_nano=left)
-        return _Proposal(self, need, direct, allowed_nano, answered).choice()
+        need = Need(holdings, answered, question.row, want, effort)
+        bases = self._bases(holdings)
+        return _Choice(self, bases, need, direct, by_rows, allowed_nano).decision()
+
+    def _bases(self, holdings: Holdings) -> Bases:
+        """The best bases for the paid questions; those fitted are kept until something is paid."""
+        state = self._n_known, holdings.lattice, dict(holdings.alphas)
+        if self._state != state:
+            self._state, self._fits = state, {}
+        return Bases(holdings, self.demand, self.course, self._fits)
 
     def _follow(self, holdings: Holdings) -> None:
         """Bring course and demand up to date; on another lattice, build the demand anew."""
@@ -188,199 +205,98 @@ class RentOrBuy:
             self._n_known, self.demand = saved.head["n_known"], found
 
 
-def _only_row(holdings: Holdings, question: Question, direct: Priced, effort: Effort) -> Decision:
+def _only_row(
+    holdings: Holdings, question: Question, direct: PurchaseOffer, effort: Effort
+) -> Decision:
     """The row of what the present tables leave of the query, if it is cheaper."""
     row, target = question.row, question.roomy_half_width
     want = want_of(holdings, row, half_width=target, confidence=question.confidence)
     if want is None or direct.price_nano == 0 or effort.is_spent:
         return Decision()
-    beside = Need(holdings, row, want, effort).row({})
-    is_cheaper = beside is not None and beside.priced.price_nano < direct.price_nano
+    beside = Need(holdings, holdings, row, want, effort).row({})
+    is_cheaper = beside is not None and beside.price_nano < direct.price_nano
     return Decision(beside if is_cheaper else None)
 
 
-class _Proposal:
-    """The decision on one question, from the rule's state, the need and the direct plan."""
+class _Choice:
+    """The decision on one question, from the rule's state, the need and the ways by rows."""
 
     def __init__(
-        self, rule: RentOrBuy, need: Need, direct: Priced, allowed_nano: int, answered: Holdings
+        self,
+        rule: RentOrBuy,
+        bases: Bases,
+        need: Need,
+        direct: PurchaseOffer,
+        by_rows: ByRows,
+        allowed_nano: int,
     ) -> None:
-        self._rule, self._need, self._allowed_nano = rule, need, allowed_nano
-        self._direct, self._holdings, self._answered = direct, need.holdings, answered
-        self._wanted: Wants = rule.demand.with_want(need.want)
-        self._stars = dict(rule.demand.stars)
-        self._fitted: dict[tuple[int, int], FittedBase] = {}
-        self._depth = depth_of(need.holdings)
+        self._rule, self._bases, self._need, self._direct = rule, bases, need, direct
+        self._by_rows, self._allowed_nano = by_rows, allowed_nano
+        self._fitted: dict[At, FittedBase] = {}
 
-    def choice(self) -> Decision:
-        """The cheapest row, or the blocks of a base that replace it."""
-        row = PurchaseOffer(self._direct)
-        beside = self._confirmed(self._need.row({}))
-        if beside is not None and beside.priced.price_nano < row.priced.price_nano:
-            row = beside
-        found = self._bought_instead(row.priced) or row
+    def decision(self) -> Decision:
+        """The cheapest of the blocks that are due; else of rows and blocks."""
+        due, others = self._blocks()
+        row = _cheaper(self._direct, self._need.row({}))
+        found = self._fit([*due, *others]) if self._fit(due) else self._fit([*others, row])
+        best = min(found or self._last() or [row], key=lambda o: o.price_nano)
         bases = tuple(self._fitted.values())
-        return Decision(None if found.priced is self._direct else found, bases)
+        return Decision(None if best is self._direct else best, bases)
 
-    def _bought_instead(self, row: Priced) -> PurchaseOffer | None:
-        """The first worthwhile offer, from the finest base to the coarsest; None for the row."""
-        for depth in range(self._depth, 0, -1):
-            if self._need.effort.is_spent:
-                break
-            offer = self._base(depth, row)
-            # With enough blocks a base offers only a row, which was considered before.
-            if offer is not None and offer.priced.purchase.tables:
-                offer = self._confirmed(offer)
-            if offer is None or not offer.priced.purchase.tables:
+    def _blocks(self) -> tuple[list[PurchaseOffer], list[PurchaseOffer]]:
+        """Blocks that are due, and others."""
+        due, others = list[PurchaseOffer](), list[PurchaseOffer]()
+        for standing in self._standings():
+            for blocks in standing.blocks():
+                offer = self._now(standing, blocks)
+                (due if blocks.is_due else others).append(offer)
+                if blocks.is_due:
+                    break
+        return due, others
+
+    def _standings(self) -> Iterator[Standing]:
+        """The question at the precision of each class that was paid for, from the tightest."""
+        rule, want = self._rule, self._need.want
+        for octave in rule.course.octaves:
+            half_width = rule.course.tightest(octave, confidence=want.confidence)
+            row = self._direct if half_width == want.half_width else self._by_rows(half_width)
+            if row is None:
                 continue
-            if offer.priced.spent_after_nano > self._allowed_nano:
+            need = self._need.at(half_width)
+            row = _cheaper(row, need.row({}))
+            if row.price_nano == 0:
                 continue
-            if self._is_worthwhile(offer.priced, row, depth):
-                return offer
-        return None
+            phi, ratio, bases = rule.phi, rule.ratio, self._bases
+            yield Standing(need, row.priced, bases, octave, phi, ratio, self._fitted)
 
-    def _confirmed(self, offer: PurchaseOffer | None) -> PurchaseOffer | None:
-        """The offer, raised until it meets the question on the lattice used for answering."""
-        if offer is None or self._answered is self._holdings:
-            return offer
-        return confirmed(self._answered, self._need.query, self._need.want, offer)
+    def _now(self, standing: Standing, blocks: Blocks) -> PurchaseOffer:
+        """These blocks for the length that is asked."""
+        need, then = self._need, standing.need.want.half_width
+        if blocks.is_whole and need.want.half_width == then:
+            return blocks.offer
+        if blocks.is_whole and need.want.half_width > then:
+            raises = need.part(blocks.star)
+            return need.bought(raises or blocks.raises)
+        with_rows = need.with_rows(blocks.raises, self._direct)
+        return _cheaper(with_rows, need.row(blocks.raises))
 
-    def _is_worthwhile(self, blocks: Priced, row: Priced, depth: int) -> bool:
-        """Whether these blocks, of a settled base of this depth, are bought in place of a row."""
-        if blocks.price_nano <= row.price_nano or row.spent_after_nano > self._allowed_nano:
-            return True
-        ratio = self._rule.ratio
-        if depth == self._depth:
-            ratio = max(ratio, self._later_ratio(row))
-        after = blocks.spent_after_nano + self._next_nano(blocks, depth)
-        return after <= ratio * self._alone_nano
+    def _fit(self, offers: Sequence[PurchaseOffer]) -> list[PurchaseOffer]:
+        return [o for o in offers if o.priced.spent_after_nano <= self._allowed_nano]
 
-    def _later_ratio(self, row: Priced) -> float:
-        """What would be spent over the base's price, if the base is first bought after this row.
+    def _last(self) -> list[PurchaseOffer]:
+        """Blocks of an old base, where nothing else fits into the limit."""
+        holdings, octave = self._need.holdings, self._need.want.octave
+        left = self._allowed_nano - holdings.ledger.spent_nano
+        need, stars = replace(self._need, left_nano=left), self._rule.demand.stars
+        for depth in range(self._bases.depth, 0, -1):
+            star = stars.get((octave, depth))
+            found = None if star is None else need.blocks(star, depth, self._bases.depth)
+            if found is not None and self._fit([found[1]]):
+                return [found[1]]
+        return []
 
-        With blocks bought, other choices remain than a row or the whole base.
-        """
-        if self._holdings.engine.tables.alpha_nano:
-            return 0.0
-        star = self._star(self._need.want.octave, self._depth)
-        return self._everything(star, row).spent_after_nano / (star.price * NANO) + PLANNER.in_parts
 
-    @cached_property
-    def _is_settled(self) -> bool:
-        """Whether the best base grew by no more than own rows did since they cost half as much.
-
-        Own rows are those of the question's class of precision and of looser ones: its base
-        answers no others.
-        """
-        octave, course = self._need.want.octave, self._rule.course
-        half = course.rent_nano(self._holdings, self._own, octave=octave) / 2
-        most = max(course.price_nano(octave, rent_nano=half), self._bought_nano) + half
-        old = self._stars.get((octave, self._depth))
-        # More requirements never make a base cheaper, so an old one may say no.
-        if old is not None and old.price * NANO > most:
-            return False
-        return self._is_for_all(octave) and self._star(octave, self._depth).price * NANO <= most
-
-    def _is_for_all(self, octave: int) -> bool:
-        """Whether a base of this class is fitted to every component that was wanted.
-
-        The price of a base for a part of the questions says nothing of the rent of all.
-        """
-        wants = self._wants(octave, self._depth)
-        reached = set[BlockKey]().union(*(w.energies for w in wants))
-        fits = len(fitting(self._holdings, wants)) == len(wants)
-        return fits and self._rule.demand.forgotten(octave) <= reached
-
-    @property
-    def _bought_nano(self) -> float:
-        """What the tables cost that are bought."""
-        bought = self._holdings.engine.tables.alpha_nano
-        return sum(self._holdings.cost_of(b) * a for b, a in bought.items())
-
-    @property
-    def _is_flat(self) -> bool:
-        """Whether no attribute has levels between all its values and single ones."""
-        return self._depth == 1
-
-    @property
-    def _own(self) -> Own:
-        want = self._need.want
-        return Own(self._need.query, want.half_width, want.confidence)
-
-    @cached_property
-    def _alone_nano(self) -> int:
-        """The price of own rows alone, with this question's row."""
-        return self._rule.course.rent_nano(self._holdings, self._own)
-
-    def _next_nano(self, blocks: Priced, depth: int) -> float:
-        """Room for the next question: its extra cost after these blocks, over own rows alone.
-
-        It is a row like this one. If the whole base is bought and it is less, it is what the base
-        still lacks and what it grew by with this question.
-        """
-        own, octave = OwnRowsAlone().with_row(self._holdings, self._own), self._need.want.octave
-        old = self._rule.demand.stars.get((octave, depth))
-        if depth < self._depth or old is None:
-            return own
-        star = self._star(octave, depth)
-        lacks = self._everything(star).price_nano - blocks.price_nano
-        grown = (star.price - old.price) * NANO
-        return min(own, max(0.0, lacks) + max(0.0, grown))
-
-    def _everything(self, star: Star, row: Priced | None = None) -> Priced:
-        """The raises from the holdings to the whole star, after this row."""
-        rows = () if row is None else row.purchase.rows
-        tables = self._holdings.tables(self._holdings.raises(star.alphas), beside=rows)
-        return self._holdings.priced(Purchase(rows, tables))
-
-    def _base(self, depth: int, row: Priced) -> PurchaseOffer | None:
-        """The part of the best base of this depth that the question needs.
-
-        None as long as the row would waste no more than phi times the base's price, or the base
-        still grows.
-        """
-        octave, fits = self._need.want.octave, row.spent_after_nano <= self._allowed_nano
-        # More requirements never make a base cheaper, so a row that the old one allows stays.
-        old = self._stars.get((octave, depth))
-        least = 0.0 if old is None else self._rule.phi * old.price * NANO
-        if fits and row.spent_after_nano <= least:
-            return None
-        if not fits and old is None:
-            return None
-        if fits and not self._is_settled:
-            return None
-        # If a row does not fit into the limit, no base is fitted: an old one serves, or none.
-        star = self._star(octave, depth) if fits or old is None else old
-        if fits and not self._is_wasteful(star, row):
-            return None
-        if depth == self._depth:
-            return self._need.whole(star)
-        coarse = self._need.want.to_depth(depth, share=PLANNER.coarse_share)
-        return self._need.beside(star, coarse=coarse)
-
-    def _is_wasteful(self, star: Star, row: Priced) -> bool:
-        """Whether this row would waste more than phi times the price of the star."""
-        everything = self._everything(star, row).spent_after_nano
-        return everything - star.price * NANO > self._rule.phi * star.price * NANO
-
-    def _star(self, octave: int, depth: int) -> Star:
-        """The best base of this depth for the requirements of this class and looser ones."""
-        wants = fitting(self._holdings, self._wants(octave, depth))
-        old = self._stars.get((octave, depth))
-        most = 1.0 + PLANNER.calibration_off
-        if old is not None and float(uses(self._holdings, old, wants).max()) <= most:
-            return old
-        # With coarser levels, later questions may be about parts of these, too.
-        spare, effort = PLANNER.spare if self._is_flat else 0.0, self._need.effort
-        star = fit_star(self._holdings, wants, old=old, spare=spare, effort=effort)
-        self._stars[octave, depth] = star
-        is_finest = depth == self._depth
-        base = star.to_base(self._holdings)
-        self._fitted[octave, depth] = FittedBase(octave, depth, base, is_finest)
-        return star
-
-    def _wants(self, octave: int, depth: int) -> list[Want]:
-        wants = self._wanted.up_to(octave)
-        if depth == self._depth:
-            return wants
-        return [w.to_depth(depth, share=PLANNER.coarse_share) for w in wants]
+def _cheaper(one: PurchaseOffer, other: PurchaseOffer | None) -> PurchaseOffer:
+    if other is None or one.price_nano <= other.price_nano:
+        return one
+    return other

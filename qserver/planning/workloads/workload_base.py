@@ -15,7 +15,7 @@ import numpy as np
 
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.learner import left_on, seen_on
+from qserver.planning.blocks.levels.learner import left_on, seen_on
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, Wants

@@ -20,9 +20,9 @@ from qserver.inference.tables.blocks.chain import Chain
 from qserver.inference.tables.blocks.nested_chains import Labels, OverlaidChains, partitions_of
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.learned_levels import Sightings, learnt_chain, sightings
+from qserver.planning.blocks.levels.learned_levels import Sightings, learnt_chain, sightings
+from qserver.planning.blocks.levels.uneven_parts import uneven_chain
 from qserver.planning.blocks.star import price_left
-from qserver.planning.blocks.uneven_parts import uneven_chain
 from qserver.planning.blocks.wants import Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort

@@ -1,0 +1,131 @@
+"""The best bases for what was paid for, and whether they have settled.
+
+They depend on the paid questions and on what was bought, and not on the question that is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from qserver.inference.tables.blocks.pattern import BlockKey, join
+from qserver.planning.blocks.demand import Demand, depth_of
+from qserver.planning.blocks.rent import Course, Own
+from qserver.planning.blocks.star import Star, fit_star, fitting, uses
+from qserver.planning.blocks.wants import Want, Wants
+from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
+from qserver.planning.holdings import Holdings
+from qserver.planning.purchase import Priced, Purchase
+from qserver.records.paid_question import FittedBase
+
+At = tuple[int, int]
+"""A class of precision, and a finest level."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bases:
+    """The best bases for the paid questions, each fitted when it is first needed.
+
+    Args:
+        fits: takes them; it serves until something is paid for or bought.
+    """
+
+    holdings: Holdings
+    demand: Demand
+    course: Course
+    fits: dict[At, Star]
+
+    @property
+    def depth(self) -> int:
+        """The finest level of all attributes."""
+        return depth_of(self.holdings)
+
+    def most_nano(self, octave: int, own: Own) -> float:
+        """The price up to which a base has settled.
+
+        It may have grown by no more than own rows did since they cost half as much. Own rows are
+        those of the class of precision and of looser ones: its base answers no others.
+        """
+        half = self.course.rent_nano(self.holdings, own, octave=octave) / 2
+        return max(self.course.price_nano(octave, rent_nano=half), self._bought_nano) + half
+
+    def is_for_all(self, octave: int) -> bool:
+        """Whether a base of this class is fitted to every component that was wanted.
+
+        The price of a base for a part of the questions says nothing of the rent of all.
+        """
+        wants = self._of(self.demand.wanted, (octave, self.depth))
+        reached = set[BlockKey]().union(*(w.energies for w in wants))
+        fits = len(fitting(self.holdings, wants)) == len(wants)
+        return fits and self.demand.forgotten(octave) <= reached
+
+    @property
+    def _bought_nano(self) -> float:
+        """What the tables cost that are bought."""
+        bought: Mapping[BlockKey, int] = self.holdings.engine.tables.alpha_nano
+        return sum(self.holdings.cost_of(b) * a for b, a in bought.items())
+
+    def star(self, at: At) -> Star:
+        """The best base for the requirements of this class and looser ones."""
+        if at not in self.fits:
+            self.fits[at] = self._fitted(at)
+        return self.fits[at]
+
+    def reaches(self, want: Want, at: At) -> bool:
+        """Whether blocks for questions of exactly this class tell every component of a query.
+
+        They do if these questions wanted every component, or if one block reaches all of them and
+        a question of this class.
+        """
+        alike = [w for w in self.demand.wanted.wants if w.octave == want.octave]
+        if want.energies.keys() <= set[BlockKey]().union(*(w.energies for w in alike)):
+            return True
+        top = _top(want)
+        blocks = [b for b in self.star(at).alphas if join(b, top) == b]
+        return any(join(b, _top(w)) == b for w in alike for b in blocks)
+
+    def anew(self, at: At) -> FittedBase | None:
+        """The base as it is written down; None if it is the one that was written down last."""
+        star = self.star(at)
+        if star is self.demand.stars.get(at):
+            return None
+        return self.written(at, star)
+
+    def written(self, at: At, star: Star) -> FittedBase:
+        """A base as it is written down."""
+        return FittedBase(*at, star.to_base(self.holdings), at[1] == self.depth)
+
+    def everything(self, star: Star, row: Priced | None = None) -> Priced:
+        """The raises from the holdings to the whole star, after this row."""
+        rows = () if row is None else row.purchase.rows
+        tables = self.holdings.tables(self.holdings.raises(star.alphas), beside=rows)
+        return self.holdings.priced(Purchase(rows, tables))
+
+    def _fitted(self, at: At) -> Star:
+        # The work does not count for the question that comes first.
+        effort = Effort(PLANNER.question_work)
+        return self.fit(at, self.demand.wanted, old=self.demand.stars.get(at), effort=effort)
+
+    def fit(self, at: At, wanted: Wants, *, old: Star | None, effort: Effort) -> Star:
+        """The best base for these requirements, those of this class and looser ones."""
+        wants = fitting(self.holdings, self._of(wanted, at))
+        most = 1.0 + PLANNER.calibration_off
+        if old is not None and float(uses(self.holdings, old, wants).max()) <= most:
+            return old
+        # With coarser levels, later questions may be about parts of these, too.
+        spare = PLANNER.spare if self.depth == 1 else 0.0
+        return fit_star(self.holdings, wants, old=old, spare=spare, effort=effort)
+
+    def _of(self, wanted: Wants, at: At) -> list[Want]:
+        octave, depth = at
+        wants = wanted.up_to(octave)
+        if depth == self.depth:
+            return wants
+        return [w.to_depth(depth, share=PLANNER.coarse_share) for w in wants]
+
+
+def _top(want: Want) -> BlockKey:
+    """The coarsest block that reaches every component."""
+    return reduce(join, want.energies, ())

@@ -1,0 +1,166 @@
+"""Whether blocks replace rows, decided for a question at the precision that its class stands at.
+
+A class of precision stands at the tightest precision that was paid for in it. The decision is made
+for the question at that precision, whatever length is asked now. So a shorter length never turns
+blocks into a cheaper row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from qserver.planning.blocks.needed_part import Need, PurchaseOffer, Raises
+from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.planning.blocks.settled import At, Bases
+from qserver.planning.blocks.star import Star
+from qserver.planning.constants import PLANNER
+from qserver.planning.holdings import Holdings
+from qserver.planning.purchase import Priced
+from qserver.records.charge import NANO
+from qserver.records.paid_question import FittedBase
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The part of a settled base that the standing question needs.
+
+    Args:
+        star: the base.
+        raises: that part.
+        offer: the part, with a row of what it leaves, at the standing precision.
+        is_whole: whether the part alone meets the standing question; else a row is needed.
+        is_due: whether it replaces a row that costs less.
+    """
+
+    star: Star
+    raises: Raises
+    offer: PurchaseOffer
+    is_whole: bool
+    is_due: bool
+
+
+@dataclass(eq=False)
+class Standing:
+    """A question at the precision that a class stands at.
+
+    Args:
+        need: the question at that precision.
+        row: the cheapest way by rows alone to meet it.
+        phi: least waste, as a part of a base's price, at which its blocks are bought.
+        ratio: greatest spend after a purchase with room for one more, over own rows alone.
+        fitted: takes the bases that are fitted anew.
+    """
+
+    need: Need
+    row: Priced
+    bases: Bases
+    octave: int
+    phi: float
+    ratio: float
+    fitted: dict[At, FittedBase] = field(default_factory=dict)
+    _stars: dict[At, Star] = field(default_factory=dict)
+
+    @property
+    def _holdings(self) -> Holdings:
+        return self.need.holdings
+
+    def blocks(self) -> Iterator[Blocks]:
+        """The blocks of settled bases that the row would waste, from the finest base on."""
+        finest = self.octave, self.bases.depth
+        if not self._is_settled(finest):
+            return
+        for depth in range(self.bases.depth, 0, -1):
+            if self.need.effort.is_spent:
+                return
+            found = self._part((self.octave, depth))
+            if found is not None:
+                yield found
+
+    def _is_settled(self, finest: At) -> bool:
+        bases, own = self.bases, self._own
+        most = bases.most_nano(self.octave, own)
+        old = bases.demand.stars.get(finest)
+        # More requirements never make a base cheaper, so an old one may say no.
+        if old is not None and old.price * NANO > most:
+            return False
+        anew = bases.anew(finest)
+        if anew is not None:
+            self.fitted[finest] = anew
+        if not bases.is_for_all(self.octave) or not bases.reaches(self.need.want, finest):
+            return False
+        return self._star(finest).price * NANO <= most
+
+    def _part(self, at: At) -> Blocks | None:
+        # More requirements never make a base cheaper, so a row that the old one allows stays.
+        old = self.bases.demand.stars.get(at)
+        if old is not None and self.row.spent_after_nano <= self.phi * old.price * NANO:
+            return None
+        star, is_whole = self._star(at), at[1] == self.bases.depth
+        if not self._is_wasteful(star):
+            return None
+        found = self.need.blocks(star, at[1], self.bases.depth)
+        if found is None:
+            return None
+        raises, offer = found
+        return Blocks(star, raises, offer, is_whole, self._is_due(offer.priced, at))
+
+    def _star(self, at: At) -> Star:
+        """The best base with this question."""
+        if at not in self._stars:
+            old, wanted = self.bases.star(at), self.bases.demand.with_want(self.need.want)
+            star = self.bases.fit(at, wanted, old=old, effort=self.need.effort)
+            self._stars[at] = star
+        return self._stars[at]
+
+    def _is_wasteful(self, star: Star) -> bool:
+        """Whether the row would waste more than phi times the price of the star."""
+        everything = self.bases.everything(star, self.row).spent_after_nano
+        return everything - star.price * NANO > self.phi * star.price * NANO
+
+    def _is_due(self, blocks: Priced, at: At) -> bool:
+        """Whether they cost more than the row, and the spend stays near that of own rows alone."""
+        if blocks.price_nano <= self.row.price_nano:
+            return False
+        ratio = self.ratio
+        if at[1] == self.bases.depth:
+            ratio = max(ratio, self._later_ratio)
+        after = blocks.spent_after_nano + self._next_nano(blocks, at)
+        return after <= ratio * self._alone_nano
+
+    @cached_property
+    def _later_ratio(self) -> float:
+        """What would be spent over the base's price, if the base is first bought after this row.
+
+        With blocks bought, other choices remain than a row or the whole base.
+        """
+        if self._holdings.engine.tables.alpha_nano:
+            return 0.0
+        star = self._star((self.octave, self.bases.depth))
+        later = self.bases.everything(star, self.row).spent_after_nano
+        return later / (star.price * NANO) + PLANNER.in_parts
+
+    @property
+    def _own(self) -> Own:
+        want = self.need.want
+        return Own(self.need.query, want.half_width, want.confidence)
+
+    @cached_property
+    def _alone_nano(self) -> int:
+        """The price of own rows alone, with this question's row."""
+        return self.bases.course.rent_nano(self._holdings, self._own)
+
+    def _next_nano(self, blocks: Priced, at: At) -> float:
+        """Room for the next question: its extra cost after these blocks, over own rows alone.
+
+        It is a row like this one. If the whole base is bought and it is less, it is what the base
+        still lacks and what it grew by with this question.
+        """
+        own = OwnRowsAlone().with_row(self._holdings, self._own)
+        if at[1] < self.bases.depth:
+            return own
+        star = self._star(at)
+        lacks = self.bases.everything(star).price_nano - blocks.price_nano
+        grown = (star.price - self.bases.star(at).price) * NANO
+        return min(own, max(0.0, lacks) + max(0.0, grown))
