@@ -73,3 +73,12 @@ def test_the_least_whole_number_does_not_depend_on_the_guess(floor: float) -> No
         assert least_whole(ratio, low=0, high=guess, most=10_000) == least
     assert least_whole(ratio, low=0, high=10, most=100) is None
     assert least_whole(ratio, low=0, high=10, most=10_000, is_over=lambda n: n > 30) is None
+
+
+def test_a_class_whose_questions_no_table_answers_has_no_base() -> None:
+    """A table over both attributes would have 90,000 cells."""
+    snapshot, loose = Snapshot((300, 300)), Requirement(50.0, 0.95)
+    both = {0: interval(300, 7, 151), 1: interval(300, 3, 222)}
+    assert snapshot.ask(primitive(linear_query((300, 300), [(1, both)])), loose).kind == "fresh"
+    one = primitive(linear_query((300, 300), [(1, {0: interval(300, 7, 150)})]))
+    assert snapshot.ask(one, loose).kind != "blocks"

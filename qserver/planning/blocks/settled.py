@@ -52,14 +52,14 @@ class Bases:
         return max(self.course.price_nano(octave, rent_nano=half), self._bought_nano) + half
 
     def is_for_all(self, octave: int) -> bool:
-        """Whether a base of this class is fitted to every component that was wanted.
+        """Whether there is a base of this class, fitted to every component that was wanted.
 
         The price of a base for a part of the questions says nothing of the rent of all.
         """
         wants = self._of(self.demand.wanted, (octave, self.depth))
         reached = set[BlockKey]().union(*(w.energies for w in wants))
         fits = len(fitting(self.holdings, wants)) == len(wants)
-        return fits and self.demand.forgotten(octave) <= reached
+        return bool(wants) and fits and self.demand.forgotten(octave) <= reached
 
     @property
     def _bought_nano(self) -> float:

@@ -85,10 +85,12 @@ class Standing:
         # More requirements never make a base cheaper, so an old one may say no.
         if old is not None and old.price * NANO > most:
             return False
+        if not bases.is_for_all(self.octave):
+            return False
         anew = bases.anew(finest)
         if anew is not None:
             self.fitted[finest] = anew
-        if not bases.is_for_all(self.octave) or not bases.reaches(self.need.want, finest):
+        if not bases.reaches(self.need.want, finest):
             return False
         return self._star(finest).price * NANO <= most
 
