@@ -19,11 +19,13 @@ def ranges() -> list[Where]:
     return [{"age": {"between": list(pairs[i * 17 % len(pairs)])}} for i in range(len(pairs))]
 
 
-def explained(town: Deployment, where: Where, measure: Measure | None = None) -> Explanation:
-    """The price of a count at `LENGTH`."""
+def explained(
+    town: Deployment, where: Where, measure: Measure | None = None, *, length: float = LENGTH
+) -> Explanation:
+    """The price of a count at this length."""
     service = town.service()
     query = service.parse("people", {"where": where})
-    return service.explain("people", query, Requirement(LENGTH, 0.95), measure=measure)
+    return service.explain("people", query, Requirement(length, 0.95), measure=measure)
 
 
 def asked(town: Deployment, where: Where, measure: Measure | None = None) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from qserver.errors import CapacityError
@@ -146,15 +147,19 @@ def _unmet(
     way = _direct(ways)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Decision()
+    direct = PurchaseOffer(way.priced, way.candidate.weights)
+    by_rows = partial(_by_rows, ways)
     if earlier is not None:
-        offer = earlier.offer(ways.holdings, question, direct=way.priced, allowed_nano=allowed_nano)
+        offer = earlier.offer(
+            ways.holdings, question, direct=direct, by_rows=by_rows, allowed_nano=allowed_nano
+        )
         choice = Decision(offer)
     if rule is not None and choice.offer is None:
         choice = rule.propose(
             ways.holdings,
             question,
-            direct=PurchaseOffer(way.priced, way.candidate.weights),
-            by_rows=lambda half_width: _by_rows(ways, half_width),
+            direct=direct,
+            by_rows=by_rows,
             allowed_nano=allowed_nano,
             effort=effort,
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -74,13 +75,34 @@ def test_every_interval_is_as_short_as_asked_and_plans_are_found_again(
         assert known.half_width <= question.requirement.half_width
 
 
-def test_a_question_that_the_base_does_not_answer_is_planned_by_the_rule_alone(
+def test_questions_that_the_base_does_not_answer_cost_at_most_the_base_more(
     first_week: list[PaidQuestion],
 ) -> None:
+    """They are ten times as precise; a longer length of theirs may be due."""
+    base = hindsight_price(
+        (SIZE,), [Asked(p.form, LOOSE) for p in first_week], relation="add-remove"
+    )
     known, anew = snapshot(first_week), snapshot()
     for low in range(6):
-        row = row_of(low, low + 20)
-        assert known.ask(row, TIGHT).price_nano == anew.ask(row, TIGHT).price_nano
+        for one in (known, anew):
+            one.ask(row_of(low, low + 20), TIGHT)
+    more = known.ledger.spent_nano - anew.ledger.spent_nano
+    assert more <= 1.1 * base * NANO
+
+
+@pytest.mark.parametrize("seed", [9501, 9502])
+def test_with_a_known_base_too_the_price_never_rises_with_the_length(
+    seed: int, first_week: list[PaidQuestion]
+) -> None:
+    found, generator, kinds = snapshot(first_week), random.Random(seed), set()
+    for asked in ranges(seed, 8):
+        lengths = [5.0 * 2.0 ** (n / 4) for n in range(18)]
+        plans = [found.plan(asked.query, Requirement(length, 0.95)) for length in lengths]
+        prices = [plan.price_nano for plan in plans]
+        assert prices == sorted(prices, reverse=True)
+        kinds |= {plan.kind for plan in plans}
+        found.ask(asked.query, Requirement(generator.choice((40.0, 10.0, 80.0)), 0.95))
+    assert "blocks" in kinds
 
 
 def test_only_this_never_buys_of_the_known_base(first_week: list[PaidQuestion]) -> None:
@@ -92,7 +114,8 @@ def test_only_this_never_buys_of_the_known_base(first_week: list[PaidQuestion]) 
         offer = found.earlier.offer(
             found.holdings,
             question,
-            direct=found.holdings.priced(direct.purchase),
+            direct=PurchaseOffer(found.holdings.priced(direct.purchase), direct.weights),
+            by_rows=lambda _: None,
             allowed_nano=found.limit_nano,
         )
         assert offer is None
@@ -131,7 +154,8 @@ def test_all_that_is_bought_of_the_base_costs_about_the_base(
         offer = found.earlier.offer(
             found.holdings,
             Question(asked.query.row, asked.requirement),
-            direct=found.holdings.priced(direct.purchase),
+            direct=PurchaseOffer(found.holdings.priced(direct.purchase), direct.weights),
+            by_rows=lambda _: None,
             allowed_nano=found.limit_nano,
         )
         if offer is not None:

@@ -48,6 +48,20 @@ def test_the_worker_buys_what_auto_was_quoted_for(town: Deployment) -> None:
     assert kinds(town)[-1] == "auto"
 
 
+def test_no_shorter_interval_is_offered_for_less(town: Deployment) -> None:
+    """Where the next purchase is of tables, and after it, for several questions."""
+    where, kinds = next_that_buys(town), set()
+    for asking in (None, where):
+        if asking is not None:
+            asked(town, asking)
+        for other in [where, *ranges()[-3:]]:
+            found = [explained(town, other, length=LENGTH * 1.3**n) for n in range(-6, 7)]
+            prices = [plan.price_nano for plan in found]
+            assert prices == sorted(prices, reverse=True)
+            kinds |= {plan.kind for plan in found}
+    assert "blocks" in kinds
+
+
 def test_both_choices_cost_the_same_where_no_table_would_be_bought(town: Deployment) -> None:
     found = explained(town, ranges()[0])
     assert found.measure.buys == ""

@@ -5,11 +5,14 @@ their demand, the base that they would have needed is known before anything is a
 replaces a row only if all of this holds:
 
     repaid      With that waste the base costs no more than was spent on the earlier questions, on
-                the snapshot that spent most. Both are those of the question's class of precision
-                and of looser ones.
-    answered    The base answers the question. Any other question leaves it to rent or buy.
+                the snapshot that spent most. Both are those of the class and of looser ones.
+    answered    The base answers the query at the tightest precision of a class of the earlier
+                questions. Any other question leaves it to rent or buy.
     wasteful    The row would waste more than a quarter of phi of the base's price: a tenth by
                 default, where rent or buy lets rows waste the part phi of it.
+
+All of this is decided at that precision, and not at the length that is asked: as for rent or buy, a
+shorter length never costs less. A tighter question gets a row of what the part leaves.
 
 The base is fitted to the earlier questions as if nothing had been bought, and a part is raised
 above it only as far as an exact tail needs. So what is bought of a base costs about the base at
@@ -35,7 +38,8 @@ from itertools import chain
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import Demand, want_of
 from qserver.planning.blocks.levels.learner import Learner
-from qserver.planning.blocks.needed_part import Need, PurchaseOffer
+from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer
+from qserver.planning.blocks.rent import Own, tightest
 from qserver.planning.blocks.star import Star, fit_star, fitting, uses
 from qserver.planning.blocks.wants import Want, octave_of
 from qserver.planning.constants import PLANNER
@@ -72,24 +76,51 @@ class EarlierDemand:
         return tuple(chain.from_iterable(self.snapshots))[-PLANNER.most_earlier :]
 
     def offer(
-        self, holdings: Holdings, question: Question, *, direct: Priced, allowed_nano: int
+        self,
+        holdings: Holdings,
+        question: Question,
+        *,
+        direct: PurchaseOffer,
+        by_rows: ByRows,
+        allowed_nano: int,
     ) -> PurchaseOffer | None:
-        """The part of the known base that replaces `direct`, the cheapest way by rows, or None."""
+        """The cheapest part of a known base that replaces `direct`, or None.
+
+        Args:
+            direct: the cheapest way by rows alone.
+            by_rows: the same at another half-width of the row.
+        """
         if question.measure == "only_this" or direct.price_nano == 0:
             return None
         view = self._learner.view(holdings, self.asked)
         row, target = question.row, question.roomy_half_width
         want = want_of(view, row, half_width=target, confidence=question.confidence)
-        base = None if want is None else self._base(view, want.octave)
-        if want is None or base is None or not _answers(view, base, want):
-            return None
-        if _everything_nano(view, base, direct) <= self._most_nano(base):
+        if want is None:
             return None
         need = Need(view, holdings, row, want, Effort(PLANNER.question_work))
-        raises = need.part(base)
-        found = need.bought(raises) if raises else None
-        fits = found is not None and found.priced.spent_after_nano <= allowed_nano
-        return found if fits else None
+        offers = (self._part(need, octave, direct, by_rows) for octave in self._tightest)
+        fit = (o for o in offers if o is not None and o.priced.spent_after_nano <= allowed_nano)
+        return min(fit, key=lambda o: o.price_nano, default=None)
+
+    def _part(
+        self, need: Need, octave: int, direct: PurchaseOffer, by_rows: ByRows
+    ) -> PurchaseOffer | None:
+        """The part of the base of a class for the asked length, if it is due."""
+        then = need.at(self._tightest[octave].half_width_at(need.want.confidence))
+        is_asked = then.want.half_width == need.want.half_width
+        row = direct if is_asked else by_rows(then.want.half_width)
+        base = None if row is None else self._base(need.holdings, octave)
+        if row is None or base is None or not _answers(need.holdings, base, then.want):
+            return None
+        if _everything_nano(need.holdings, base, row.priced) <= self._most_nano(base):
+            return None
+        raises = then.part(base)
+        return need.part_beside(base, raises, then=then, direct=direct) if raises else None
+
+    @cached_property
+    def _tightest(self) -> dict[int, Own]:
+        """The tightest question of each class."""
+        return tightest(map(Own.of, self.asked))
 
     def _base(self, view: Holdings, octave: int) -> Star | None:
         """The base for the earlier questions of this class and looser ones, if rows cost more."""

@@ -55,6 +55,10 @@ class PurchaseOffer:
         return self.priced.price_nano
 
 
+ByRows = Callable[[float], PurchaseOffer | None]
+"""The cheapest way by rows alone at a half-width of the row; None if history meets it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Need:
     """One question that history does not meet.
@@ -140,6 +144,27 @@ class Need:
         purchase = Purchase(tables=self.holdings.tables(raises))
         return PurchaseOffer(self.holdings.priced(purchase))
 
+    def part_beside(
+        self, star: Star, raises: Raises, *, then: Need, direct: PurchaseOffer
+    ) -> PurchaseOffer:
+        """The part of a base for this length, when another length of the question needs `raises`.
+
+        A longer length needs less, and a shorter one a row of what they leave.
+
+        Args:
+            then: the question at that other length.
+            direct: the cheapest way by rows alone.
+        """
+        if self.want.half_width == then.want.half_width:
+            return self.bought(raises)
+        if self.want.half_width > then.want.half_width:
+            return self.bought(self.part(star) or raises)
+        return self.beside(raises, direct)
+
+    def beside(self, raises: Raises, direct: PurchaseOffer) -> PurchaseOffer:
+        """These raises and the cheapest row, of what they leave or of the whole query."""
+        return cheaper(self.with_rows(raises, direct), self.row(raises))
+
     def with_rows(self, raises: Raises, direct: PurchaseOffer) -> PurchaseOffer:
         """These raises, and the rows of another offer."""
         purchase = Purchase(direct.priced.purchase.rows, self.holdings.tables(raises))
@@ -186,6 +211,13 @@ class Need:
         before = self.holdings.engine.tables.alpha_nano
         rises = ((b, after - before.get(b, 0)) for b, after in raises.items())
         return sum(self.holdings.cost_of(b) * rise for b, rise in rises) > self.left_nano
+
+
+def cheaper(one: PurchaseOffer, other: PurchaseOffer | None) -> PurchaseOffer:
+    """The cheaper of two offers; the first one if they cost the same."""
+    if other is None or one.price_nano <= other.price_nano:
+        return one
+    return other
 
 
 @dataclass(frozen=True, eq=False)

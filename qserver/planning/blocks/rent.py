@@ -6,7 +6,7 @@ are planned on, so they stay when levels are learnt anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -118,6 +118,12 @@ class Own:
         """One over the standard deviation of a normal error that meets it."""
         return normal_z(self.confidence) / self.half_width
 
+    def half_width_at(self, confidence: float) -> float:
+        """The half-width of the same precision at another confidence."""
+        if confidence == self.confidence:
+            return self.half_width
+        return normal_z(confidence) / self.sharpness
+
     @property
     def octave(self) -> int:
         """Its class of precision."""
@@ -170,8 +176,7 @@ class Course:
             for octave in head["octaves"]
         }
         found = cls(list(paid[: head["n_paid"]]), [Fit(*f) for f in head["fits"]], rents)
-        for question in found._paid:
-            found._stand(Own.of(question))
+        found._tightest = tightest(map(Own.of, found._paid))
         return found
 
     def follow(self, paid: Sequence[PaidQuestion], holdings: Holdings) -> None:
@@ -182,15 +187,9 @@ class Course:
                 rent = self.rent_nano(holdings, octave=fitted.octave)
                 self._fits.append(Fit(rent, fitted.octave, _price_nano(fitted, holdings)))
             self._paid.append(question)
-            self._stand(own)
+            self._tightest = tightest([*self._tightest.values(), own])
             for octave, rows in self._rents.items():
                 self._add(rows, octave, own, holdings)
-
-    def _stand(self, own: Own) -> None:
-        """Take in a question's precision."""
-        tightest = self._tightest.get(own.octave)
-        if tightest is None or own.sharpness > tightest.sharpness:
-            self._tightest[own.octave] = own
 
     @property
     def octaves(self) -> list[int]:
@@ -199,10 +198,7 @@ class Course:
 
     def tightest(self, octave: int, *, confidence: float) -> float:
         """The half-width, at this confidence, of a class's tightest question."""
-        own = self._tightest[octave]
-        if own.confidence == confidence:
-            return own.half_width
-        return own.half_width * normal_z(confidence) / normal_z(own.confidence)
+        return self._tightest[octave].half_width_at(confidence)
 
     def rent_nano(
         self, holdings: Holdings, own: Own | None = None, *, octave: int | None = None
@@ -233,6 +229,15 @@ class Course:
             if times >= 1.0 and fit.rent_nano * times <= rent_nano and fit.octave >= found[0]:
                 found = fit.octave, fit.price_nano * times
         return found[1]
+
+
+def tightest(asked: Iterable[Own]) -> dict[int, Own]:
+    """The tightest of these in each class of precision; the first one of several."""
+    found = dict[int, Own]()
+    for own in asked:
+        if own.octave not in found or own.sharpness > found[own.octave].sharpness:
+            found[own.octave] = own
+    return found
 
 
 def _price_nano(fitted: FittedBase, holdings: Holdings) -> float:

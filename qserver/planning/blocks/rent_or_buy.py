@@ -43,7 +43,7 @@ ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isinf
 
@@ -51,7 +51,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.demand import Demand, want_of
 from qserver.planning.blocks.levels.learner import Learner
-from qserver.planning.blocks.needed_part import Need, PurchaseOffer
+from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper
 from qserver.planning.blocks.rent import Course
 from qserver.planning.blocks.saved_demand import demand_of_state, state_of_demand
 from qserver.planning.blocks.settled import At, Bases
@@ -64,9 +64,6 @@ from qserver.planning.own_cells import OwnCells
 from qserver.query.question import Question
 from qserver.records.paid_question import DEFAULT_PHI, FittedBase, PaidQuestion
 from qserver.records.state import State
-
-ByRows = Callable[[float], PurchaseOffer | None]
-"""The cheapest way by rows alone at a half-width of the row; None if history meets it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +234,7 @@ class _Choice:
     def decision(self) -> Decision:
         """The cheapest of the blocks that are due; else of rows and blocks."""
         due, others = self._blocks()
-        row = _cheaper(self._direct, self._need.row({}))
+        row = cheaper(self._direct, self._need.row({}))
         found = self._fit([*due, *others]) if self._fit(due) else self._fit([*others, row])
         best = min(found or self._last() or [row], key=lambda o: o.price_nano)
         bases = tuple(self._fitted.values())
@@ -263,7 +260,7 @@ class _Choice:
             if row is None:
                 continue
             need = self._need.at(half_width)
-            row = _cheaper(row, need.row({}))
+            row = cheaper(row, need.row({}))
             if row.price_nano == 0:
                 continue
             phi, ratio, bases = rule.phi, rule.ratio, self._bases
@@ -271,14 +268,10 @@ class _Choice:
 
     def _now(self, standing: Standing, blocks: Blocks) -> PurchaseOffer:
         """These blocks for the length that is asked."""
-        need, then = self._need, standing.need.want.half_width
-        if blocks.is_whole and need.want.half_width == then:
-            return blocks.offer
-        if blocks.is_whole and need.want.half_width > then:
-            raises = need.part(blocks.star)
-            return need.bought(raises or blocks.raises)
-        with_rows = need.with_rows(blocks.raises, self._direct)
-        return _cheaper(with_rows, need.row(blocks.raises))
+        need, then = self._need, standing.need
+        if not blocks.is_whole:
+            return need.beside(blocks.raises, self._direct)
+        return need.part_beside(blocks.star, blocks.raises, then=then, direct=self._direct)
 
     def _fit(self, offers: Sequence[PurchaseOffer]) -> list[PurchaseOffer]:
         return [o for o in offers if o.priced.spent_after_nano <= self._allowed_nano]
@@ -294,9 +287,3 @@ class _Choice:
             if found is not None and self._fit([found[1]]):
                 return [found[1]]
         return []
-
-
-def _cheaper(one: PurchaseOffer, other: PurchaseOffer | None) -> PurchaseOffer:
-    if other is None or one.price_nano <= other.price_nano:
-        return one
-    return other
