@@ -106,6 +106,7 @@ def _work(
         make, passing=(StoreUnavailableError, StoreNotDurableError), found="found the store"
     )
     if loop is not None and not stopping.is_set():
+        loop.appear()
         say(f"worker ready: {', '.join(sorted(registry.entries()))}")
         loop.run()
     say("worker stopped")

@@ -46,8 +46,8 @@ CURVE_WORK = 220_000.0
 def falling(points: Sequence[P]) -> tuple[P, ...]:
     """The points that cost no more than every shorter one, so that prices never rise along them.
 
-    A longer interval may cost more than a shorter one if tables are bought that also serve later
-    questions. Nobody should pay that.
+    A longer interval may cost more than a shorter one in a workload, and near the limit, where
+    tables fit for the one alone. Nobody should pay that.
 
     Args:
         points: in order of length, the shortest first; a price of None is above all others.

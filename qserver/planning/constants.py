@@ -116,6 +116,14 @@ class PlannerConstants:
     parts: int = 4096
     """Parts of a base are multiples of one over this. Not measured."""
 
+    bisect_every: int = 4
+    """In every fourth step a search for a least number halves the interval, so that it ends for
+    any function. Not measured."""
+
+    beyond: float = 1.02
+    """Where a first guess is too small, the next one is this times what would do for a half-width
+    that falls like one over alpha. Not measured."""
+
     largest_part: float = 64.0
     """Multiple of a base beyond which a search ends without a result. Not measured."""
 

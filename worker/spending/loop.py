@@ -136,6 +136,12 @@ class Loop:
         self._next_claim = self._next_look = 0.0
         self._connect()
 
+    def appear(self) -> None:
+        """Say that this worker lives, so that questions are taken before its first round."""
+        with contextlib.suppress(StoreError):
+            ttl_ms = self._settings.lease_ms
+            self._writer.queue.beat(self._populations, worker=self._consumer, ttl_ms=ttl_ms)
+
     def stop(self) -> None:
         """Finish the job at hand, then return from `run`."""
         self._stopping.set()

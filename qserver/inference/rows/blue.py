@@ -128,9 +128,14 @@ def whitening_of(directions: FloatArray, scales: FloatArray) -> FloatArray:
 
 
 def orthonormal(directions: FloatArray, scales: FloatArray) -> FloatArray:
-    """Directions with the same span, but for what has no noise, orthonormal as above."""
+    """Directions with the same span, but for what has no noise, orthonormal as above.
+
+    Args:
+        directions: of size 1 or less each, but for rounding. One that is the difference of a row
+            and its refinement is nothing but rounding: it says nothing of other rows.
+    """
     left, sizes, _ = np.linalg.svd(directions * scales, full_matrices=False)
-    kept = sizes > _SAME * float(sizes.max(initial=0.0))
+    kept = sizes > _SAME * max(1.0, float(sizes.max(initial=0.0)))
     return np.asarray((left.T @ directions)[kept] / sizes[kept, None])
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil, inf, isfinite, log
 
-_BISECTED = 4
-"""Every so many steps the interval is halved, so that the search ends soon for any function."""
+from qserver.planning.constants import PLANNER
 
 
 def least_whole(
@@ -32,7 +31,7 @@ def least_whole(
     below, above = inf, ratio(high)
     while above > 1.0:
         low, below = high, above
-        high = high + max(1, ceil(high * min(1.0, 1.02 * above - 1.0)))
+        high = high + max(1, ceil(high * min(1.0, PLANNER.beyond * above - 1.0)))
         if high > most or is_over(low):
             return None
         above = ratio(high)
@@ -52,7 +51,7 @@ def least_whole(
 def _between(low: int, below: float, high: int, above: float, n: int) -> int:
     """The number to try in step n: near where the power through both ends is 1."""
     middle = (low + high) // 2
-    if n % _BISECTED < _BISECTED - 1 and 0.0 < above < 1.0:
+    if (n + 1) % PLANNER.bisect_every and 0.0 < above < 1.0:
         # At first only the upper end is known; a half-width falls like 1 / alpha at most.
         slope = log(low / high) / log(below / above) if low and isfinite(below) else -1.0
         near = high * above**-slope

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -79,6 +79,9 @@ def _check(rows: list[Measurement], query: LinearQuery, found: Combinations | No
 @pytest.mark.parametrize("most_later", [3, 64])
 @pytest.mark.parametrize("public", [False, True])
 @given(seed=st.integers(0, 10**9))
+# A refinement was once taken for a direction of its own: rounding, made as large as a weight.
+@example(seed=402)
+@example(seed=1030)
 @settings(max_examples=30)
 def test_a_growing_history_answers_like_exact_fractions_at_each_moment(seed, public, most_later):
     rng = random.Random(seed)
