@@ -9,10 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("qserver", "worker")
-# Beside the console scripts: gunicorn's app and settings, the Python client, `python -m`.
+# Beside the console scripts: gunicorn's app, settings and worker class, the Python client,
+# `python -m`.
 ENTRIES = (
     "qserver.wsgi",
     "qserver.api.process.gunicorn",
+    "qserver.api.process.parking",
     "qserver.client",
     "qserver.cli.__main__",
     "worker.__main__",
