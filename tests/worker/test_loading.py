@@ -15,6 +15,7 @@ from worker.load import AttachedData
 from worker.owner.detach import detach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
+from worker.spending.group.spends import Spends
 from worker.spending.loop import Loop
 
 NEW_ROWS = [(20 + i % 5, "Male") for i in range(900)]
@@ -107,12 +108,12 @@ def test_commands_at_once_lose_nothing_of_the_registry(town: Deployment) -> None
 def test_questions_on_a_dataset_that_is_detached_end_without_a_worker(town: Deployment) -> None:
     """One was charged and its worker died before it drew: burnt. The others are not found."""
     attach_others(town, population="town")
-    waits = [submit_to(town, "people", 20 + i) for i in range(2)]
-    dies = town.spender()
+    waits = [submit_to(town, "people", 20)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(dies, "_measure", _die)
+        patched.setattr(Spends, "_measure", _die)
         with pytest.raises(KeyboardInterrupt):
-            town.work_off(dies)
+            town.work_off(town.spender())
+    waits.append(submit_to(town, "people", 21))
     other = submit_to(town, "others")
     detach("people", settings=town.settings, registry=town.registry, log=LOG)
     problems = [town.service().job(job).problem or {} for job in waits]
