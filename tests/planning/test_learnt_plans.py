@@ -20,10 +20,11 @@ from qserver.inference.tables.blocks.nested_chains import (
 )
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
-from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.levels.learner import Learner, seen_on
-from qserver.planning.blocks.needed_part import Need
+from qserver.planning.blocks.needed_part import Need, need_of
+from qserver.planning.blocks.on_answer_lattice import Answered
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.blocks.star import Star
 from qserver.planning.effort import Effort
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Purchase
@@ -216,36 +217,60 @@ def test_a_table_of_parts_that_are_no_regular_level_is_used() -> None:
     assert again.posterior.estimate == found.posterior.estimate
 
 
-def test_a_row_beside_tables_planned_on_another_lattice_is_raised_until_it_is_enough() -> None:
-    """Five parts are bought; the plan's lattice has ten parts below them that are not."""
+WORSE = 1.04
+"""How much longer an interval is, in these tests, on the lattice used for answering."""
+
+
+@pytest.fixture
+def two_lattices(monkeypatch: pytest.MonkeyPatch) -> tuple[Need, Need]:
+    """A question planned on one lattice, and the same where answers are given on a worse one.
+
+    Five parts are bought; the plan's lattice has parts of two values below them.
+    """
     ends = (4, 12, 20, 28, 40)
     uneven = np.array([next(i for i, s in enumerate(ends) if v < s) for v in range(40)])
-    halves = labels_of(np.arange(40) // 2)
     snapshot = Snapshot((40,), rule=None)
     partition = product_partition((40,), {0: uneven.tolist()})
     snapshot.buy(
         Purchase(tables=(PlannedTable(partition, NANO // 5, snapshot.holdings.table_step),))
     )
     answered = snapshot.holdings
-    chain = chain_through(0, nested_levels(40, [uneven, halves]))
+    chain = chain_through(0, nested_levels(40, [uneven, labels_of(np.arange(40) // 2)]))
     assert chain is not None
     view = seen_on(answered, Lattice({0: chain}))
-    query = primitive(linear_query((40,), [(1, {0: interval(40, 4, 23)})]))
-    requirement = Requirement(100.0, 0.95)
-    want = want_of(
-        view, query, half_width=question_of(query, requirement).row_half_width, confidence=0.95
+    question = question_of(
+        primitive(linear_query((40,), [(1, {0: interval(40, 4, 23)})])), Requirement(100.0, 0.95)
     )
-    assert want is not None
-    planned = Need(view, view, query, want, Effort()).row({})
-    found = Need(view, answered, query, want, Effort()).row({})
+    true_width = Answered.half_width
+    monkeypatch.setattr(Answered, "half_width", lambda self, *args: WORSE * true_width(self, *args))
+    needs = [need_of(question, view, other, Effort()) for other in (view, answered)]
+    assert needs[0] is not None
+    assert needs[1] is not None
+    return needs[0], needs[1]
+
+
+def test_a_row_beside_tables_is_raised_until_the_answer_is_short_enough(
+    two_lattices: tuple[Need, Need],
+) -> None:
+    planned, found = (need.row({}) for need in two_lattices)
     assert planned is not None
     assert found is not None
     assert found.weights
-    assert found.price_nano >= planned.price_nano
-    snapshot.buy(found.priced.purchase)
-    answer = snapshot.engine.estimate_with(
-        query, found.weights, confidence=0.95, tables_give_rest=True
-    )
-    assert answer is not None
-    assert answer.half_width <= want.half_width
-    assert answer.half_width > 0.95 * want.half_width
+    assert found.price_nano > planned.price_nano
+    need, purchase = two_lattices[1], found.priced.purchase
+    width = need.answer(purchase.tables).half_width(purchase, found.weights)
+    assert 0.999 * need.want.half_width < width <= need.want.half_width
+
+
+def test_a_part_of_a_base_is_raised_until_the_answer_is_short_enough(
+    two_lattices: tuple[Need, Need],
+) -> None:
+    planned, answered = two_lattices
+    star = Star({((0, 1),): 0.2, ((0, 2),): 0.1, ((0, 3),): 0.1}, 0.4)
+    part, raised = planned.part(star), answered.part(star)
+    assert part
+    assert raised
+    assert all(raised[block] > alpha for block, alpha in part.items())
+    # What suffices on the plan's lattice alone is no offer without a row.
+    offer = answered.row(part)
+    assert offer is None or offer.priced.purchase.rows

@@ -6,7 +6,7 @@ a share of the query's variance; the row of the rest uses the other share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, sqrt
@@ -19,6 +19,7 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.allocation import alpha_nano_up
+from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.least import least_whole
 from qserver.planning.blocks.on_answer_lattice import Answered
 from qserver.planning.blocks.rounding import Rounded, roundings
@@ -29,6 +30,7 @@ from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedTable
 
@@ -64,6 +66,8 @@ class Need:
     """One question that history does not meet.
 
     Args:
+        holdings: on the lattice that is planned on.
+        answered: the same on the lattice used for answering.
         query: the row.
         want: its requirement.
         effort: counts the work. Once it is spent, searches end.
@@ -103,8 +107,7 @@ class Need:
         found = useful.least(planned, low=0, high=PLANNER.parts)
         if found is None or self.answered is self.holdings:
             return None if found is None else useful.raises(found)
-        tables = [t.partition for t in self.holdings.tables(useful.raises(found))]
-        answer = Answered(self.answered, self.query, self.want.confidence, tables)
+        answer = self.answer(self.holdings.tables(useful.raises(found)))
 
         def answered(raises: Raises) -> float:
             return answer.half_width(Purchase(tables=self.holdings.tables(raises)))
@@ -163,7 +166,11 @@ class Need:
 
     def beside(self, raises: Raises, direct: PurchaseOffer) -> PurchaseOffer:
         """These raises and the cheapest row, of what they leave or of the whole query."""
-        return cheaper(self.with_rows(raises, direct), self.row(raises))
+        whole, rest = self.with_rows(raises, direct), self.row(raises)
+        # Weights on rows alone stay as they are, whatever tables are bought.
+        if direct.weights or self._is_answered(whole):
+            return cheaper(whole, rest)
+        return direct if rest is None else rest
 
     def with_rows(self, raises: Raises, direct: PurchaseOffer) -> PurchaseOffer:
         """These raises, and the rows of another offer."""
@@ -204,13 +211,35 @@ class Need:
         known = self.holdings.known(self.query, raises)
         if known.half_width(self.want.confidence) > self.want.half_width:
             return None
-        return self.bought(raises)
+        offer = self.bought(raises)
+        return offer if self._is_answered(offer) else None
+
+    def _is_answered(self, offer: PurchaseOffer) -> bool:
+        """Whether the offer also meets the requirement on the lattice used for answering."""
+        if self.answered is self.holdings:
+            return True
+        purchase = offer.priced.purchase
+        return self.answer(purchase.tables).half_width(purchase) <= self.want.half_width
+
+    def answer(self, tables: Sequence[PlannedTable]) -> Answered:
+        """The answer once these tables are bought, on the lattice used for answering."""
+        partitions = [t.partition for t in tables]
+        return Answered(self.answered, self.query, self.want.confidence, partitions)
 
     def is_too_dear(self, raises: Raises) -> bool:
         """Whether these raises alone cost too much; savings by their sources are left out."""
         before = self.holdings.engine.tables.alpha_nano
         rises = ((b, after - before.get(b, 0)) for b, after in raises.items())
         return sum(self.holdings.cost_of(b) * rise for b, rise in rises) > self.left_nano
+
+
+def need_of(
+    question: Question, holdings: Holdings, answered: Holdings, effort: Effort
+) -> Need | None:
+    """The need of a question; None where no blocks can be bought for it."""
+    row, target = question.row, question.roomy_half_width
+    want = want_of(holdings, row, half_width=target, confidence=question.confidence)
+    return None if want is None else Need(holdings, answered, row, want, effort)
 
 
 def cheaper(one: PurchaseOffer, other: PurchaseOffer | None) -> PurchaseOffer:
@@ -334,10 +363,9 @@ class _Rest:
 
     def _answered(self) -> Callable[[int], float]:
         """The same on the lattice used for answering."""
-        need, partitions = self.need, [t.partition for t in self._tables]
-        answer = Answered(need.answered, need.query, need.want.confidence, partitions)
+        answer, half_width = self.need.answer(self._tables), self.need.want.half_width
         return lambda alpha_nano: (
-            answer.half_width(self._purchase(alpha_nano), self._weights) / need.want.half_width
+            answer.half_width(self._purchase(alpha_nano), self._weights) / half_width
         )
 
     def _purchase(self, alpha_nano: int) -> Purchase:
