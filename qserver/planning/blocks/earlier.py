@@ -36,16 +36,14 @@ from functools import cached_property
 from itertools import chain
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.planning.blocks.demand import Demand, want_of
+from qserver.planning.blocks.demand import Demand
 from qserver.planning.blocks.levels.learner import Learner
-from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer
+from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, need_of
 from qserver.planning.blocks.rent import Own, tightest
-from qserver.planning.blocks.star import Star, fit_star, fitting, uses
-from qserver.planning.blocks.wants import Want, octave_of
+from qserver.planning.blocks.star import Star, everything, fit_star, fitting, serves
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
-from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.paid_question import DEFAULT_PHI, PaidQuestion
@@ -93,11 +91,9 @@ class EarlierDemand:
         if question.measure == "only_this" or direct.price_nano == 0:
             return None
         view = self._learner.view(holdings, self.asked)
-        row, target = question.row, question.roomy_half_width
-        want = want_of(view, row, half_width=target, confidence=question.confidence)
-        if want is None:
+        need = need_of(question, view, holdings, Effort(PLANNER.question_work))
+        if need is None:
             return None
-        need = Need(view, holdings, row, want, Effort(PLANNER.question_work))
         offers = (self._part(need, octave, direct, by_rows) for octave in self._tightest)
         fit = (o for o in offers if o is not None and o.priced.spent_after_nano <= allowed_nano)
         return min(fit, key=lambda o: o.price_nano, default=None)
@@ -110,9 +106,10 @@ class EarlierDemand:
         is_asked = then.want.half_width == need.want.half_width
         row = direct if is_asked else by_rows(then.want.half_width)
         base = None if row is None else self._base(need.holdings, octave)
-        if row is None or base is None or not _answers(need.holdings, base, then.want):
+        if row is None or base is None or not serves(need.holdings, base, [then.want]):
             return None
-        if _everything_nano(need.holdings, base, row.priced) <= self._most_nano(base):
+        after = everything(need.holdings, base, row.priced).spent_after_nano
+        if after <= self._most_nano(base):
             return None
         raises = then.part(base)
         return need.part_beside(base, raises, then=then, direct=direct) if raises else None
@@ -140,7 +137,7 @@ class EarlierDemand:
     def _spent_nano(self, octave: int) -> int:
         """What questions of this class and looser ones cost on the snapshot that spent most."""
         return max(
-            sum(paid.price_nano for paid in asked if _octave(paid) <= octave)
+            sum(paid.price_nano for paid in asked if Own.of(paid).octave <= octave)
             for asked in self.snapshots
         )
 
@@ -152,24 +149,9 @@ def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -
     """
     demand = Demand()
     for paid in asked:
-        if _octave(paid) <= octave:
+        if Own.of(paid).octave <= octave:
             demand.take_in(replace(paid, bases=()), unbought)
     wants = demand.wanted.wants
     if not wants or demand.forgotten(octave) or len(fitting(unbought, wants)) < len(wants):
         return None
     return fit_star(unbought, wants, effort=Effort(PLANNER.question_work))
-
-
-def _octave(paid: PaidQuestion) -> int:
-    return octave_of(half_width=paid.half_width, confidence=paid.confidence)
-
-
-def _answers(view: Holdings, base: Star, want: Want) -> bool:
-    return float(uses(view, base, [want])[0]) <= 1.0 + PLANNER.calibration_off
-
-
-def _everything_nano(view: Holdings, base: Star, direct: Priced) -> int:
-    """What would be spent if the whole base were bought after this row."""
-    rows = direct.purchase.rows
-    tables = view.tables(view.raises(base.alphas), beside=rows)
-    return view.priced(Purchase(rows, tables)).spent_after_nano

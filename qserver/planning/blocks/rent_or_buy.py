@@ -17,11 +17,11 @@ all that is then spent, with room for one more question, is at most 1.85 A. If n
 one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
 the row does not fit into the limit, any blocks that do are bought.
 
-**A shorter length never costs less.** Every class that was paid for stands at its tightest
-precision. What is reached, settled and due is decided for the query at that precision, for each
-class, and never at the length that is asked. If blocks of a class are due, any length gets the part
-of them that it needs, and a tighter length all of them and a row of the rest. If none are due, the
-least price of rows and blocks is taken. Each of these prices rises as the length gets shorter.
+**A shorter length never costs less.** The reference precision of a class is the tightest that was
+paid for in it. What is reached, settled and due is decided for the query at that precision, for
+each class, and never at the length that is asked. If blocks of a class are due, any length gets the
+part of them that it needs, and a tighter length all of them and a row of the rest. If none are due,
+the least price of rows and blocks is taken. Each of these prices rises as the length gets shorter.
 
 **Never far worse than asking one by one.** While no base has settled, rows are measured, nothing is
 spent on blocks, and B > A / 2. Blocks dearer than their row are bought only while all that is spent
@@ -49,13 +49,13 @@ from math import isinf
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.blocks.demand import Demand, want_of
+from qserver.planning.blocks.demand import Demand
 from qserver.planning.blocks.levels.learner import Learner
-from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper
+from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
+from qserver.planning.blocks.reference import NeededBlocks, ReferenceQuestion
 from qserver.planning.blocks.rent import Course
 from qserver.planning.blocks.saved_demand import demand_of_state, state_of_demand
 from qserver.planning.blocks.settled import At, Bases
-from qserver.planning.blocks.standing import Blocks, Standing
 from qserver.planning.blocks.star import Star
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -165,12 +165,10 @@ class RentOrBuy:
         if self.learner is not None:
             holdings = self.learner.view(holdings, self._paid)
         self._follow(holdings)
-        target, confidence = question.roomy_half_width, question.confidence
-        want = want_of(holdings, question.row, half_width=target, confidence=confidence)
+        need = need_of(question, holdings, answered, effort)
         is_beyond = direct.priced.spent_after_nano > allowed_nano and not self.demand.stars
-        if want is None or is_beyond or direct.price_nano == 0 or effort.is_spent:
+        if need is None or is_beyond or direct.price_nano == 0 or effort.is_spent:
             return Decision()
-        need = Need(holdings, answered, question.row, want, effort)
         bases = self._bases(holdings)
         return _Choice(self, bases, need, direct, by_rows, allowed_nano).decision()
 
@@ -206,11 +204,10 @@ def _only_row(
     holdings: Holdings, question: Question, direct: PurchaseOffer, effort: Effort
 ) -> Decision:
     """The row of what the present tables leave of the query, if it is cheaper."""
-    row, target = question.row, question.roomy_half_width
-    want = want_of(holdings, row, half_width=target, confidence=question.confidence)
-    if want is None or direct.price_nano == 0 or effort.is_spent:
+    need = need_of(question, holdings, holdings, effort)
+    if need is None or direct.price_nano == 0 or effort.is_spent:
         return Decision()
-    beside = Need(holdings, holdings, row, want, effort).row({})
+    beside = need.row({})
     is_cheaper = beside is not None and beside.price_nano < direct.price_nano
     return Decision(beside if is_cheaper else None)
 
@@ -243,16 +240,16 @@ class _Choice:
     def _blocks(self) -> tuple[list[PurchaseOffer], list[PurchaseOffer]]:
         """Blocks that are due, and others."""
         due, others = list[PurchaseOffer](), list[PurchaseOffer]()
-        for standing in self._standings():
-            for blocks in standing.blocks():
-                offer = self._now(standing, blocks)
+        for reference in self._references():
+            for blocks in reference.blocks():
+                offer = self._now(reference, blocks)
                 (due if blocks.is_due else others).append(offer)
                 if blocks.is_due:
                     break
         return due, others
 
-    def _standings(self) -> Iterator[Standing]:
-        """The question at the precision of each class that was paid for, from the tightest."""
+    def _references(self) -> Iterator[ReferenceQuestion]:
+        """The question at the reference precision of each class, the tightest class first."""
         rule, want = self._rule, self._need.want
         for octave in rule.course.octaves:
             half_width = rule.course.tightest(octave, confidence=want.confidence)
@@ -264,11 +261,11 @@ class _Choice:
             if row.price_nano == 0:
                 continue
             phi, ratio, bases = rule.phi, rule.ratio, self._bases
-            yield Standing(need, row.priced, bases, octave, phi, ratio, self._fitted)
+            yield ReferenceQuestion(need, row.priced, bases, octave, phi, ratio, self._fitted)
 
-    def _now(self, standing: Standing, blocks: Blocks) -> PurchaseOffer:
+    def _now(self, reference: ReferenceQuestion, blocks: NeededBlocks) -> PurchaseOffer:
         """These blocks for the length that is asked."""
-        need, then = self._need, standing.need
+        need, then = self._need, reference.need
         if not blocks.is_whole:
             return need.beside(blocks.raises, self._direct)
         return need.part_beside(blocks.star, blocks.raises, then=then, direct=self._direct)

@@ -12,12 +12,11 @@ from functools import reduce
 from qserver.inference.tables.blocks.pattern import BlockKey, join
 from qserver.planning.blocks.demand import Demand, depth_of
 from qserver.planning.blocks.rent import Course, Own
-from qserver.planning.blocks.star import Star, fit_star, fitting, uses
+from qserver.planning.blocks.star import Star, fit_star, fitting, serves
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
-from qserver.planning.purchase import Priced, Purchase
 from qserver.records.paid_question import FittedBase
 
 At = tuple[int, int]
@@ -91,17 +90,7 @@ class Bases:
         star = self.star(at)
         if star is self.demand.stars.get(at):
             return None
-        return self.written(at, star)
-
-    def written(self, at: At, star: Star) -> FittedBase:
-        """A base as it is written down."""
         return FittedBase(*at, star.to_base(self.holdings), at[1] == self.depth)
-
-    def everything(self, star: Star, row: Priced | None = None) -> Priced:
-        """The raises from the holdings to the whole star, after this row."""
-        rows = () if row is None else row.purchase.rows
-        tables = self.holdings.tables(self.holdings.raises(star.alphas), beside=rows)
-        return self.holdings.priced(Purchase(rows, tables))
 
     def _fitted(self, at: At) -> Star:
         # The work does not count for the question that comes first.
@@ -111,8 +100,7 @@ class Bases:
     def fit(self, at: At, wanted: Wants, *, old: Star | None, effort: Effort) -> Star:
         """The best base for these requirements, those of this class and looser ones."""
         wants = fitting(self.holdings, self._of(wanted, at))
-        most = 1.0 + PLANNER.calibration_off
-        if old is not None and float(uses(self.holdings, old, wants).max()) <= most:
+        if old is not None and serves(self.holdings, old, wants):
             return old
         # With coarser levels, later questions may be about parts of these, too.
         spare = PLANNER.spare if self.depth == 1 else 0.0

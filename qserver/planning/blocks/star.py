@@ -17,6 +17,7 @@ from qserver.planning.blocks.wants import Want
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
+from qserver.planning.purchase import Priced, Purchase
 from qserver.records.paid_question import Base
 
 
@@ -124,6 +125,18 @@ def uses(holdings: Holdings, star: Star, wants: Sequence[Want]) -> FloatArray:
     """Each requirement's variance under the star over its target, shape (wants,)."""
     alphas = np.array(list(star.alphas.values()))
     return _problem(holdings, wants, list(star.alphas)).uses(alphas)
+
+
+def serves(holdings: Holdings, star: Star, wants: Sequence[Want]) -> bool:
+    """Whether the star meets all of these requirements, as nearly as stars are calibrated."""
+    return float(uses(holdings, star, wants).max()) <= 1.0 + PLANNER.calibration_off
+
+
+def everything(holdings: Holdings, star: Star, row: Priced | None = None) -> Priced:
+    """The raises from the holdings to the whole star, after this row."""
+    rows = () if row is None else row.purchase.rows
+    tables = holdings.tables(holdings.raises(star.alphas), beside=rows)
+    return holdings.priced(Purchase(rows, tables))
 
 
 def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:

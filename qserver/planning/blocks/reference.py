@@ -1,8 +1,8 @@
-"""Whether blocks replace rows, decided for a question at the precision that its class stands at.
+"""Whether blocks replace rows, decided for a question at the reference precision of a class.
 
-A class of precision stands at the tightest precision that was paid for in it. The decision is made
-for the question at that precision, whatever length is asked now. So a shorter length never turns
-blocks into a cheaper row.
+The reference precision of a class is the tightest that was paid for in it. The decision is made for
+the question at that precision, whatever length is asked now. So a shorter length never turns blocks
+into a cheaper row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from qserver.planning.blocks.needed_part import Need, PurchaseOffer, Raises
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.planning.blocks.settled import At, Bases
-from qserver.planning.blocks.star import Star
+from qserver.planning.blocks.star import Star, everything
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced
@@ -23,14 +23,14 @@ from qserver.records.paid_question import FittedBase
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """The part of a settled base that the standing question needs.
+class NeededBlocks:
+    """The part of a settled base that the reference question needs.
 
     Args:
         star: the base.
         raises: that part.
-        offer: the part, with a row of what it leaves, at the standing precision.
-        is_whole: whether the part alone meets the standing question; else a row is needed.
+        offer: the part, with a row of what it leaves, at the reference precision.
+        is_whole: whether the part alone meets the reference question; else a row is needed.
         is_due: whether it replaces a row that costs less.
     """
 
@@ -42,8 +42,8 @@ class Blocks:
 
 
 @dataclass(eq=False)
-class Standing:
-    """A question at the precision that a class stands at.
+class ReferenceQuestion:
+    """A question at the reference precision of a class.
 
     Args:
         need: the question at that precision.
@@ -66,7 +66,7 @@ class Standing:
     def _holdings(self) -> Holdings:
         return self.need.holdings
 
-    def blocks(self) -> Iterator[Blocks]:
+    def blocks(self) -> Iterator[NeededBlocks]:
         """The blocks of settled bases that the row would waste, from the finest base on."""
         finest = self.octave, self.bases.depth
         if not self._is_settled(finest):
@@ -94,7 +94,7 @@ class Standing:
             return False
         return self._star(finest).price * NANO <= most
 
-    def _part(self, at: At) -> Blocks | None:
+    def _part(self, at: At) -> NeededBlocks | None:
         # More requirements never make a base cheaper, so a row that the old one allows stays.
         old = self.bases.demand.stars.get(at)
         if old is not None and self.row.spent_after_nano <= self.phi * old.price * NANO:
@@ -106,7 +106,7 @@ class Standing:
         if found is None:
             return None
         raises, offer = found
-        return Blocks(star, raises, offer, is_whole, self._is_due(offer.priced, at))
+        return NeededBlocks(star, raises, offer, is_whole, self._is_due(offer.priced, at))
 
     def _star(self, at: At) -> Star:
         """The best base with this question."""
@@ -118,8 +118,8 @@ class Standing:
 
     def _is_wasteful(self, star: Star) -> bool:
         """Whether the row would waste more than phi times the price of the star."""
-        everything = self.bases.everything(star, self.row).spent_after_nano
-        return everything - star.price * NANO > self.phi * star.price * NANO
+        after = everything(self._holdings, star, self.row).spent_after_nano
+        return after - star.price * NANO > self.phi * star.price * NANO
 
     def _is_due(self, blocks: Priced, at: At) -> bool:
         """Whether they cost more than the row, and the spend stays near that of own rows alone."""
@@ -140,7 +140,7 @@ class Standing:
         if self._holdings.engine.tables.alpha_nano:
             return 0.0
         star = self._star((self.octave, self.bases.depth))
-        later = self.bases.everything(star, self.row).spent_after_nano
+        later = everything(self._holdings, star, self.row).spent_after_nano
         return later / (star.price * NANO) + PLANNER.in_parts
 
     @property
@@ -163,6 +163,6 @@ class Standing:
         if at[1] < self.bases.depth:
             return own
         star = self._star(at)
-        lacks = self.bases.everything(star).price_nano - blocks.price_nano
+        lacks = everything(self._holdings, star).price_nano - blocks.price_nano
         grown = (star.price - self.bases.star(at).price) * NANO
         return min(own, max(0.0, lacks) + max(0.0, grown))
