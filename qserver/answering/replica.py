@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from qserver.answering.checkpoint import Saved, note_ignored
 from qserver.config import Settings
-from qserver.errors import QServerError, StoreCorruptError, StoreError
+from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.earlier import EarlierDemand
@@ -166,7 +166,7 @@ class Replica:
             self.engine.in_play.restore(state.part("rows"), sizes)
             self.rule.restore(state.part("rule"), self.ledger)
             self.n_charges, self.n_resumed = state.head["n_charges"], saved.cursor.n_entries
-        except (KeyError, IndexError, TypeError, ValueError, QServerError) as exc:
+        except Exception as exc:  # noqa: BLE001 - whatever is wrong with it, the store has it all
             note_ignored(self.meta, f"it cannot be used: {exc!r}")
             return False
         return True
@@ -190,6 +190,12 @@ class Replica:
                 raise StoreCorruptError("The store has weights of rows that it does not have.")
             if measurements or estimators:
                 self.engine.extend([*measurements, *estimators])
+
+    def stand_at(self, stamp: Stamp) -> None:
+        """Plan with what may be spent at this stamp from now on."""
+        if stamp != self.stamp:
+            self._singles.clear()
+        self.stamp = stamp
 
     def follow_charge(
         self, texts: Sequence[str], *, snapshot: str, after: Standing, paid: Sequence[str]

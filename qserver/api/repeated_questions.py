@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from qserver.api.headers import REQUEST_ID, ROUTE_KEY, SECURITY_HEADERS, request_id_of
 from qserver.api.replies import JSON_TYPE
 from qserver.service.service import Service
+from qserver.service.visits import is_second_run
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class RepeatedQuestions:
         if dataset is None or not is_short or int(length) > self._cache.max_body_bytes:
             return self._app(environ, start)
         body = environ["wsgi.input"].read(int(length))
-        payload = self._kept(dataset, body)
+        # Whoever waited for a job is told what that job cost, whatever was kept meanwhile.
+        payload = None if is_second_run() else self._kept(dataset, body)
         if payload is None:
             # What was free once is free again, and quickly found.
             environ[FREE_BEFORE_KEY] = self._cache.find(dataset, body) is not None

@@ -12,7 +12,16 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-_ROOMS = ("answering", "checkpoint", "inference", "ledger", "planning", "query", "records")
+_ROOMS = (
+    "answering",
+    "checkpoint",
+    "inference",
+    "ledger",
+    "planning",
+    "query",
+    "records",
+    "storage/encoding",
+)
 
 
 @cache

@@ -61,6 +61,12 @@ def present_visit() -> Visit | None:
     return _PRESENT.get()
 
 
+def is_second_run() -> bool:
+    """Whether a job of the request under way was asked for in an earlier run."""
+    visit = present_visit()
+    return visit is not None and bool(visit.jobs)
+
+
 @contextlib.contextmanager
 def visiting(visit: Visit | None) -> Iterator[None]:
     """Let the request under way be put aside under this visit; None keeps its thread."""

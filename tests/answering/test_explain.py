@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,27 @@ def test_a_question_is_planned_once_per_length_and_as_if_it_had_not_been_planned
     replica.refresh(Store.open(town.settings))
     replica.plans_apart([asked], Effort())
     assert n_plans == 1
+
+
+def test_a_plan_is_kept_while_as_much_may_be_spent(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = replica_of(town)
+    query = primitive(town.service().parse("people", {"where": {"age": {"between": [24, 27]}}}))
+    asked = question_of(query, Requirement(20, 0.95))
+    allowed = []
+
+    def recorded(*args: Any, **kwargs: Any) -> Plan:
+        allowed.append(kwargs["allowed_nano"])
+        return plan_answer(*args, **kwargs)
+
+    monkeypatch.setattr("qserver.answering.replica.plan_answer", recorded)
+    present = replica.present
+    lower = replace(present, standing=replace(present.standing, limit_nano=600_000_000))
+    for stamp in (present, present, lower):
+        replica.stand_at(stamp)
+        replica.plan(asked)
+    assert allowed == [1_000_000_000, 600_000_000]
 
 
 def test_a_workload_is_priced_without_the_demand_of_earlier_questions(

@@ -87,7 +87,7 @@ def test_short_requests_pass_while_more_questions_wait_than_there_are_threads(
 def test_the_same_question_of_many_is_measured_once_and_told_to_all(
     town: Deployment, server: Server
 ) -> None:
-    """Whoever is run again after the answer is kept takes it from there."""
+    """Whoever waited is told what it cost, though the answer is free by then."""
     with ThreadPoolExecutor(12) as pool:
         waiting = asked(pool, server.caller, *[22] * 12)
         wait_for_jobs(town, 1)
@@ -95,6 +95,8 @@ def test_the_same_question_of_many_is_measured_once_and_told_to_all(
         replies = [future.result(TIMEOUT_S) for future in waiting]
     assert {r.status for r in replies} == {200}
     assert len({r.document["estimate"] for r in replies}) == 1
+    assert {r.document["source"] for r in replies} == {"measured"}
+    assert min(_cost(r.document) for r in replies) > 0
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
+from qserver.storage.charging.publish import Publishing
+from qserver.storage.charging.reserve import Charging
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.endings import Outcome
+from qserver.storage.endings import Ended, Outcome
 from qserver.storage.queue import Taken
 from qserver.storage.spend import SpendingStore
 
@@ -94,11 +96,11 @@ def fill(store: SpendingStore, meta: DatasetMeta, queries: Sequence[LinearQuery]
         charges = [Charge(r.row, r.alpha_nano, job) for r in part]
         texts = [charge_json(c, snapshot=meta.snapshot, at=0) for c in charges]
         chain = relinked(texts, prev=chain.head)
-        store.reserve(lease, reservation, ledger_version=version, charges=chain.texts)
+        store.reserve(lease, [Charging(reservation, chain.texts)], ledger_version=version)
         indices = [(1000 + i,) for i in range(len(part))]
-        store.publish(lease, reservation, indices, n_history=start)
+        store.publish(lease, [Publishing(reservation, indices)])
         shown = Outcome("done", "", meta.snapshot, end, 0)
-        store.acknowledge(Taken(meta.population, job, "", meta.name), shown)
+        store.acknowledge([Ended(Taken(meta.population, job, "", meta.name), shown)])
     store.release(lease)
 
 

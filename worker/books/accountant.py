@@ -86,6 +86,7 @@ class Accountant:
             if one.fault:
                 raise BookFaultError(f"{one.dataset}: {one.fault}")
         plain = json.loads(plan)
+        self._levels.pop(str(plain["job"]), None)  # of an earlier plan that came to nothing
         account, snapshot = self._account(plain)
         share = int(plain["after"]["share_nano"])
         if share < account.share_ahead:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,10 @@ def write_all(descriptor: int, text: bytes) -> None:
 
 def require_room(folder: Path, *, n_bytes: int) -> bool:
     """True if so many bytes can be written to the folder's disk; OSError if not."""
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < n_bytes:
+        # To try would take the last bytes from a store on the same disk.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     path = folder / f".room-{os.getpid()}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

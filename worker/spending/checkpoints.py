@@ -69,5 +69,6 @@ class Checkpoints:
         try:
             for folder in folders:
                 kept(saved, folder, meta, self.settings)
-        except OSError:
+        except Exception:
+            # A start takes longer without it, and nothing else depends on it.
             self.log.exception("the checkpoint of snapshot %s was not written", meta.snapshot)

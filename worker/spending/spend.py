@@ -18,7 +18,6 @@ from qserver.checkpoint.folder import CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import (
     BudgetExhaustedError,
-    FencedError,
     JournalError,
     MeasurementError,
     QServerError,
@@ -41,6 +40,7 @@ from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.checkpoints import Checkpoints
+from worker.spending.fencing import while_held
 from worker.spending.group.ahead import Ahead, Rooms
 from worker.spending.group.answers import Answers, failed
 from worker.spending.group.planned import (
@@ -163,13 +163,8 @@ class Spender:
             )
         self._histories.chain(lease)
         self.settle_open(lease)
-        try:
+        with while_held(self._writer, lease, StoreCorruptError):
             self._histories.check(population)
-        except StoreCorruptError as exc:
-            if not self._writer.renew(lease):
-                # Held still meanwhile: the new holder has released more than was read.
-                raise FencedError("The lease passed to another worker.") from exc
-            raise
 
     def compare(self, population: str) -> None:
         """Hold the store's facts and jobs against the journal; the log names what differs."""

@@ -19,6 +19,7 @@ from qserver.api.headers import ROUTE_KEY, request_id_of
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+_BEGUN_KEY = "qserver.begun"
 _LEAST_SLOT_S = 0.005
 _N_BUCKETS = 14
 _log = logging.getLogger("qserver.requests")
@@ -57,7 +58,8 @@ class Observed:
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         """The app's response, counted when its status is known."""
-        begun = self._clock()
+        # A request that was put aside runs again: it began when it first came.
+        begun = environ.setdefault(_BEGUN_KEY, self._clock())
 
         def observed_start(status: str, headers: Any, *rest: Any) -> Any:
             self._observe(environ, status[:3], self._clock() - begun)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from qserver.errors import QServerError
 from qserver.service.visits import Parked, Visit
 
+_log = logging.getLogger("qserver.jobs")
 _C = TypeVar("_C")
 # One look at n jobs takes some 10 n microseconds: it takes a twentieth of the time at most.
 _LEAST_PAUSE_S = 0.002
@@ -39,7 +40,6 @@ class JobWatch(Generic[_C]):
         self._wake = wake
         self._new = threading.Condition()
         self._waiting: list[_Waiting[_C]] = []
-        # A visit that waits a second time keeps its deadline.
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
     def start(self) -> None:
@@ -66,7 +66,8 @@ class JobWatch(Generic[_C]):
         try:
             ended = set(waiting[0].parked.ended(jobs))
             pause_s = max(pause_s, len(jobs) * _PAUSE_PER_JOB_S)
-        except QServerError:
+        except Exception:  # noqa: BLE001 - the loop goes on, so that deadlines hold
+            _log.exception("the jobs that requests wait for could not be read")
             ended, pause_s = set(), _FAILED_PAUSE_S
         now = time.monotonic()
         woken = [w for w in waiting if w.parked.job in ended or now >= w.deadline]

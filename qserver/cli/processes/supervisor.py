@@ -175,6 +175,8 @@ class Supervisor:
         if status is None:
             return _LONGEST_WAIT_S
         if post.due_at is None:
+            if now - post.started_at >= self._backoff.calm_s:
+                post.n_failures = 0
             self._put_off(post, f"ended with status {status}")
         elif now >= post.due_at:
             self._start_again(post)
@@ -190,11 +192,9 @@ class Supervisor:
 
     def _put_off(self, post: _Post, why: str) -> None:
         """Wait before the next start, longer after each failure in a row."""
-        now = self._clock()
-        calm = now - post.started_at >= self._backoff.calm_s
-        post.n_failures = 1 if calm else post.n_failures + 1
+        post.n_failures += 1
         delay_s = self._backoff.delay_s(post.n_failures)
-        post.due_at = now + delay_s
+        post.due_at = self._clock() + delay_s
         self._report(f"The {post.name} {why}; it starts again in {delay_s:g} s. {post.advice}")
 
 

@@ -141,6 +141,21 @@ def test_a_store_that_ended_is_started_again_before_the_children() -> None:
     ]
 
 
+def test_a_store_that_does_not_start_is_tried_again_after_ever_longer_pauses() -> None:
+    refusals: list[Exception] = [StoreUnavailableError("It is not ready.") for _ in range(4)]
+    world = World(store=FakeStore(status=-9, refusals=refusals))
+    store, supervisor = world.store, world.supervisor()
+    assert store is not None
+    starts = []
+    while store.status is not None:
+        n_starts = store.n_starts
+        supervisor.check()
+        if store.n_starts > n_starts:
+            starts.append(world.now)
+        world.now += 0.5
+    assert starts == [1, 3, 7, 15, 23]
+
+
 def test_a_store_whose_data_are_damaged_is_not_tried_again() -> None:
     world = World(store=FakeStore(status=1, refusals=[StoreCorruptError("A byte changed.")]))
     supervisor = world.supervisor()

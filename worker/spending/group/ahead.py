@@ -19,6 +19,7 @@ from qserver.errors import (
     JournalError,
     MeasurementError,
     QServerError,
+    StoreBehindError,
     StoreError,
     UnanswerableError,
 )
@@ -29,6 +30,7 @@ from qserver.storage.encoding.requests import Reservation
 from qserver.storage.spend import SpendingStore
 from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
+from worker.spending.fencing import while_held
 from worker.spending.group.planned import (
     Failed,
     FromHistory,
@@ -120,13 +122,11 @@ class Ahead:
     def _plan(self, job: OpenJob) -> Planned | None:
         """What becomes of one job; None if it is a spend that does not fit any more."""
         try:
-            found = self._decided(job)
-        except (StoreError, JournalError, MemoryError):
+            with while_held(self._rooms.writer, self._lease, BooksError, StoreBehindError):
+                found = self._decided(job)
+        except (FencedError, StoreError, JournalError, MemoryError):
             raise
         except QServerError as exc:
-            if isinstance(exc, BooksError) and not self._rooms.writer.renew(self._lease):
-                # Others have charged since the plan was made; the job is the new holder's.
-                raise FencedError("The lease passed to another worker.") from exc
             is_blank = job.request.snapshot in self._ahead
             return Failed(job.taken, exc, job.request if is_blank else None)
         except Exception:
@@ -144,7 +144,7 @@ class Ahead:
             raise present
         self._rooms.replicas.get(request)  # refuses another domain
         replica = self._ahead.get(snapshot, present)
-        replica.stamp = present.present
+        replica.stand_at(present.present)
         found = decide(replica, request.asked)
         if isinstance(found, Free):
             replica.keep(found.estimators)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from qserver.config import Settings
+from qserver.errors import StoreCorruptError
 from qserver.storage.charging.lease import Lease
 from qserver.storage.charging.publish import Publishing, PublishOutcome
 from qserver.storage.charging.reserve import Charging
@@ -27,6 +28,7 @@ from worker.journal.sections import (
 )
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables
+from worker.spending.fencing import while_held
 from worker.spending.group.planned import Spend
 from worker.spending.group.replicas import Replicas
 from worker.spending.live import Live
@@ -118,13 +120,12 @@ class Spends:
         """
         self._attest(lease)  # An older journal without the answers would draw others.
         released = self._journals[lease.population].state.released
-        outcomes = self._writer.publish(
-            lease,
-            [
-                Publishing(one.reservation, one.indices, released[one.reservation.job].head)
-                for one in drawn
-            ],
-        )
+        publishings = [
+            Publishing(one.reservation, one.indices, released[one.reservation.job].head)
+            for one in drawn
+        ]
+        with while_held(self._writer, lease, StoreCorruptError):
+            outcomes = self._writer.publish(lease, publishings)
         # A repeated publish wrote nothing itself, so it must wait for the writes of others.
         self._writer.await_durable(own_writes=set(outcomes) == {"published"})
         return outcomes
