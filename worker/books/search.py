@@ -8,7 +8,6 @@ leaf the loss is exact. On a pair of cells each attribute is fixed for the one, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf
@@ -27,6 +26,8 @@ _BRANCH = 2_000
 """Numbers that take as long as the rest of a branch."""
 _MOST_CELLS = 1 << 20
 """Cells, or pairs of cells, that are searched to the end however long it takes."""
+_TOGETHER = 64
+"""Most branches that are looked at in one go."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,29 @@ class Known:
 
 
 @dataclass(frozen=True)
-class _Node:
-    """Some attributes are fixed: per cell the classes, and what each term's fixed factors give.
+class _Nodes:
+    """Branches with the same attributes fixed, N of them: they are looked at together.
 
     Args:
-        apart: tables that tell the two cells apart already.
+        depth: how many attributes are fixed; on pairs, for the one cell and for the other.
+        classes: per cell the classes that are fixed, shape (attributes, N).
+        terms: per cell what each term's fixed factors give, shape (T, N).
+        apart: tables that tell the two cells apart already, shape (tables, N).
     """
 
     depth: int
-    classes: tuple[tuple[int, ...], ...]
+    classes: tuple[NDArray[np.intp], ...]
     terms: tuple[Floats, ...]
     apart: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return int(self.apart.shape[1])
+
+    def part(self, which: slice) -> _Nodes:
+        """Those in this range."""
+        classes = tuple(found[:, which] for found in self.classes)
+        terms = tuple(found[:, which] for found in self.terms)
+        return _Nodes(self.depth, classes, terms, self.apart[:, which])
 
 
 class Search:
@@ -177,6 +190,8 @@ class Search:
         counts = np.diff([*self._starts, len(self._terms)])
         self._single, self._mixed = np.flatnonzero(counts == 1), np.flatnonzero(counts > 1)
         self._single_terms = np.asarray(self._starts)[self._single]
+        self._mixed_terms = np.flatnonzero(np.repeat(counts > 1, counts))
+        self._mixed_starts = np.cumsum(counts[self._mixed]) - counts[self._mixed]
         sizes = [np.abs(factor[self._single_terms]) for factor in self._factors]
         self._matters = np.array([(size != 1).any(axis=1) for size in sizes], dtype=bool)
         rest = np.ones(len(self._single))
@@ -203,17 +218,23 @@ class Search:
         return self._groups[turn]
 
     def _alone(self, terms: Floats, turn: int) -> Floats:
-        """A bound of what the rows of one term cost one cell, by its value of the next attribute.
+        """A bound of what the rows of one term cost a cell, by its value of the next attribute.
 
         A cell has one value of each attribute: of rows that are told apart by one, the best value's
         sum counts, not each row's best.
+
+        Args:
+            terms: of N cells, shape (T, N).
+
+        Returns:
+            Both weights' bounds, shape (2, N, values).
         """
         width = self._factors[turn].shape[1] if turn < len(self._axes) else 1
-        found = np.zeros((2, width))
-        scale = self._weights[:, self._single] * np.abs(terms[self._single_terms])
+        found = np.zeros((2, terms.shape[1], width))
+        scale = self._weights[:, self._single, None] * np.abs(terms[self._single_terms])
         for i, rows, sizes in self._groups_from(turn):
-            sums = scale[:, rows] @ sizes
-            found += sums if i == turn else sums.max(axis=1, keepdims=True)
+            sums = scale[:, rows].transpose(0, 2, 1) @ sizes
+            found += sums if i == turn else sums.max(axis=2, keepdims=True)
         return found
 
     def above(self) -> Fraction | None:
@@ -225,78 +246,134 @@ class Search:
         level, found = Fraction(self._level), None
         if self._is_void:
             return None
-        depth, n = len(self._axes) * self._n_cells, self._n_cells
-        stack = [_Node(0, ((),) * n, (self._coefficients,) * n, self._tables[0] < 0)]
+        depth, stack = len(self._axes) * self._n_cells, [self._root()]
         while stack:
-            node = stack.pop()
-            if node.depth < depth:
-                stack += self._children(node, float(floor(level - self._flat)))
+            nodes = stack.pop()
+            # Without a level, the most promising branch finds one for the others.
+            first = max(0, len(nodes) - (_TOGETHER if level >= 0 else 1))
+            if first:
+                stack.append(nodes.part(slice(first)))
+                nodes = nodes.part(slice(first, None))
+            if nodes.depth < depth:
+                children = self._children(nodes, float(floor(level - self._flat)))
+                stack += [children] if len(children) else []
                 continue
-            loss = self._exact(node)
+            loss = max(self._exact(nodes, i) for i in range(len(nodes)))
             if loss > level:
                 level = found = loss
         return found
 
-    def _exact(self, node: _Node) -> Fraction:
+    def _root(self) -> _Nodes:
+        """The branch with nothing fixed."""
+        n, none = self._n_cells, np.zeros((0, 1), dtype=np.intp)
+        apart = (self._tables[0] < 0)[:, None]
+        return _Nodes(0, (none,) * n, (self._coefficients[:, None],) * n, apart)
+
+    def _exact(self, nodes: _Nodes, which: int) -> Fraction:
         cells = []
-        for found in node.classes:
+        for found in nodes.classes:
             classes = [int(kept[0]) for kept in self._columns]
-            for axis, one in zip(self._axes, found, strict=True):
+            for axis, one in zip(self._axes, found[:, which].tolist(), strict=True):
                 classes[axis] = int(self._columns[axis][one])
             cells.append(self._grid.cell(classes))
         return self._losses.of_pair(*cells) if self._pairs else self._losses.of_cell(cells[0])
 
-    def _children(self, node: _Node, level: float) -> Iterator[_Node]:
-        """The branches that may be above the level, the least promising first."""
-        turn, which = divmod(node.depth, self._n_cells)
-        factors = self._factors[turn] * node.terms[which][:, None]
-        self._work += _BRANCH + factors.size
+    def _children(self, nodes: _Nodes, level: float) -> _Nodes:
+        """The branches that may be above the level, the least promising first.
+
+        In arrays with a column for each, the values of a branch's next attribute stand together.
+        """
+        turn, which = divmod(nodes.depth, self._n_cells)
+        values = self._factors[turn]
+        n_values = values.shape[1]
+        shape = len(values), len(nodes) * n_values
+        factors = (nodes.terms[which][:, :, None] * values[:, None, :]).reshape(shape)
+        self._work += _BRANCH * len(nodes) + factors.size
         if self._work > self._most_work:
             raise UnknownFactsError("the search for the greatest loss takes too long")
-        apart = np.repeat(node.apart[:, None], factors.shape[1], axis=1)
-        bounds = self._of_rows(node, turn, which, factors) + self._extra[:, None]
+        apart = np.repeat(nodes.apart, n_values, axis=1)
+        bounds = self._of_rows(nodes, turn, which, factors) + self._extra[:, None]
         if self._pairs:
             if which == 1:
                 for table, parts in self._parts[turn]:
-                    apart[table] |= parts != parts[node.classes[0][turn]]
+                    apart[table] |= (parts != parts[nodes.classes[0][turn]][:, None]).ravel()
             done = self._last <= (turn if which == 1 else turn - 1)
             bounds = bounds + self._tables @ (apart | ~done[:, None])
         kept = np.flatnonzero((bounds[0] > level) & (bounds[1] > self._room))
-        seen = set()
-        for one in kept[np.argsort(bounds[0][kept], kind="stable")].tolist():
-            # Classes that the rest of the search cannot tell apart are one.
-            mark = (factors[:, one].tobytes(), apart[:, one].tobytes())
-            if (self._pairs and which == 0) or mark not in seen:
-                seen.add(mark)
-                yield self._child(node, which, one, factors[:, one], apart[:, one])
+        kept = kept[np.argsort(bounds[0][kept], kind="stable")]
+        if not self._pairs or which == 1:
+            kept = _different(kept, kept // n_values, factors, apart)
+        parents, chosen = np.divmod(kept, n_values)
+        return _fixed(nodes, which, parents, chosen, factors[:, kept], apart[:, kept])
 
-    def _of_rows(self, node: _Node, turn: int, which: int, factors: Floats) -> Floats:
-        """A bound of what the rows cost, by the value that is fixed next."""
-        alone = self._alone(node.terms[which], turn)
+    def _of_rows(self, nodes: _Nodes, turn: int, which: int, factors: Floats) -> Floats:
+        """A bound of what the rows cost, by branch and the value that is fixed next."""
+        alone = self._alone(nodes.terms[which], turn).reshape(2, -1)
         if not self._pairs and not len(self._mixed):
             return alone
-        low, high = self._row_ends(factors, turn + 1)
         if not self._pairs:
-            return alone + self._weights[:, self._mixed] @ np.maximum(high, -low)[self._mixed]
-        other_low, other_high = self._row_ends(node.terms[1 - which][:, None], turn + which)
+            return alone + self._of_mixed(factors, turn + 1)
+        low, high = self._row_ends(factors, turn + 1)
+        n_values, other = factors.shape[1] // len(nodes), nodes.terms[1 - which]
+        ends = self._row_ends(other, turn + which)
+        other_low, other_high = (np.repeat(end, n_values, axis=1) for end in ends)
         sizes = np.maximum(high - other_low, other_high - low)
-        other = self._alone(node.terms[1 - which], turn + which).max(axis=1, keepdims=True)
-        apart = alone + other + self._weights[:, self._mixed] @ sizes[self._mixed]
+        most = np.repeat(self._alone(other, turn + which).max(axis=2), n_values, axis=1)
+        apart = alone + most + self._weights[:, self._mixed] @ sizes[self._mixed]
         found: Floats = np.minimum(self._weights @ sizes, apart)
         return found
 
+    def _of_mixed(self, factors: Floats, turn: int) -> Floats:
+        """A bound of what the rows of several terms cost, once the rest is fixed anyhow."""
+        terms = self._mixed_terms
+        rest = [end[terms, None] for end in self._rest[turn]]
+        low, high = _ends(factors[terms], rest, self._mixed_starts)
+        return np.asarray(self._weights[:, self._mixed] @ np.maximum(high, -low))
+
     def _row_ends(self, factors: Floats, turn: int) -> tuple[Floats, Floats]:
         """The least and greatest value of each row, once the rest is fixed anyhow."""
-        rest_low, rest_high = (end[:, None] for end in self._rest[turn])
-        one, other = factors * rest_low, factors * rest_high
-        if not len(self._starts):
-            return one[:0], one[:0]
-        low = np.add.reduceat(np.minimum(one, other), self._starts, axis=0)
-        return low, np.add.reduceat(np.maximum(one, other), self._starts, axis=0)
+        return _ends(factors, [end[:, None] for end in self._rest[turn]], self._starts)
 
-    def _child(
-        self, node: _Node, which: int, one: int, terms: Floats, apart: NDArray[np.bool_]
-    ) -> _Node:
-        classes, products = list(node.classes), list(node.terms)
-        classes[which], products[which] = (*classes[which], one), terms
-        return _Node(node.depth + 1, tuple(classes), tuple(products), apart)
+
+def _ends(factors: Floats, rest: list[Floats], starts: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """The least and greatest sums of terms, from each start on, by those of the other factors."""
+    one, other = (factors * end for end in rest)
+    if not len(starts):
+        return one[:0], one[:0]
+    low = np.add.reduceat(np.minimum(one, other), starts, axis=0)
+    return low, np.add.reduceat(np.maximum(one, other), starts, axis=0)
+
+
+def _different(
+    kept: NDArray[np.intp], parents: NDArray[np.intp], factors: Floats, apart: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """The columns without those of one parent that the rest of the search cannot tell apart."""
+    marks = zip(
+        parents.tolist(),
+        map(bytes, np.ascontiguousarray(factors[:, kept].T)),
+        map(bytes, np.ascontiguousarray(apart[:, kept].T)),
+        strict=True,
+    )
+    first: dict[object, int] = {}
+    for one, mark in zip(kept.tolist(), marks, strict=True):
+        first.setdefault(mark, one)
+    return np.array(list(first.values()), dtype=np.intp)
+
+
+def _fixed(
+    nodes: _Nodes,
+    which: int,
+    parents: NDArray[np.intp],
+    values: NDArray[np.intp],
+    terms: Floats,
+    apart: NDArray[np.bool_],
+) -> _Nodes:
+    """Branches of these with one attribute more, fixed for one of the cells.
+
+    Args:
+        terms: of that cell, with the value.
+    """
+    classes = [found[:, parents] for found in nodes.classes]
+    products = [found[:, parents] for found in nodes.terms]
+    classes[which], products[which] = np.vstack([classes[which], values]), terms
+    return _Nodes(nodes.depth + 1, tuple(classes), tuple(products), apart)
