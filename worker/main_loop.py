@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.errors import ConfigError, StoreNotDurableError, StoreUnavailableError
+from qserver.errors import ConfigError, JournalError, StoreNotDurableError, StoreUnavailableError
 from worker.constants import WORKER
-from worker.journal.files import require_room
+from worker.journal.files import NO_ROOM, require_room
 from worker.journal.journal import JournalFullError
 from worker.load import AttachedData
 from worker.owner.witness import NO_WITNESS
@@ -66,11 +66,26 @@ def _wait_for_room(
 ) -> int | None:
     """None once there is room; 0 if asked to stop before."""
     found = Waiting(f"room on the disk of {folder}", stopping, say).until_found(
-        lambda: require_room(folder, n_bytes=WORKER.journal_free_bytes),
-        passing=(OSError,),
+        lambda: _room_in(folder),
+        passing=(JournalFullError,),
         found="found room again",
     )
     return None if found else 0
+
+
+def _room_in(folder: Path) -> bool:
+    """True if a journal can grow there.
+
+    Raises:
+        JournalFullError: the disk is full.
+        JournalError: another fault, which no waiting mends.
+    """
+    try:
+        return require_room(folder, n_bytes=WORKER.journal_free_bytes)
+    except OSError as exc:
+        if exc.errno in NO_ROOM:
+            raise JournalFullError(f"The disk of {folder} is full.") from exc
+        raise JournalError(f"Nothing can be written to {folder}: {exc.strerror}.") from exc
 
 
 def _work(

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Literal
 from qserver.api.errors import early_response
 from qserver.api.repeated_questions import FREE_BEFORE_KEY
 from qserver.errors import BusyError
-from qserver.service.visits import Parked, Visit
+from qserver.service.visits import HOLDING, Parked, Visit
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 VISIT_KEY = "qserver.visit"
 Lane = Literal["", "questions", "costly"]
-LANES: tuple[Lane, ...] = ("questions", "costly")
+LANES: tuple[str, ...] = ("questions", "costly", HOLDING)
 _QUESTIONS = ("/query", "/probability")
-_COSTLY = ("/explain", "/workload", "/sql", "/models")
+_COSTLY = ("/explain", "/workload", "/sql", "/models", "/ledger", "/spending")
 _SHORT_PAGES = ("/portal/static/", "/portal/sign-in")
 
 
@@ -67,7 +67,7 @@ class Lanes:
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         """The app's response, or a problem where too many requests wait."""
         visit, lane = environ.get(VISIT_KEY), lane_of(environ)
-        if not isinstance(visit, Visit) or lane in ("", visit.lane):
+        if not isinstance(visit, Visit) or lane == "" or visit.lane in (lane, HOLDING):
             return self._app(environ, start)
         if visit.is_over:
             busy = BusyError("Too many requests wait. Try again.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, TableMeasurement
@@ -10,6 +13,9 @@ from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
 from qserver.storage.snapshots import FrozenHistory
 from qserver.storage.store import Store
+
+MAX_PAGE_RUNS = 1 << 17
+"""Most runs of weights and of partitions on one page of more than one row or table."""
 
 _MOST_FROZEN = 8
 
@@ -28,11 +34,13 @@ class ReleasedHistory:
     ) -> HistoryPage:
         """At most `limit` released rows and tables with an id above `after`; NotFoundError.
 
+        The page ends earlier where more would have more than `MAX_PAGE_RUNS` runs.
+
         Args:
             snapshot: the present one if None; else the present one or one that was replaced.
         """
         history = self._of(name, snapshot)
-        found = history.measurements[after + 1 : after + 1 + limit]
+        found = _fitting(history.measurements[after + 1 : after + 1 + limit])
         rows = tuple(_released(m, with_values=False) for m in found)
         last = after + len(rows)
         more = rows and last + 1 < len(history.measurements)
@@ -59,6 +67,19 @@ class ReleasedHistory:
     def _replaced(self, meta: DatasetMeta, snapshot: str) -> FrozenHistory:
         frozen = self._store.frozen.meta(meta, snapshot)
         return self._frozen.get(snapshot, lambda: self._store.frozen.history(frozen))
+
+
+def _fitting(found: Sequence[AnyMeasurement]) -> Sequence[AnyMeasurement]:
+    """The first of these that fit one page, at least one."""
+    n_runs = accumulate(map(_n_runs, found))
+    n_fitting = sum(1 for n in n_runs if n <= MAX_PAGE_RUNS)
+    return found[: max(1, n_fitting)]
+
+
+def _n_runs(found: AnyMeasurement) -> int:
+    if isinstance(found, TableMeasurement):
+        return sum(len(axis.stops) for axis in found.partition.axes)
+    return found.row.n_runs
 
 
 def _released(found: AnyMeasurement, *, with_values: bool) -> HistoryRow | HistoryTable:

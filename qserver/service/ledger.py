@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from qserver.errors import QueryError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
@@ -21,6 +22,9 @@ from qserver.service.log_reader import LogReader
 from qserver.storage.accounts import AccountBook
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store
+
+MAX_PAGE_CHARACTERS = 8 << 20
+"""Most characters of the entries on one page of more than one entry."""
 
 _MOST_READERS = 256
 _MOST_SPEND_POINTS = 400
@@ -189,16 +193,20 @@ class LedgerViews:
 def _page(texts: Sequence[str], *, after: int, limit: int) -> AuditPage:
     """A page of at most `limit` entries; `texts` has one more if another page follows.
 
+    It ends earlier where more would have more than `MAX_PAGE_CHARACTERS`.
+
     Raises:
         StoreCorruptError: an entry does not follow the one before it.
     """
     with reading("audit log"):
         first = GENESIS if after < 0 or not texts else json.loads(texts[0])["prev"]
     check_links(texts, name=f"the page after {after}", prev=first)
+    n_fitting = sum(1 for n in accumulate(map(len, texts[:limit])) if n <= MAX_PAGE_CHARACTERS)
     entries = tuple(
-        AuditEntry(after + 1 + i, text, digest_of(text)) for i, text in enumerate(texts[:limit])
+        AuditEntry(after + 1 + i, text, digest_of(text))
+        for i, text in enumerate(texts[: max(1, n_fitting)])
     )
-    return AuditPage(entries, entries[-1].place if len(texts) > limit else None)
+    return AuditPage(entries, entries[-1].place if len(texts) > len(entries) else None)
 
 
 def _axis(domain: Domain, attribute: str | None) -> int | None:

@@ -43,7 +43,7 @@ from qserver.service.statement_answers import (
     StatementAnswer,
     StatementExplanation,
 )
-from qserver.service.visits import present_visit, visiting
+from qserver.service.visits import hold_thread, present_visit, visiting
 
 _T = TypeVar("_T")
 _UNKNOWN = CellInterval(None, None)
@@ -105,6 +105,8 @@ class Statements:
         """
         # What the steps of a quotient are depends on the answers so far, so they run only once.
         visit = None if ratios(statement) else present_visit()
+        if visit is None:
+            hold_thread()
         with visiting(visit):
             return self._answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
 

@@ -12,6 +12,11 @@ from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from qserver.errors import BusyError
+
+HOLDING = "holding"
+"""The lane of the few requests that cannot be run again, and hold their thread while they wait."""
+
 
 @dataclass
 class Visit:
@@ -59,6 +64,21 @@ _PRESENT: ContextVar[Visit | None] = ContextVar("visit", default=None)
 def present_visit() -> Visit | None:
     """The visit of the request under way; None where a thread waits."""
     return _PRESENT.get()
+
+
+def hold_thread() -> None:
+    """Go on where requests may hold their thread while they wait.
+
+    Raises:
+        Parked: the request is run again there.
+        BusyError: too many requests wait.
+    """
+    visit = present_visit()
+    if visit is None or visit.lane == HOLDING:
+        return
+    if visit.is_over:
+        raise BusyError("Too many requests wait. Try again.")
+    raise Parked(lane=HOLDING)
 
 
 def is_second_run() -> bool:

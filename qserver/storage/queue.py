@@ -119,9 +119,12 @@ class JobQueue:
         if most <= 0:
             return []
         queues = self._in_turn(population)
-        self._read(queues, consumer=consumer, block_ms=None, count=-(-most // len(queues)))
-        found = list[Taken]()
+        found, part = list[Taken](), -(-most // len(queues))
+        self._read(queues, consumer=consumer, block_ms=None, count=part)
         while len(found) < most:
+            if not self._brought.keys() & set(queues):
+                # Few of the queues have jobs: these may bring all that is left.
+                self._read(queues, consumer=consumer, block_ms=None, count=most - len(found))
             first = next((q for q in self._in_turn(population) if q in self._brought), None)
             if first is None:
                 break

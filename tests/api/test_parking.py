@@ -30,6 +30,13 @@ from qserver.wsgi import app
 parking.MOST_WAITING = 3
 """
 
+SMALL_MEMORY = """
+from qserver.api.process import parking
+from qserver.wsgi import app
+
+parking.MOST_WAITING_BYTES = 4000
+"""
+
 
 @pytest.fixture
 def town(tmp_path: Path, store_url: str) -> Deployment:
@@ -51,6 +58,11 @@ def question(age: int) -> dict[str, Any]:
     return {"query": {"where": {"age": age}}, "length": 40, "confidence": 0.95}
 
 
+def _long_question(age: int) -> dict[str, Any]:
+    """A question in more than 2,400 bytes."""
+    return question(age) | {"query": {"where": {"age": [age] * 600}}}
+
+
 def asked(pool: ThreadPoolExecutor, caller: Caller, *ages: int) -> list[Future[Reply]]:
     return [pool.submit(caller.post, f"{PATH}/query", question(age)) for age in ages]
 
@@ -60,8 +72,9 @@ def _cost(document: dict[str, Any]) -> float:
 
 
 def wait_for_jobs(town: Deployment, n: int) -> None:
-    queue = town.writer().queue
+    queue, deadline = town.writer().queue, time.monotonic() + TIMEOUT_S
     while len(queue.waiting("town")) < n:
+        assert time.monotonic() < deadline, f"{n} jobs must wait"
         time.sleep(0.02)
 
 
@@ -159,7 +172,9 @@ def test_a_connection_goes_on_after_a_question_that_waited(
 
 
 def test_connections_that_send_nothing_hold_no_thread(server: Server) -> None:
-    idle = [socket.create_connection(("127.0.0.1", server.caller.port)) for _ in range(8)]
+    # gunicorn's own worker would give its one thread to each of them for 5 s.
+    n_idle = 2 * TIMEOUT_S // 5
+    idle = [socket.create_connection(("127.0.0.1", server.caller.port)) for _ in range(n_idle)]
     assert server.caller.get("/healthz").status == 200
     for one in idle:
         one.close()
@@ -178,6 +193,38 @@ def test_more_waiting_requests_than_there_is_room_for_get_a_job_or_busy(
         assert server.caller.get("/healthz").status == 200
         town.work_off()
         assert [f.result(TIMEOUT_S).status for f in waiting] == [200] * 3
+
+
+def test_bodies_that_wait_have_a_bound_in_all(town: Deployment, tmp_path: Path) -> None:
+    (tmp_path / "small_memory.py").write_text(SMALL_MEMORY)
+    with serving(town, tmp_path, "small_memory:app") as server, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.caller.post, f"{PATH}/query", _long_question(21))
+        wait_for_jobs(town, 1)
+        assert_problem(server.caller.post(f"{PATH}/query", _long_question(22)), 503, "busy")
+        assert server.caller.post(f"{PATH}/explain", question(23)).status == 200
+        town.work_off()
+        assert waiting.result(TIMEOUT_S).status == 200
+        assert server.caller.post(f"{PATH}/explain", _long_question(22)).status == 200
+
+
+def test_ratios_that_wait_hold_no_explanation_up(town: Deployment, server: Server) -> None:
+    """The steps of a ratio run only once, so they keep their thread, in a lane of their own."""
+    with ThreadPoolExecutor(4) as pool:
+        ratios = [
+            {
+                "sql": f"SELECT AVG(age) FROM people WHERE age >= {age} WITHIN 5 CONFIDENCE 0.9 "
+                "ASSUMING AT LEAST 50"
+            }
+            for age in (21, 22, 23)
+        ]
+        waiting = [pool.submit(server.caller.post, f"{PATH}/sql", ratio) for ratio in ratios]
+        wait_for_jobs(town, 1)
+        assert server.caller.post(f"{PATH}/explain", question(23)).status == 200
+        assert not any(future.done() for future in waiting)
+        deadline = time.monotonic() + TIMEOUT_S
+        while not all(future.done() for future in waiting) and time.monotonic() < deadline:
+            town.work_off()
+        assert [future.result(TIMEOUT_S).status for future in waiting] == [200] * 3
 
 
 def test_a_question_that_waits_is_answered_when_the_server_is_asked_to_stop(

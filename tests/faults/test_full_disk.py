@@ -10,6 +10,7 @@ import contextlib
 import resource
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from qserver.storage.server.connection import connect
 from tests.cli.processes.running_program import Program, running, started, worker_command
 from tests.cli.processes.test_restart import SERVE, attach_and_stop
 
+_BACK_S = 300
 _BOUNDLESS = resource.RLIM_INFINITY
 
 
@@ -57,12 +59,14 @@ def ask(server: Program, age: int) -> dict[str, Any]:
 
 
 def asked_until_measured(server: Program, age: int) -> None:
-    while True:
+    deadline = time.monotonic() + _BACK_S
+    while time.monotonic() < deadline:
         with contextlib.suppress(ServerProblemError):
             if ask(server, age).get("source") == "measured":
                 return
         with contextlib.suppress(subprocess.TimeoutExpired):
             pytest.fail(f"the server ended with {server.process.wait(timeout=0.05)}")
+    pytest.fail("nothing was measured")
 
 
 def spent(server: Program) -> float:

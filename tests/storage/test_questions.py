@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from qserver.errors import (
@@ -13,7 +15,7 @@ from qserver.errors import (
 from qserver.storage.queue import Taken
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from tests.storage.one_dataset import META, submit
+from tests.storage.one_dataset import LIMIT, META, submit
 
 
 def test_identical_questions_share_one_open_job(reader: Store) -> None:
@@ -69,3 +71,14 @@ def test_a_job_runs_from_the_moment_its_lease_is_taken(
     job = submit(reader)
     assert writer.acquire("town", jobs=[job]) is not None
     assert reader.job(job).state == "running"
+
+
+def test_one_dataset_of_many_fills_a_group(writer: SpendingStore, reader: Store) -> None:
+    """The other datasets' empty queues leave no place of the group empty."""
+    for i in range(8):
+        writer.attach(replace(META, name=f"other{i}", snapshot=f"o{i}"), limit_nano=LIMIT)
+    writer.queue.make_queue("town")
+    writer.queue.beat(["town"], worker="w", ttl_ms=60_000)
+    for i in range(6):
+        submit(reader, str(i))
+    assert len(writer.queue.more("town", consumer="w", most=6)) == 6

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
+from pathlib import Path
 
 import pytest
 
-from qserver.errors import StoreBehindError, StoreUnavailableError
+from qserver.errors import JournalError, StoreBehindError, StoreUnavailableError
+from worker import main_loop
+from worker.journal.journal import JournalFullError
 from worker.wait import Waiting
 
 
@@ -69,3 +74,19 @@ def test_a_request_to_stop_ends_the_wait() -> None:
 def test_what_cannot_pass_is_raised() -> None:
     with pytest.raises(StoreBehindError):
         waited(Clock(), AWAY, StoreBehindError("It knows less."))
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(errno.ENOSPC, JournalFullError), (errno.EACCES, JournalError), (errno.EROFS, JournalError)],
+)
+def test_a_worker_waits_for_room_and_for_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, error: type[Exception]
+) -> None:
+    def refuse(_folder: Path, *, n_bytes: int) -> bool:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(main_loop, "require_room", refuse)
+    with pytest.raises(JournalError) as caught:
+        main_loop._room_in(tmp_path)
+    assert type(caught.value) is error

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from worker.constants import WORKER
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Faults for want of room: of the disk, of its owner's share, or of a limit on files."""
+
 
 def read_lines(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
     """Lines with their newlines from byte `start` to `end`; the last may lack its newline."""

@@ -7,7 +7,6 @@ reads the lines that the others appended, and may then append.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import stat
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from qserver.errors import JournalError
 from worker.constants import WORKER
-from worker.journal.files import read_lines, sync_folder, write_all
+from worker.journal.files import NO_ROOM, read_lines, sync_folder, write_all
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
@@ -35,9 +34,6 @@ from worker.journal.records import (
 from worker.journal.state import JournalState
 from worker.journal.torn import is_torn
 from worker.journal.witness import Testimony, Witness, WitnessAwayError
-
-# The disk, what its owner may use of it, or a limit on the size of files.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class JournalFullError(JournalError):
@@ -310,7 +306,7 @@ class Journal:
         try:
             yield
         except OSError as exc:
-            if exc.errno in _NO_ROOM:
+            if exc.errno in NO_ROOM:
                 raise JournalFullError(f"The disk of {self._path.parent} is full.") from exc
             raise JournalError("The journal could not be written.") from exc
         self._failed = False

@@ -7,6 +7,7 @@ all jobs that are waited for.
 
 from __future__ import annotations
 
+import errno
 import resource
 import sys
 import threading
@@ -36,7 +37,13 @@ MOST_WAITING = 1500
 """Requests of one process that wait for a job or a lane. A further one is answered at once: with
 its job, or `busy`."""
 
+MOST_WAITING_BYTES = 64 << 20
+"""Bytes that the bodies of these requests may have in all. One that would pass it is answered as
+one too many."""
+
 _THREADS_PER_LANE = 2
+# Pause before the next connection where there are no more files for one.
+_NO_FILES_S = 0.02
 # A thread that computes gives way to short requests more often than after Python's 5 ms.
 _SWITCH_S = 0.0005
 _OTHER_FILES = 64
@@ -50,6 +57,12 @@ class Connection(TConn):  # type: ignore[misc]
     environ: WSGIEnvironment | None = None
     parked: Parked | None = None
     waits = False
+
+    @property
+    def n_body_bytes(self) -> int:
+        """Length of the body, if it was read."""
+        body = None if self.environ is None else self.environ["wsgi.input"]
+        return body.getbuffer().nbytes if isinstance(body, BytesIO) else 0
 
 
 class _Again:
@@ -75,7 +88,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         self.worker_connections = _allowed_connections()
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._present = threading.local()
-        self._n_waiting = 0
+        self._n_waiting = self._n_waiting_bytes = 0
         self._lanes: dict[str, ThreadPoolExecutor] = {
             lane: ThreadPoolExecutor(_THREADS_PER_LANE, thread_name_prefix=lane) for lane in LANES
         }
@@ -93,8 +106,11 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         """Take a connection; it gets a thread when its request begins to come."""
         try:
             sock, address = listener.accept()
-        except OSError:
-            return  # another process was quicker, the client left, or there are too many files
+        except OSError as exc:
+            # Another process was quicker, or the client left; else others must close files first.
+            if exc.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(_NO_FILES_S)
+            return
         self.nr_conns += 1
         conn = Connection(self.cfg, sock, address, listener.getsockname())
         self.finish_request(conn, _deferred())
@@ -128,6 +144,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         """Put the request aside, or go on with its connection. On the main thread."""
         if conn.waits:
             conn.waits, self._n_waiting = False, self._n_waiting - 1
+            self._n_waiting_bytes -= conn.n_body_bytes
         parked, conn.parked = conn.parked, None
         if parked is not None and conn.visit is not None:
             self._put_aside(conn, conn.visit, parked)
@@ -149,11 +166,13 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
             return self._app(conn.environ, start)
 
     def _put_aside(self, conn: Connection, visit: Visit, parked: Parked) -> None:
-        if self._n_waiting >= MOST_WAITING:
+        n_bytes = self._n_waiting_bytes + conn.n_body_bytes
+        if self._n_waiting >= MOST_WAITING or n_bytes > MOST_WAITING_BYTES:
             visit.is_over = True
             self._submit(self.tpool, conn)
             return
         conn.waits, self._n_waiting = True, self._n_waiting + 1
+        self._n_waiting_bytes = n_bytes
         if parked.lane:
             visit.lane = parked.lane
             self._submit(self._lanes[parked.lane], conn)

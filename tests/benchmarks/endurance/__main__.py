@@ -96,6 +96,7 @@ class Run:
         return {
             "questions": self.n_asked,
             "sources": dict(self.sources),
+            "refused": self.site.n_refused,
             **{f"{name}_{key}": value for name, found in times.items() for key, value in found},
             **{f"memory_{part}_mb": round(value, 1) for part, value in memory.items()},
             **{f"disk_{part}_mb": round(value, 2) for part, value in disk.items()},

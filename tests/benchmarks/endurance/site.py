@@ -26,7 +26,8 @@ from tests.cli.processes.running_program import (
 )
 
 _PAUSE_S = 0.02
-_PATIENCE_S = 60.0
+_REFUSED_PAUSE_S = 1.0
+_PATIENCE_S = 120.0
 _ENVIRON = {"OPENBLAS_NUM_THREADS": "1"}
 PARTS = {"worker": "-m worker run", "http": "gunicorn", "store": "valkey"}
 
@@ -38,6 +39,7 @@ class Site:
     folder: Path
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _programs: list[Program] = field(default_factory=list)
+    n_refused: int = 0
 
     @property
     def state(self) -> Path:
@@ -83,7 +85,25 @@ class Site:
         return time.monotonic() - begun
 
     def ask(self, dataset: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer, also where the question became a job."""
+        """The answer, also where the question became a job; what is refused is asked again."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._ask(dataset, question)
+            except ServerProblemError as exc:
+                self._check_worker()
+                if exc.status != 503 or time.monotonic() > deadline:
+                    raise
+                self.n_refused += 1
+                time.sleep(_REFUSED_PAUSE_S)
+
+    def _check_worker(self) -> None:
+        status = self._programs[0].process.poll()
+        if status is not None:
+            log = (self.state / "worker" / "worker.log").read_text(encoding="utf-8")
+            raise RuntimeError(f"the worker ended with status {status}: {log[-4000:]}")
+
+    def _ask(self, dataset: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
         reply = self.client.post("v1", "datasets", dataset, "query", document=question)
         document = reply.document
         while reply.status == 202 or document.get("state") in ("queued", "running"):

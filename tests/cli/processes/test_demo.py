@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from qserver.cli.runtime import ExitCode
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from tests.cli.processes.running_program import Program, command, running, wait_until_gone
 
+_BACK_S = 300
 _QUESTION = {
     "query": {"where": {"age": {"between": [30, 39]}, "sex": "Female"}},
     "length": 100,
@@ -49,7 +51,8 @@ def question_on(age: int) -> dict[str, Any]:
 
 def asked_until_answered(program: Program, question: dict[str, Any]) -> dict[str, Any]:
     """The answer of a server whose parts are on their way back."""
-    while True:
+    deadline = time.monotonic() + _BACK_S
+    while time.monotonic() < deadline:
         with contextlib.suppress(ServerUnreachableError, ServerProblemError):
             path = ("v1", "datasets", "adult", "query")
             found = program.client.post(*path, document=question)
@@ -57,6 +60,7 @@ def asked_until_answered(program: Program, question: dict[str, Any]) -> dict[str
                 return dict(found.document)
         with contextlib.suppress(subprocess.TimeoutExpired):
             pytest.fail(f"the demo ended with {program.process.wait(timeout=0.05)}")
+    pytest.fail("the demo did not come back")
 
 
 def children(pid: int) -> list[int]:
