@@ -1,0 +1,1 @@
+"""The processes of HTTP: what waits, and who looks after it."""
