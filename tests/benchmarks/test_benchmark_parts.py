@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from tests.benchmarks.budget_methods import Asked, Counts
+from tests.benchmarks.endurance.stream import Stream
 from tests.benchmarks.hindsight import Blocks, Chain, Target, best_price
 from tests.benchmarks.machine import Times
 from tests.benchmarks.ranges import Question, holds
@@ -109,3 +111,13 @@ def test_partitions_that_are_no_chain_are_refused(parts: tuple[int, ...]) -> Non
 def _dense(query: Any) -> Any:
     (factor,) = query.terms[0].factors or (None,)
     return np.ones(query.sizes[0], dtype=np.int64) if factor is None else factor.weights.dense
+
+
+def test_most_questions_of_years_were_asked_before() -> None:
+    first, again = Stream("d0", 7), Stream("d0", 7)
+    asked = [first.next() for _ in range(1_000)]
+    assert asked == [again.next() for _ in range(1_000)]
+    whole = {json.dumps(one) for one in first.asked}
+    n_repeated = sum(1 for one in asked if json.dumps(one) in whole) - len(first.asked)
+    assert 550 < n_repeated < 650
+    assert 100 < len(first.asked) < 200

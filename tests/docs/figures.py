@@ -1,4 +1,4 @@
-"""The pictures of docs/concepts.md, drawn by the project's own plots from its own mathematics."""
+"""The pictures of docs/, drawn by the project's own plots from its mathematics and kept figures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from qserver.answering.plots.chart import Axis, Chart, Line
 from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
 from qserver.answering.plots.render import svg_of
 from qserver.inference.law.laplace_sum import LaplaceSum
+from tests.benchmarks.endurance.figure import endurance
 
 _ESTIMATE = 12_340.0
 _SCALES = (9.0, 6.0, 4.0)
@@ -22,6 +23,7 @@ def figures() -> dict[str, str]:
         "posterior.svg": posterior(),
         "refinement.svg": refinement(),
         "ledger.svg": ledger(),
+        "endurance.svg": endurance(),
     }
 
 
