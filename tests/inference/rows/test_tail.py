@@ -120,6 +120,23 @@ def test_a_looser_confidence_never_needs_a_longer_interval_even_by_rounding(conf
     assert safe_half_width(scales, looser) <= safe_half_width(scales, confidence)
 
 
+def test_a_half_width_asked_for_again_is_that_of_its_own_scales_and_confidence():
+    """What was asked for before is kept; other scales, their order and confidences stay apart."""
+    rng = np.random.default_rng(5)
+    asked = [
+        (rng.uniform(0.5, 9.0, n), confidence)
+        for n in (1, 1, 2, 2, 7, 128, 129)
+        for confidence in (0.9, 0.95, math.nextafter(0.95, 1.0))
+    ]
+    asked += [(scales[::-1], confidence) for scales, confidence in asked]
+    first = [safe_half_width(scales, confidence) for scales, confidence in asked]
+    again = [safe_half_width(scales.copy(), confidence) for scales, confidence in asked]
+    assert first == again
+    own = [LaplaceSum(scales).half_width(confidence) for scales, confidence in asked]
+    assert_allclose(first, own, rtol=1e-8)
+    assert all(kept >= found for kept, found in zip(first, own, strict=True))
+
+
 def test_the_safe_half_width_is_certified_to_hold_its_confidence():
     rng = np.random.default_rng(1)
     for n in (1, 2, 5, 40):
