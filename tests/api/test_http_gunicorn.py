@@ -45,6 +45,28 @@ from qserver.api.app import create_app
 app = create_app(FakeService(), access=OpenAccess(), wait_s=10, max_body_bytes=4096)
 """
 
+LOADED_APP = f"""
+import sys
+assert "qserver.portal.blueprint" in sys.modules, "each process loads the code anew"
+{PLAIN_APP}
+"""
+NUMPY_AFTER_LIMITS = """
+import os, sys
+
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            print(os.environ.get("OPENBLAS_NUM_THREADS"), os.environ.get("OMP_NUM_THREADS"))
+
+sys.meta_path.insert(0, Watch())
+import qserver.api.process.gunicorn
+"""
+WHAT_A_START_LOADS = """
+import sys
+import qserver.api.app, qserver.portal.blueprint, qserver.service.service, worker.main_loop
+print("scipy.optimize" in sys.modules)
+"""
+
 
 @dataclass(frozen=True)
 class Server:
@@ -114,6 +136,27 @@ def test_numpy_is_not_loaded_before_the_thread_limits_are_set() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "False"
+
+
+def test_gunicorn_sets_the_thread_limits_before_numpy_loads() -> None:
+    """Its processes are forked from one that has numpy."""
+    environ = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", NUMPY_AFTER_LIMITS]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    assert found.stdout.strip() == "1 1"
+
+
+def test_a_start_loads_no_search_that_few_questions_need() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", WHAT_A_START_LOADS], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "False"
+
+
+def test_the_code_is_loaded_before_processes_are_forked(tmp_path: Path) -> None:
+    (tmp_path / "loaded_app.py").write_text(LOADED_APP)
+    with _gunicorn("loaded_app:app", _environ_for(tmp_path), tmp_path) as server:
+        assert server.caller.post(ASK, QUESTION).status == 200
 
 
 def test_the_real_app_serves_an_empty_store_and_writes_nothing_beside_it(

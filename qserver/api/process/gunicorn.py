@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from qserver.api.process.logs import logging_config
-from qserver.config import Settings, url_of
+from qserver.api.process.blas_threads import limit_threads
+
+limit_threads(os.environ)  # numpy reads the limits once, when it loads: with the next imports.
+
+from qserver.api.process.logs import logging_config  # noqa: E402
+from qserver.config import Settings, url_of  # noqa: E402
 
 _settings = Settings.from_environment()
 
@@ -24,8 +29,16 @@ keepalive = 30
 timeout = int(_settings.wait_s) + _SILENCE_S
 graceful_timeout = int(_settings.wait_s) + _GRACE_S
 
-# Each process loads numpy after its own limits are set, and opens its own store connections.
+# Each process makes its own app, and with it its threads, locks and store connections. Only their
+# code is loaded before the processes are forked, so that a new one is there at once.
 preload_app = False
+_CODE = (
+    "qserver.api.app",
+    "qserver.portal.blueprint",
+    "qserver.service.service",
+    "qserver.storage.accounts",
+    "qserver.storage.rates",
+)
 
 logconfig_dict = logging_config(_settings.log_format)
 
@@ -42,7 +55,9 @@ if _settings.metrics_dir:
 
 
 def on_starting(_server: Any) -> None:
-    """Begin to count at zero: Prometheus knows a restart by it."""
+    """Load the code once, and begin to count at zero: Prometheus knows a restart by it."""
+    for name in _CODE:
+        import_module(name)
     if _settings.metrics_dir:
         folder = Path(_settings.metrics_dir)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

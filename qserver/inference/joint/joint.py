@@ -30,7 +30,6 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from qserver.errors import RequirementError
 from qserver.inference.joint.joint_draws import MOST_DRAWS, WORK_OF_DRAW, Sampling
@@ -243,6 +242,8 @@ def _root(falling: Callable[[float], float], low: float, high: float) -> float:
     if falling(high) >= 0.0:
         return high
     tolerance = _FACTOR_TOLERANCE * low
+    from scipy.optimize import brentq  # loads long, and not at a start
+
     return min(high, float(brentq(falling, low, high, xtol=tolerance)) + 2.0 * tolerance)
 
 

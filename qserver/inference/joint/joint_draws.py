@@ -37,7 +37,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import gammaincc
 
 from qserver.errors import EvaluationError
@@ -108,6 +107,8 @@ class Bet:
         values = self.sample.values(factor)
         mean = 1.0
         if self._gain(values, 1.0) > 0.0:
+            from scipy.optimize import brentq  # loads long, and not at a start
+
             mean = float(brentq(lambda u: self._gain(values, u), 0.0, 1.0, xtol=1e-15))
         return self.sample.bound * mean * _OUTWARD + self.failure
 
@@ -123,6 +124,8 @@ class Bet:
         if gain(low) >= 0.0:
             return low
         tolerance = _FACTOR_TOLERANCE * low
+        from scipy.optimize import brentq  # loads long, and not at a start
+
         return min(high, float(brentq(gain, low, high, xtol=tolerance)) + 2.0 * tolerance)
 
     def _gain(self, values: FloatArray, u: float) -> float:

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import brentq
 
 from qserver.errors import EvaluationError
 from qserver.inference.law.certificate import tail_error
@@ -182,6 +181,8 @@ class ContourLaw:
         while self._log_tail(high) > log_tail:
             high *= 2.0
         low = 1e-3 * high
+        from scipy.optimize import brentq  # loads long, and not at a start
+
         return float(brentq(lambda h: self._log_tail(h) - log_tail, low, high, xtol=1e-14 * high))
 
     def _central_half_width(self, probability: float) -> float:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.signal import fftconvolve
 
 from qserver.errors import CapacityError, RequirementError
@@ -127,6 +126,8 @@ class LatticeLaw:
         longest = shortest + widest
         while excess(longest) > 0.0:
             longest *= 2.0
+        from scipy.optimize import brentq  # loads long, and not at a start
+
         return float(brentq(excess, 0.0, longest, xtol=1e-14 * longest, rtol=1e-14))
 
     def _tail(self, half_width: float) -> float:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import Combinations
@@ -140,6 +139,8 @@ class WaterFill:
         low, high = _bracket(present, shape, room)
         if excess(high) <= 0.0:
             return None
+        from scipy.optimize import brentq  # loads long, and not at a start
+
         level = math.exp(brentq(excess, low, high, xtol=_LEVEL_TOLERANCE) - _LEVEL_TOLERANCE)
         raised = np.flatnonzero(present > shape * level)
         alphas = tuple((int(self.ids[i]), float(sizes[i] / (shape[i] * level))) for i in raised)

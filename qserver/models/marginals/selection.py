@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize
 
 from qserver.errors import InputError
 from qserver.models.marginals.graph.layout import FloatArray, Scope
@@ -132,6 +131,8 @@ class _WorkloadError:
             return float(np.log(error)), (slope - shares * slope.sum()) / error
 
         logs = np.log(np.maximum(start, 1e-3))
+        from scipy.optimize import minimize  # loads long, and not at a start
+
         found = minimize(objective, logs, jac=True, method="L-BFGS-B", options={"maxiter": 500})
         shares = np.exp(found.x - found.x.max())
         return np.asarray(shares / shares.sum())

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
 
 from qserver.models.marginals.fit.observations import Observations
 from qserver.models.marginals.graph.junction_tree import Beliefs
@@ -180,6 +179,8 @@ class _StageSearch:
                 scaled = nu / seen.weights
                 value, gradient = value + 0.5 * float(nu @ scaled), gradient + scaled
             return value / unit, scales * gradient / unit
+
+        from scipy.optimize import Bounds, minimize  # loads long, and not at a start
 
         found = minimize(
             dual,

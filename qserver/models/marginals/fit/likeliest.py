@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
 
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 _ROUNDS = 25
 _MEMORY = 25
@@ -114,6 +117,8 @@ class _EntropySearch:
         def stop(intermediate_result: OptimizeResult) -> None:  # noqa: ARG001
             if self.best.loss <= aim.goal:
                 raise StopIteration
+
+        from scipy.optimize import minimize  # loads long, and not at a start
 
         ended = minimize(
             objective,
