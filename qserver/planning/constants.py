@@ -297,6 +297,9 @@ class PlannerConstants:
     """Lattice steps of room for a row that is found without a search. The proof in `allocation`
     needs one; the other is room for rounding."""
 
+    kept_scopes: int = 64
+    """Scopes whose demand is remembered. Not measured: memory."""
+
     kept_cells: int = 1 << 15
     """Pairs of a partition and a row whose cell is remembered. Not measured: memory."""
 

@@ -113,7 +113,7 @@ def _cells(generator: random.Random, sizes: Sequence[int], *, n_axes: int) -> It
         )
 
 
-def _returning(
+def returning(
     generator: random.Random,
     sizes: Sequence[int],
     *,
@@ -150,13 +150,13 @@ MANY_STREAMS = (
     ManyStream(
         "4 pairs of 15 and others",
         _FIFTEEN,
-        partial(_returning, sizes=_FIFTEEN, ordered=_FIFTEEN_ORDERED, n_kept=4, share=0.7),
+        partial(returning, sizes=_FIFTEEN, ordered=_FIFTEEN_ORDERED, n_kept=4, share=0.7),
         repeats=True,
     ),
     ManyStream(
         "6 pairs of 10",
         _TEN,
-        partial(_returning, sizes=_TEN, ordered=frozenset(range(10)), n_kept=6, share=1.0),
+        partial(returning, sizes=_TEN, ordered=frozenset(range(10)), n_kept=6, share=1.0),
         repeats=True,
     ),
 )

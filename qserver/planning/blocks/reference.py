@@ -7,7 +7,7 @@ into a cheaper row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,7 +49,9 @@ class ReferenceQuestion:
         need: the question at that precision.
         row: the cheapest way by rows alone to meet it.
         phi: least waste, as a part of a base's price, at which its blocks are bought.
-        ratio: greatest spend after a purchase with room for one more, over own rows alone.
+        ratio: greatest spend after a purchase with room for one more, over own rows alone, where
+            all questions are about the same attributes.
+        within: the bases for the paid questions about some attributes.
         fitted: takes the bases that are fitted anew.
     """
 
@@ -59,6 +61,7 @@ class ReferenceQuestion:
     octave: int
     phi: float
     ratio: float
+    within: Callable[[Iterable[int]], Bases]
     fitted: dict[At, FittedBase] = field(default_factory=dict)
     _stars: dict[At, Star] = field(default_factory=dict)
 
@@ -79,20 +82,13 @@ class ReferenceQuestion:
                 yield found
 
     def _is_settled(self, finest: At) -> bool:
+        """Whether the base has settled for what was paid for, and with this question."""
         bases, own = self.bases, self._own
-        most = bases.most_nano(self.octave, own)
-        old = bases.demand.stars.get(finest)
-        # More requirements never make a base cheaper, so an old one may say no.
-        if old is not None and old.price * NANO > most:
+        if not bases.has_settled(self.octave, own, self.fitted):
             return False
-        if not bases.is_for_all(self.octave):
-            return False
-        anew = bases.anew(finest)
-        if anew is not None:
-            self.fitted[finest] = anew
         if not bases.reaches(self.need.want, finest):
             return False
-        return self._star(finest).price * NANO <= most
+        return self._star(finest).price * NANO <= bases.most_nano(self.octave, own)
 
     def _part(self, at: At) -> NeededBlocks | None:
         # More requirements never make a base cheaper, so a row that the old one allows stays.
@@ -106,7 +102,8 @@ class ReferenceQuestion:
         if found is None:
             return None
         raises, offer = found
-        return NeededBlocks(star, raises, offer, is_whole, self._is_due(offer.priced, at))
+        is_due = self._is_due(offer.priced, at, raises)
+        return NeededBlocks(star, raises, offer, is_whole, is_due)
 
     def _star(self, at: At) -> Star:
         """The best base with this question."""
@@ -121,15 +118,26 @@ class ReferenceQuestion:
         after = everything(self._holdings, star, self.row).spent_after_nano
         return after - star.price * NANO > self.phi * star.price * NANO
 
-    def _is_due(self, blocks: Priced, at: At) -> bool:
-        """Whether they cost more than the row, and the spend stays near that of own rows alone."""
+    def _is_due(self, blocks: Priced, at: At, raises: Raises) -> bool:
+        """Whether they cost more than the row, and the spend stays near that of own rows alone.
+
+        More than own rows is risked only for questions that a single one of the blocks is about.
+        """
         if blocks.price_nano <= self.row.price_nano:
             return False
         ratio = self.ratio
-        if at[1] == self.bases.depth:
+        if not self.bases.is_part and at[1] == self.bases.depth:
             ratio = max(ratio, self._later_ratio)
         after = blocks.spent_after_nano + self._next_nano(blocks, at)
-        return after <= ratio * self._alone_nano
+        return after <= self._alone_nano + (ratio - 1.0) * self._answered_nano(raises)
+
+    def _answered_nano(self, raises: Raises) -> int:
+        """The price of own rows alone of the questions that a block, or this scope, is about."""
+        found = {frozenset(axis for axis, _ in block) for block in raises}
+        found.add(frozenset(self.need.query.row.scope))
+        largest = [s for s in found if not any(s < other for other in found)]
+        courses = [self.within(scope).course for scope in largest]
+        return max(course.rent_nano(self._holdings, self._own) for course in courses)
 
     @cached_property
     def _later_ratio(self) -> float:
@@ -151,7 +159,8 @@ class ReferenceQuestion:
     @cached_property
     def _alone_nano(self) -> int:
         """The price of own rows alone, with this question's row."""
-        return self.bases.course.rent_nano(self._holdings, self._own)
+        every = range(len(self._holdings.ledger.sizes))
+        return self.within(every).course.rent_nano(self._holdings, self._own)
 
     def _next_nano(self, blocks: Priced, at: At) -> float:
         """Room for the next question: its extra cost after these blocks, over own rows alone.

@@ -10,12 +10,19 @@ base found for them. Blocks of a base may replace a row only if all of this hold
                 not wasted if the block is bought.
     settled     B grew by at most A / 2 since the rent was A / 2: no more than own rows did. Here A
                 and B are those of a class of precision and of looser ones, which its blocks
-                answer, and B is fitted to all of these questions.
+                answer, and B is fitted to all of these questions. The base of the tightest class
+                must have settled, too.
 
 Such blocks are bought where they cost no more than the row. Dearer ones are bought if they are due:
-all that is then spent, with room for one more question, is at most 1.85 A. If nothing is bought and
-one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
-the row does not fit into the limit, any blocks that do are bought.
+all that is then spent, with room for one more question, is at most A + .85 R. Here A is the rent of
+all questions, and R that of the questions about the attributes of one block that is bought. So
+where questions spread over many attributes, little is risked for any of them. If nothing is bought
+and one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85.
+Where the row does not fit into the limit, any blocks that do are bought.
+
+**What returns among what never does.** If the tightest base for all questions has not settled, the
+same is asked of those within the scope of this one: the questions about its attributes alone, or
+fewer of them. No price is known from when their rent was half as large, so that price counts as 0.
 
 **A shorter length never costs less.** The reference precision of a class is the tightest that was
 paid for in it. What is reached, settled and due is decided for the query at that precision, for
@@ -25,7 +32,7 @@ the least price of rows and blocks is taken. Each of these prices rises as the l
 
 **Never far worse than asking one by one.** While no base has settled, rows are measured, nothing is
 spent on blocks, and B > A / 2. Blocks dearer than their row are bought only while all that is spent
-stays within that ratio of A. The second is proven; so is the first, as far as B is the least price,
+stays within A + .85 R. The second is proven; so is the first, as far as B is the least price,
 but it is a local optimum. It is measured, not proven, that a base which has settled repays what it
 cost.
 
@@ -43,7 +50,7 @@ ledger.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isinf
 
@@ -53,8 +60,9 @@ from qserver.planning.blocks.demand import Demand
 from qserver.planning.blocks.levels.learner import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
 from qserver.planning.blocks.reference import NeededBlocks, ReferenceQuestion
-from qserver.planning.blocks.rent import Course
+from qserver.planning.blocks.rent import Course, Own
 from qserver.planning.blocks.saved_demand import demand_of_state, state_of_demand
+from qserver.planning.blocks.scopes import Scopes
 from qserver.planning.blocks.settled import At, Bases
 from qserver.planning.blocks.star import Star
 from qserver.planning.constants import PLANNER
@@ -101,6 +109,8 @@ class RentOrBuy:
     _lattice: Lattice | None = None
     _state: tuple[int, Lattice, Mapping[BlockKey, float]] | None = None
     _fits: dict[At, Star] = field(default_factory=dict)
+    _scopes: Scopes = field(default_factory=Scopes)
+    _asked: set[int] = field(default_factory=set)
     _saved: State | None = None
 
     def state(self) -> State:
@@ -118,6 +128,7 @@ class RentOrBuy:
     def take_in(self, paid: PaidQuestion) -> None:
         """Add a question that was paid for."""
         self._paid.append(paid)
+        self._asked |= set(paid.row.scope)
 
     def views(
         self,
@@ -178,6 +189,12 @@ class RentOrBuy:
         if self._state != state:
             self._state, self._fits = state, {}
         return Bases(holdings, self.demand, self.course, self._fits)
+
+    def within(self, scope: Iterable[int], holdings: Holdings) -> Bases:
+        """The best bases for the paid questions about these attributes."""
+        if self._asked.issubset(scope):
+            return self._bases(holdings)
+        return self._scopes.bases(frozenset(scope), self._paid, holdings)
 
     def _follow(self, holdings: Holdings) -> None:
         """Bring course and demand up to date; on another lattice, build the demand anew."""
@@ -249,10 +266,39 @@ class _Choice:
         return due, others
 
     def _references(self) -> Iterator[ReferenceQuestion]:
-        """The question at the reference precision of each class, the tightest class first."""
+        """The question at the reference precision of each class, the tightest class first.
+
+        If the tightest base for all questions has not settled, the demand is that within the scope
+        of this one.
+        """
+        for scope in (self._every, self._need.query.row.scope):
+            bases = self._within(scope)
+            if self._has_settled(bases):
+                yield from self._of(bases)
+                return
+
+    def _within(self, scope: Iterable[int]) -> Bases:
+        return self._rule.within(scope, self._need.holdings)
+
+    @property
+    def _every(self) -> range:
+        """All attributes."""
+        return range(len(self._need.holdings.ledger.sizes))
+
+    def _has_settled(self, bases: Bases) -> bool:
+        """Whether the base of the tightest class has, so that looser ones may be bought."""
+        octave = max(bases.course.octaves, default=None)
+        if octave is None:
+            return False
+        want = self._need.want
+        half_width = bases.course.tightest(octave, confidence=want.confidence)
+        own = Own(self._need.query, half_width, want.confidence)
+        return bases.has_settled(octave, own, self._fitted)
+
+    def _of(self, bases: Bases) -> Iterator[ReferenceQuestion]:
         rule, want = self._rule, self._need.want
-        for octave in rule.course.octaves:
-            half_width = rule.course.tightest(octave, confidence=want.confidence)
+        for octave in bases.course.octaves:
+            half_width = bases.course.tightest(octave, confidence=want.confidence)
             row = self._direct if half_width == want.half_width else self._by_rows(half_width)
             if row is None:
                 continue
@@ -260,8 +306,11 @@ class _Choice:
             row = cheaper(row, need.row({}))
             if row.price_nano == 0:
                 continue
-            phi, ratio, bases = rule.phi, rule.ratio, self._bases
-            yield ReferenceQuestion(need, row.priced, bases, octave, phi, ratio, self._fitted)
+            yield ReferenceQuestion(
+                *(need, row.priced, bases, octave, rule.phi, rule.ratio),
+                within=self._within,
+                fitted=self._fitted,
+            )
 
     def _now(self, reference: ReferenceQuestion, blocks: NeededBlocks) -> PurchaseOffer:
         """These blocks for the length that is asked."""

@@ -17,6 +17,7 @@ from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
+from qserver.records.charge import NANO
 from qserver.records.paid_question import FittedBase
 
 At = tuple[int, int]
@@ -29,17 +30,37 @@ class Bases:
 
     Args:
         fits: takes them; it serves until something is paid for or bought.
+        is_part: whether the questions are only those of one scope.
     """
 
     holdings: Holdings
     demand: Demand
     course: Course
     fits: dict[At, Star]
+    is_part: bool = False
 
     @property
     def depth(self) -> int:
         """The finest level of all attributes."""
         return depth_of(self.holdings)
+
+    def has_settled(self, octave: int, own: Own, fitted: dict[At, FittedBase]) -> bool:
+        """Whether the base of a class has settled for what was paid for.
+
+        Args:
+            own: of one more question; its row belongs to the rent.
+            fitted: takes the base if it was fitted anew.
+        """
+        at, most = (octave, self.depth), self.most_nano(octave, own)
+        old = self.demand.stars.get(at)
+        # More requirements never make a base cheaper, so an old one may say no.
+        if old is not None and old.price * NANO > most:
+            return False
+        if not self.is_for_all(octave):
+            return False
+        if (anew := self.anew(at)) is not None:
+            fitted[at] = anew
+        return self.star(at).price * NANO <= most
 
     def most_nano(self, octave: int, own: Own) -> float:
         """The price up to which a base has settled.
@@ -86,9 +107,12 @@ class Bases:
         return any(join(b, _top(w)) == b for w in alike for b in blocks)
 
     def anew(self, at: At) -> FittedBase | None:
-        """The base as it is written down; None if it is the one that was written down last."""
+        """The base as it is written down; None if it is the one that was written down last.
+
+        That of a part of the questions is not: it is fitted from what is written down.
+        """
         star = self.star(at)
-        if star is self.demand.stars.get(at):
+        if self.is_part or star is self.demand.stars.get(at):
             return None
         return FittedBase(*at, star.to_base(self.holdings), at[1] == self.depth)
 

@@ -1,0 +1,51 @@
+"""Where some combinations of attributes return and others never do, those that return count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from qserver.planning.blocks import scopes
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from tests.benchmarks.many_attributes import played_by
+from tests.benchmarks.many_streams import ManyStream, returning
+from tests.benchmarks.synthetic_noise import Snapshot
+
+SIZES = (8,) * 8
+STREAM = ManyStream(
+    "one pair of 8 and others",
+    SIZES,
+    partial(returning, sizes=SIZES, ordered=frozenset(range(8)), n_kept=1, share=0.6),
+    repeats=True,
+)
+
+
+def test_blocks_for_what_returns_win_among_questions_that_never_return() -> None:
+    asked = STREAM.questions(21, 160)
+    spent = played_by(STREAM, asked, rule=RentOrBuy()).spent
+    by_rows = played_by(STREAM, asked, rule=None).spent
+    assert spent[-1] < 0.9 * by_rows[-1]
+
+
+def test_a_scope_is_known_alike_whether_it_was_followed_or_is_met_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One process follows each scope question by question; the other forgets all but one."""
+    snapshot = Snapshot(SIZES, rule=RentOrBuy())
+    tables = 0
+    for asked in STREAM.questions(22, 60):
+        plan = snapshot.plan(asked.query, asked.requirement)
+        tables += len(plan.tables)
+        with monkeypatch.context() as patch:
+            patch.setattr(scopes, "PLANNER", replace(scopes.PLANNER, kept_scopes=1))
+            again = snapshot.replayed().plan(asked.query, asked.requirement)
+        assert _bare(again) == _bare(plan)
+        snapshot.carry_out(plan, asked.query)
+    assert tables > 0
+
+
+def _bare(plan: Any) -> Any:
+    return replace(plan, estimate=None)
