@@ -17,6 +17,7 @@ from threading import Thread
 
 import pytest
 
+from qserver.api.process import blas_threads
 from qserver.api.process.blas_threads import limit_threads
 from qserver.config import Settings
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk
@@ -115,7 +116,8 @@ def test_gunicorn_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(port=8123, http_workers=3, http_threads=5, wait_s=7.5)
     for name, value in settings.to_environment().items():
         monkeypatch.setenv(name, value)
-    options = runpy.run_module("qserver.api.process.gunicorn")
+    # As gunicorn runs it: anew, whatever was imported before.
+    options = runpy.run_path(str(Path(blas_threads.__file__).with_name("gunicorn.py")))
     assert options["bind"] == ["127.0.0.1:8123"]
     assert (options["workers"], options["threads"]) == (3, 5)
     assert options["worker_class"] == "qserver.api.process.parking.ParkingWorker"
