@@ -119,7 +119,8 @@ def test_a_second_demo_is_refused_and_the_first_goes_on(state: Path) -> None:
         assert "state_in_use: Another server uses the state folder" in refused[0].stderr
         assert f"port_in_use: Port {port} of 127.0.0.1 is taken" in refused[1].stderr
         assert not other.exists()
-        assert first.processes() == before
+        # gunicorn may have forked its last process only after the first one answered.
+        assert before.items() <= first.processes().items()
         assert first.client.get("healthz").document == {"status": "ok"}
 
 
