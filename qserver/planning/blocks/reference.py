@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from qserver.planning.blocks.needed_part import Need, PurchaseOffer, Raises
-from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
 from qserver.planning.blocks.settled import At, Bases
 from qserver.planning.blocks.star import Star, everything
 from qserver.planning.constants import PLANNER
@@ -51,6 +51,7 @@ class ReferenceQuestion:
         phi: least waste, as a part of a base's price, at which its blocks are bought.
         ratio: greatest spend after a purchase with room for one more, over own rows alone, where
             all questions are about the same attributes.
+        course: of all paid questions.
         within: the bases for the paid questions about some attributes.
         fitted: takes the bases that are fitted anew.
     """
@@ -61,6 +62,7 @@ class ReferenceQuestion:
     octave: int
     phi: float
     ratio: float
+    course: Course
     within: Callable[[Iterable[int]], Bases]
     fitted: dict[At, FittedBase] = field(default_factory=dict)
     _stars: dict[At, Star] = field(default_factory=dict)
@@ -159,8 +161,7 @@ class ReferenceQuestion:
     @cached_property
     def _alone_nano(self) -> int:
         """The price of own rows alone, with this question's row."""
-        every = range(len(self._holdings.ledger.sizes))
-        return self.within(every).course.rent_nano(self._holdings, self._own)
+        return self.course.rent_nano(self._holdings, self._own)
 
     def _next_nano(self, blocks: Priced, at: At) -> float:
         """Room for the next question: its extra cost after these blocks, over own rows alone.

@@ -271,19 +271,14 @@ class _Choice:
         If the tightest base for all questions has not settled, the demand is that within the scope
         of this one.
         """
-        for scope in (self._every, self._need.query.row.scope):
-            bases = self._within(scope)
-            if self._has_settled(bases):
-                yield from self._of(bases)
-                return
+        bases = self._bases
+        if not self._has_settled(bases):
+            bases = self._within(self._need.query.row.scope)
+        if self._has_settled(bases):
+            yield from self._of(bases)
 
     def _within(self, scope: Iterable[int]) -> Bases:
         return self._rule.within(scope, self._need.holdings)
-
-    @property
-    def _every(self) -> range:
-        """All attributes."""
-        return range(len(self._need.holdings.ledger.sizes))
 
     def _has_settled(self, bases: Bases) -> bool:
         """Whether the base of the tightest class has, so that looser ones may be bought."""
@@ -308,6 +303,7 @@ class _Choice:
                 continue
             yield ReferenceQuestion(
                 *(need, row.priced, bases, octave, rule.phi, rule.ratio),
+                course=rule.course,
                 within=self._within,
                 fitted=self._fitted,
             )
