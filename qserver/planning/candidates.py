@@ -91,6 +91,10 @@ class RowCandidates:
         yield from alone or self._alone(self.anew)
         yield from self._beside_tables()
 
+    def independent(self) -> Candidate | None:
+        """The row measured with fresh noise that meets the requirement by itself."""
+        return next(self._alone(self.anew), None)
+
     def by_history(self, *, at_most: int | None = None) -> Iterator[Candidate]:
         """The ways by measured rows, which may be raised, alone or together with the own row.
 

@@ -27,6 +27,8 @@ from qserver.records.answer import PlanKind
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable, Sampled
 
+TOO_SHORT = "The interval is shorter than the lattice of the noise allows."
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -110,6 +112,8 @@ def plan_answer(
     spent = holdings.ledger.spent_nano
     if question.row.is_zero:
         return Plan("exact", (), 0, spent, None)
+    if question.looking.independent:
+        return _independent(question, holdings)
     estimate = estimate_of(holdings.engine, question)
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return Plan("free", (), 0, spent, estimate, estimate.weights)
@@ -120,6 +124,17 @@ def plan_answer(
         allowed_nano=holdings.limit_nano if allowed_nano is None else allowed_nano,
         effort=effort or Effort(PLANNER.question_work),
     )
+
+
+def _independent(question: Question, holdings: Holdings) -> Plan:
+    """A new row that answers by itself, whatever was released before.
+
+    It is not written down as a paid question: no table could answer it.
+    """
+    candidate = RowCandidates(question, holdings, None).independent()
+    if candidate is None:
+        raise CapacityError(TOO_SHORT)
+    return _plan("fresh", holdings.priced(candidate.purchase), None, candidate.weights)
 
 
 def paid_question(question: Question, *, kind: PlanKind, price_nano: int) -> PaidQuestion:
@@ -195,7 +210,7 @@ def _direct(ways: RowCandidates) -> _Direct:
     most = PLANNER.most_priced_rows if is_free else None
     best = _best(ways.holdings, best, ways.by_history(at_most=most))
     if best is None:
-        raise CapacityError("The interval is shorter than the lattice of the noise allows.")
+        raise CapacityError(TOO_SHORT)
     return best
 
 

@@ -123,7 +123,7 @@ class FreshRows:
     counts: Counts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.engine = InferenceEngine(SIZES, random.Random(self.seed))
+        self.engine = InferenceEngine(SIZES)
         self.counts = Counts(adult_cells(), SeededEntropy(random.Random(self.seed)))
 
     def measured(self, asked: Asked) -> Measurement | None:

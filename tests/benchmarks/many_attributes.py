@@ -7,7 +7,6 @@ The paper's rule answers by linear combination of what was released, and else me
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -83,7 +82,7 @@ class Cache:
 
     def __post_init__(self) -> None:
         self.ledger = CellLedger(self.sizes)
-        self.engine = InferenceEngine(self.sizes, random.Random(1))
+        self.engine = InferenceEngine(self.sizes)
 
     def spent(self, stream: Iterable[Asked]) -> list[float]:
         """Epsilon spent after each question."""

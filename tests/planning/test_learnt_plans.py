@@ -192,7 +192,7 @@ def test_what_was_planned_on_learnt_levels_is_met_where_it_is_answered() -> None
 def test_a_table_of_parts_that_are_no_regular_level_is_used() -> None:
     """Five parts of four, eight, eight, eight and twelve values; then four parts of ten, which do
     not nest with them: both answer, each by itself."""
-    tables = MeasuredTables((40,), random.Random(1))
+    tables = MeasuredTables((40,))
     stops = (4, 12, 20, 28, 40)
     labels = [next(i for i, s in enumerate(stops) if v < s) for v in range(40)]
     uneven = product_partition((40,), {0: labels})

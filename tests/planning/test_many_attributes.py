@@ -54,14 +54,12 @@ def base(octave: int, alpha: float, *, is_finest: bool | None, depth: int = 1) -
 def test_the_course_knows_what_a_base_cost_when_own_rows_cost_less() -> None:
     """Every row weighs on the last value, so own rows add up: 0.05 each at this length."""
     course, holdings = Course(), Snapshot((12,)).holdings
-    course.follow(
-        [
-            paid(0, base(-5, 0.4, is_finest=True)),
-            paid(1, base(-5, 0.5, is_finest=True), base(-5, 9.0, is_finest=False)),
-            paid(2, base(-4, 1.5, is_finest=True)),
-        ],
-        holdings,
-    )
+    for question in (
+        paid(0, base(-5, 0.4, is_finest=True)),
+        paid(1, base(-5, 0.5, is_finest=True), base(-5, 9.0, is_finest=False)),
+        paid(2, base(-4, 1.5, is_finest=True)),
+    ):
+        course.take_in(question, holdings)
     # The bases of a question are those of the questions before it.
     own = course.rent_nano(holdings, Own(paid(11).form, 60.0, 0.95)) / 4
     assert course.price_nano(-5, rent_nano=0.5 * own) == pytest.approx(0.4 * NANO)
@@ -74,13 +72,14 @@ def test_the_course_knows_what_a_base_cost_when_own_rows_cost_less() -> None:
 
 def test_the_rent_of_a_class_leaves_out_tighter_questions() -> None:
     course, holdings = Course(), Snapshot((12,)).holdings
-    course.follow([paid(0), paid(1, half_width=30.0)], holdings)
+    course.take_in(paid(0), holdings)
+    course.take_in(paid(1, half_width=30.0), holdings)
     asked = Own(paid(2).form, 60.0, 0.95)
     own = Course().rent_nano(holdings, asked)
     assert course.rent_nano(holdings, asked, octave=-5) == pytest.approx(2 * own, rel=1e-6)
     assert course.rent_nano(holdings, asked, octave=-4) == pytest.approx(4 * own, rel=1e-6)
     assert course.rent_nano(holdings, asked) == pytest.approx(4 * own, rel=1e-6)
-    course.follow([paid(0), paid(1, half_width=30.0), paid(3)], holdings)
+    course.take_in(paid(3), holdings)
     assert course.rent_nano(holdings, asked, octave=-5) == pytest.approx(3 * own, rel=1e-6)
 
 

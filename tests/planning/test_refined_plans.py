@@ -38,7 +38,7 @@ class Town:
     ledger: CellLedger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.engine = InferenceEngine(SIZES, random.Random(1))
+        self.engine = InferenceEngine(SIZES)
         self.ledger = CellLedger(SIZES, relation=self.relation, records_per_person=self.k)
 
     def plan(self, query: Primitive, length: float, confidence: float = 0.95) -> Plan:

@@ -290,7 +290,7 @@ def test_a_base_of_blocks_that_the_lattice_lacks_is_passed_over() -> None:
         snapshot.rule = rule
         plan = snapshot.plan(part(0, 5), requirement)
         assert plan.price_nano > 0
-        assert not rule.demand.stars
+        assert not rule.scopes.all(snapshot.holdings).demand.stars
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:

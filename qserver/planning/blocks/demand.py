@@ -95,18 +95,17 @@ class Demand:
         _remember(wanted, self.seen.copy(), want)
         return wanted
 
-    @property
-    def octave(self) -> int | None:
-        """The tightest class of precision wanted."""
-        return max((w.octave for w in self.wanted.wants), default=None)
+    def take_in(self, paid: PaidQuestion, holdings: Holdings, *, has_bases: bool = True) -> None:
+        """Add a paid question.
 
-    def take_in(self, paid: PaidQuestion, holdings: Holdings) -> None:
-        """Add a paid question."""
+        Args:
+            has_bases: whether the bases count that were fitted for it.
+        """
         want = want_of(holdings, paid.form, half_width=paid.half_width, confidence=paid.confidence)
         if want is None:
             return
         _remember(self.wanted, self.seen, want)
-        for fitted in paid.bases:
+        for fitted in paid.bases if has_bases else ():
             star = Star.of_base(holdings, fitted.base)
             # A block that was coarse may have finer levels on another lattice.
             if star is not None and star.depth <= fitted.depth:

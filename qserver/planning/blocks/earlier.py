@@ -31,7 +31,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
@@ -150,7 +150,7 @@ def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -
     demand = Demand()
     for paid in asked:
         if Own.of(paid).octave <= octave:
-            demand.take_in(replace(paid, bases=()), unbought)
+            demand.take_in(paid, unbought, has_bases=False)
     wants = demand.wanted.wants
     if not wants or demand.forgotten(octave) or len(fitting(unbought, wants)) < len(wants):
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from math import inf, sqrt
 
 import numpy as np
@@ -72,6 +72,7 @@ class Need:
         want: its requirement.
         effort: counts the work. Once it is spent, searches end.
         left_nano: a search stops at raises of blocks that cost more than this by themselves.
+        roundings: ways to write the query as a coarser one and a rest, found when first needed.
     """
 
     holdings: Holdings
@@ -80,6 +81,7 @@ class Need:
     want: Want
     effort: Effort
     left_nano: float = inf
+    roundings: Callable[[], list[Rounded]] = list
     _starts: dict[str, RowStart] = field(default_factory=dict)
     _rows: dict[tuple[tuple[BlockKey, int], ...], PurchaseOffer | None] = field(
         default_factory=dict
@@ -91,11 +93,6 @@ class Need:
             return self
         want = Want.of(self.want.pattern, half_width=half_width, confidence=self.want.confidence)
         return replace(self, want=want, _rows={})
-
-    @cached_property
-    def roundings(self) -> list[Rounded]:
-        """Ways to write the query as a coarser one and a rest."""
-        return roundings(self.holdings.lattice, self.query)
 
     def part(self, star: Star) -> Raises | None:
         """The smallest part of the star that meets the question by the exact tail, or None."""
@@ -129,18 +126,14 @@ class Need:
         found = useful.least(planned, low=0, high=PLANNER.parts)
         return None if found is None else useful.raises(found)
 
-    def blocks(self, star: Star, depth: int, finest: int) -> tuple[Raises, PurchaseOffer] | None:
-        """The part of a base that the question needs, and the offer: it alone, or with a row.
+    def raises(self, star: Star, depth: int, finest: int) -> Raises | None:
+        """The part of a base that the question needs, alone or with a row of what it leaves.
 
         Args:
             depth: the finest level of the base's blocks.
             finest: the finest level that blocks could have.
         """
-        raises = self.part(star) if depth == finest else self.coarse_part(star, depth=depth)
-        if not raises:
-            return None
-        offer = self.bought(raises) if depth == finest else self.row(raises)
-        return None if offer is None else (raises, offer)
+        return self.part(star) if depth == finest else self.coarse_part(star, depth=depth)
 
     def bought(self, raises: Raises) -> PurchaseOffer:
         """These raises."""
@@ -191,7 +184,7 @@ class Need:
             return None
         if raises and (alone := self._alone(blocks, raises)) is not None:
             return alone
-        rests = [_Rest(self, r, blocks, raises) for r in self.roundings]
+        rests = [_Rest(self, r, blocks, raises) for r in self.roundings()]
         found = [r for r in rests if r.is_possible]
         # Only the first few are priced; the others need less noise.
         shortlist = sorted(found, key=lambda r: r.alpha)[: PLANNER.priced_roundings]
@@ -239,7 +232,10 @@ def need_of(
     """The need of a question; None where no blocks can be bought for it."""
     row, target = question.row, question.roomy_half_width
     want = want_of(holdings, row, half_width=target, confidence=question.confidence)
-    return None if want is None else Need(holdings, answered, row, want, effort)
+    if want is None:
+        return None
+    rounded = cache(partial(roundings, holdings.lattice, row))
+    return Need(holdings, answered, row, want, effort, roundings=rounded)
 
 
 def cheaper(one: PurchaseOffer, other: PurchaseOffer | None) -> PurchaseOffer:

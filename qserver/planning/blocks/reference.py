@@ -7,19 +7,19 @@ into a cheaper row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from qserver.planning.blocks.needed_part import Need, PurchaseOffer, Raises
-from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
+from qserver.planning.blocks.needed_part import Need, Raises
+from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.planning.blocks.scopes import Scopes
 from qserver.planning.blocks.settled import At, Bases
 from qserver.planning.blocks.star import Star, everything
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced
 from qserver.records.charge import NANO
-from qserver.records.paid_question import FittedBase
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +29,12 @@ class NeededBlocks:
     Args:
         star: the base.
         raises: that part.
-        offer: the part, with a row of what it leaves, at the reference precision.
         is_whole: whether the part alone meets the reference question; else a row is needed.
         is_due: whether it replaces a row that costs less.
     """
 
     star: Star
     raises: Raises
-    offer: PurchaseOffer
     is_whole: bool
     is_due: bool
 
@@ -47,65 +45,60 @@ class ReferenceQuestion:
 
     Args:
         need: the question at that precision.
-        row: the cheapest way by rows alone to meet it.
         phi: least waste, as a part of a base's price, at which its blocks are bought.
-        ratio: greatest spend after a purchase with room for one more, over own rows alone, where
+        ratio: greatest spend after a purchase, with room for one more, over own rows alone, where
             all questions are about the same attributes.
-        course: of all paid questions.
-        within: the bases for the paid questions about some attributes.
-        fitted: takes the bases that are fitted anew.
+        scopes: of the paid questions.
     """
 
     need: Need
-    row: Priced
     bases: Bases
     octave: int
     phi: float
     ratio: float
-    course: Course
-    within: Callable[[Iterable[int]], Bases]
-    fitted: dict[At, FittedBase] = field(default_factory=dict)
+    scopes: Scopes
     _stars: dict[At, Star] = field(default_factory=dict)
 
     @property
     def _holdings(self) -> Holdings:
         return self.need.holdings
 
-    def blocks(self) -> Iterator[NeededBlocks]:
-        """The blocks of settled bases that the row would waste, from the finest base on."""
-        finest = self.octave, self.bases.depth
-        if not self._is_settled(finest):
-            return
-        for depth in range(self.bases.depth, 0, -1):
-            if self.need.effort.is_spent:
-                return
-            found = self._part((self.octave, depth))
-            if found is not None:
-                yield found
-
-    def _is_settled(self, finest: At) -> bool:
+    def is_settled(self) -> bool:
         """Whether the base has settled for what was paid for, and with this question."""
-        bases, own = self.bases, self._own
-        if not bases.has_settled(self.octave, own, self.fitted):
-            return False
-        if not bases.reaches(self.need.want, finest):
+        bases, own, finest = self.bases, self._own, (self.octave, self.bases.depth)
+        if not bases.has_settled(self.octave, own) or not bases.reaches(self.need.want, finest):
             return False
         return self._star(finest).price * NANO <= bases.most_nano(self.octave, own)
 
-    def _part(self, at: At) -> NeededBlocks | None:
+    def blocks(self, row: Priced) -> Iterator[NeededBlocks]:
+        """The blocks that the row would waste, from the finest base on.
+
+        Args:
+            row: the cheapest way by rows alone at this precision.
+        """
+        for depth in range(self.bases.depth, 0, -1):
+            if self.need.effort.is_spent:
+                return
+            found = self._part((self.octave, depth), row)
+            if found is not None:
+                yield found
+
+    def _part(self, at: At, row: Priced) -> NeededBlocks | None:
         # More requirements never make a base cheaper, so a row that the old one allows stays.
         old = self.bases.demand.stars.get(at)
-        if old is not None and self.row.spent_after_nano <= self.phi * old.price * NANO:
+        if old is not None and row.spent_after_nano <= self.phi * old.price * NANO:
             return None
         star, is_whole = self._star(at), at[1] == self.bases.depth
-        if not self._is_wasteful(star):
+        if not self._is_wasteful(star, row):
             return None
-        found = self.need.blocks(star, at[1], self.bases.depth)
+        raises = self.need.raises(star, at[1], self.bases.depth)
+        if not raises:
+            return None
+        found = self.need.bought(raises) if is_whole else self.need.row(raises)
         if found is None:
             return None
-        raises, offer = found
-        is_due = self._is_due(offer.priced, at, raises)
-        return NeededBlocks(star, raises, offer, is_whole, is_due)
+        is_due = found.price_nano > row.price_nano and self._is_near(found.priced, raises, at, row)
+        return NeededBlocks(star, raises, is_whole, is_due)
 
     def _star(self, at: At) -> Star:
         """The best base with this question."""
@@ -115,34 +108,25 @@ class ReferenceQuestion:
             self._stars[at] = star
         return self._stars[at]
 
-    def _is_wasteful(self, star: Star) -> bool:
+    def _is_wasteful(self, star: Star, row: Priced) -> bool:
         """Whether the row would waste more than phi times the price of the star."""
-        after = everything(self._holdings, star, self.row).spent_after_nano
+        after = everything(self._holdings, star, row).spent_after_nano
         return after - star.price * NANO > self.phi * star.price * NANO
 
-    def _is_due(self, blocks: Priced, at: At, raises: Raises) -> bool:
-        """Whether they cost more than the row, and the spend stays near that of own rows alone.
+    def _is_near(self, blocks: Priced, raises: Raises, at: At, row: Priced) -> bool:
+        """Whether the spend after these blocks stays near that of own rows alone.
 
         More than own rows is risked only for questions that a single one of the blocks is about.
         """
-        if blocks.price_nano <= self.row.price_nano:
-            return False
         ratio = self.ratio
         if not self.bases.is_part and at[1] == self.bases.depth:
-            ratio = max(ratio, self._later_ratio)
-        after = blocks.spent_after_nano + self._next_nano(blocks, at)
-        return after <= self._alone_nano + (ratio - 1.0) * self._answered_nano(raises)
+            ratio = max(ratio, self._later_ratio(row))
+        after, alone = blocks.spent_after_nano + self._next_nano(blocks, at), self._alone_nano
+        if after > ratio * alone:
+            return False
+        return after <= alone + (ratio - 1.0) * self._answered_nano(raises)
 
-    def _answered_nano(self, raises: Raises) -> int:
-        """The price of own rows alone of the questions that a block, or this scope, is about."""
-        found = {frozenset(axis for axis, _ in block) for block in raises}
-        found.add(frozenset(self.need.query.row.scope))
-        largest = [s for s in found if not any(s < other for other in found)]
-        courses = [self.within(scope).course for scope in largest]
-        return max(course.rent_nano(self._holdings, self._own) for course in courses)
-
-    @cached_property
-    def _later_ratio(self) -> float:
+    def _later_ratio(self, row: Priced) -> float:
         """What would be spent over the base's price, if the base is first bought after this row.
 
         With blocks bought, other choices remain than a row or the whole base.
@@ -150,8 +134,16 @@ class ReferenceQuestion:
         if self._holdings.engine.tables.alpha_nano:
             return 0.0
         star = self._star((self.octave, self.bases.depth))
-        later = everything(self._holdings, star, self.row).spent_after_nano
+        later = everything(self._holdings, star, row).spent_after_nano
         return later / (star.price * NANO) + PLANNER.in_parts
+
+    def _answered_nano(self, raises: Raises) -> int:
+        """The price of own rows alone of the questions that a block, or this scope, is about."""
+        found = {frozenset(axis for axis, _ in block) for block in raises}
+        found.add(frozenset(self.need.query.row.scope))
+        largest = [s for s in found if not any(s < other for other in found)]
+        known = [self.scopes.within(scope, self._holdings) for scope in largest]
+        return max(scope.course.rent_nano(self._holdings, self._own) for scope in known)
 
     @property
     def _own(self) -> Own:
@@ -161,7 +153,8 @@ class ReferenceQuestion:
     @cached_property
     def _alone_nano(self) -> int:
         """The price of own rows alone, with this question's row."""
-        return self.course.rent_nano(self._holdings, self._own)
+        course = self.scopes.all(self._holdings).course
+        return course.rent_nano(self._holdings, self._own)
 
     def _next_nano(self, blocks: Priced, at: At) -> float:
         """Room for the next question: its extra cost after these blocks, over own rows alone.

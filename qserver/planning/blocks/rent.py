@@ -147,7 +147,7 @@ class Course:
     class answers.
     """
 
-    _paid: list[PaidQuestion] = field(default_factory=list)
+    paid: list[PaidQuestion] = field(default_factory=list)
     _fits: list[Fit] = field(default_factory=list)
     _rents: dict[int | None, OwnRowsAlone] = field(default_factory=dict)
     _tightest: dict[int, Own] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Course:
         """What `from_state` needs."""
         octaves = list(self._rents)
         head = {
-            "n_paid": len(self._paid),
+            "n_paid": len(self.paid),
             "fits": [[f.rent_nano, f.octave, f.price_nano] for f in self._fits],
             "octaves": octaves,
         }
@@ -176,20 +176,25 @@ class Course:
             for octave in head["octaves"]
         }
         found = cls(list(paid[: head["n_paid"]]), [Fit(*f) for f in head["fits"]], rents)
-        found._tightest = tightest(map(Own.of, found._paid))
+        found._tightest = tightest(map(Own.of, found.paid))
         return found
 
-    def follow(self, paid: Sequence[PaidQuestion], holdings: Holdings) -> None:
-        """Take in the paid questions that are new."""
-        for question in paid[len(self._paid) :]:
-            own = Own.of(question)
-            for fitted in question.finest_bases:
-                rent = self.rent_nano(holdings, octave=fitted.octave)
-                self._fits.append(Fit(rent, fitted.octave, _price_nano(fitted, holdings)))
-            self._paid.append(question)
-            self._tightest = tightest([*self._tightest.values(), own])
-            for octave, rows in self._rents.items():
-                self._add(rows, octave, own, holdings)
+    def take_in(
+        self, question: PaidQuestion, holdings: Holdings, *, has_bases: bool = True
+    ) -> None:
+        """Add a paid question.
+
+        Args:
+            has_bases: whether the bases count that were fitted for it.
+        """
+        own = Own.of(question)
+        for fitted in question.finest_bases if has_bases else ():
+            rent = self.rent_nano(holdings, octave=fitted.octave)
+            self._fits.append(Fit(rent, fitted.octave, _price_nano(fitted, holdings)))
+        self.paid.append(question)
+        self._tightest = tightest([*self._tightest.values(), own])
+        for octave, rows in self._rents.items():
+            self._add(rows, octave, own, holdings)
 
     @property
     def octaves(self) -> list[int]:
@@ -206,7 +211,7 @@ class Course:
         """The price of own rows alone, of a class and looser ones or of all, and with this one."""
         if octave not in self._rents:
             rows = self._rents[octave] = OwnRowsAlone()
-            for old in self._paid:
+            for old in self.paid:
                 self._add(rows, octave, Own.of(old), holdings)
         return self._rents[octave].with_row(holdings, own)
 

@@ -6,7 +6,7 @@ They depend on the paid questions and on what was bought, and not on the questio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from qserver.inference.tables.blocks.pattern import BlockKey, join
@@ -31,6 +31,7 @@ class Bases:
     Args:
         fits: takes them; it serves until something is paid for or bought.
         is_part: whether the questions are only those of one scope.
+        anew: takes the bases that were fitted anew and are to be written down.
     """
 
     holdings: Holdings
@@ -38,18 +39,18 @@ class Bases:
     course: Course
     fits: dict[At, Star]
     is_part: bool = False
+    anew: dict[At, FittedBase] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:
         """The finest level of all attributes."""
         return depth_of(self.holdings)
 
-    def has_settled(self, octave: int, own: Own, fitted: dict[At, FittedBase]) -> bool:
+    def has_settled(self, octave: int, own: Own) -> bool:
         """Whether the base of a class has settled for what was paid for.
 
         Args:
             own: of one more question; its row belongs to the rent.
-            fitted: takes the base if it was fitted anew.
         """
         at, most = (octave, self.depth), self.most_nano(octave, own)
         old = self.demand.stars.get(at)
@@ -58,9 +59,11 @@ class Bases:
             return False
         if not self.is_for_all(octave):
             return False
-        if (anew := self.anew(at)) is not None:
-            fitted[at] = anew
-        return self.star(at).price * NANO <= most
+        star = self.star(at)
+        # The base of a part of the questions is fitted again from what is written down.
+        if not self.is_part and star is not old:
+            self.anew[at] = FittedBase(*at, star.to_base(self.holdings), is_finest=True)
+        return star.price * NANO <= most
 
     def most_nano(self, octave: int, own: Own) -> float:
         """The price up to which a base has settled.
@@ -105,16 +108,6 @@ class Bases:
         top = _top(want)
         blocks = [b for b in self.star(at).alphas if join(b, top) == b]
         return any(join(b, _top(w)) == b for w in alike for b in blocks)
-
-    def anew(self, at: At) -> FittedBase | None:
-        """The base as it is written down; None if it is the one that was written down last.
-
-        That of a part of the questions is not: it is fitted from what is written down.
-        """
-        star = self.star(at)
-        if self.is_part or star is self.demand.stars.get(at):
-            return None
-        return FittedBase(*at, star.to_base(self.holdings), at[1] == self.depth)
 
     def _fitted(self, at: At) -> Star:
         # The work does not count for the question that comes first.

@@ -64,7 +64,8 @@ def plans_apart(
         plan = (single if effort.done <= half else alone)(q, effort)
         # Free plans are not counted, so the other plans are the same without them.
         if plan.kind not in ("free", "exact"):
-            effort.add(PLANNER.rows_alone_work)
+            n_rows = 0 if plan.estimate is None else len(plan.estimate.weights)
+            effort.add(PLANNER.rows_alone_work + PLANNER.row_of_history_work * n_rows)
         yield plan
 
 
