@@ -26,7 +26,6 @@ from qserver.inference.tables.blocks.placement import (
     placement_of_block,
     placement_of_partition,
 )
-from qserver.inference.tables.blocks.primes import SecretRandom
 from qserver.inference.tables.blocks.support import ExactSupport
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
@@ -69,17 +68,14 @@ class Generation:
         sizes: number of values per attribute.
         lattice: tables may be blocks of it. Every part, except the finest, has two real parts
             below it.
-        entropy: secret randomness for the exact test of what blocks reach.
         since: number of events before this generation.
     """
 
-    def __init__(
-        self, sizes: tuple[int, ...], lattice: Lattice, entropy: SecretRandom, *, since: int = 0
-    ) -> None:
+    def __init__(self, sizes: tuple[int, ...], lattice: Lattice, *, since: int = 0) -> None:
         self.sizes, self.lattice, self.since = sizes, lattice, since
         self.public: Measurement | None = None
         self.states: list[AlphaState] = [AlphaState(since, {})]
-        self._support = ExactSupport(lattice, entropy)
+        self._support = ExactSupport(lattice)
         self._tables: dict[BlockKey, TableMeasurement] = {}
         self._placed: dict[BlockKey, PlacedTable] = {}
         # A cache per object, so that it is freed with the object.

@@ -25,7 +25,6 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.blocks.placement import DefaultChains
-from qserver.inference.tables.blocks.primes import SecretRandom
 from qserver.inference.tables.choices import (
     Moment,
     can_meet,
@@ -50,19 +49,16 @@ class MeasuredTables:
 
     Args:
         sizes: number of values per attribute.
-        entropy: source of secret randomness; the test of what tables reach relies on its secrecy.
         lattice: tables may be blocks of it. The default has chains of about equal factors over
             single values, each built at its first use. When a table is not a block of these, the
             chains go through the measured partitions instead. So the events determine the lattice.
     """
 
-    def __init__(
-        self, sizes: tuple[int, ...], entropy: SecretRandom, *, lattice: Lattice | None = None
-    ) -> None:
-        self._sizes, self._entropy = tuple(sizes), entropy
+    def __init__(self, sizes: tuple[int, ...], *, lattice: Lattice | None = None) -> None:
+        self._sizes = tuple(sizes)
         first = Lattice(DefaultChains(self._sizes)) if lattice is None else lattice
         self._regular = first.chains if lattice is None else None
-        self._generations = [Generation(self._sizes, first, entropy)]
+        self._generations = [Generation(self._sizes, first)]
         self._live: dict[int, TableMeasurement] = {}
         self._row_alphas = AlphaRecord()
         self._kept: dict[str, list[int]] = {}
@@ -100,7 +96,7 @@ class MeasuredTables:
 
         Tables that are not blocks of it are kept but not used. Earlier answers stay free.
         """
-        new = Generation(self._sizes, lattice, self._entropy, since=self._n_events)
+        new = Generation(self._sizes, lattice, since=self._n_events)
         public = self._present.public
         for table in self._live.values():
             new.add(table, n_events=self._n_events)
@@ -130,7 +126,7 @@ class MeasuredTables:
         for view in self._views:
             if view.lattice is lattice:
                 return view
-        found = MeasuredTables(self._sizes, self._entropy, lattice=lattice)
+        found = MeasuredTables(self._sizes, lattice=lattice)
         public = self._present.public
         found.extend([*self._live.values(), *([] if public is None else [public])])
         self._views = [*self._views[1 - _MAX_VIEWS :], found]

@@ -24,8 +24,8 @@ BLOCKS: list[BlockKey] = [
 ]
 
 
-def tables_of(seed: int = 1, *, lattice: Lattice | None = None) -> MeasuredTables:
-    return MeasuredTables(SIZES, random.Random(seed), lattice=lattice)
+def tables_of(*, lattice: Lattice | None = None) -> MeasuredTables:
+    return MeasuredTables(SIZES, lattice=lattice)
 
 
 def table(

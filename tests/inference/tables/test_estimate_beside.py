@@ -81,7 +81,7 @@ def test_value_and_variance_are_those_of_dense_algebra(seed: int) -> None:
 
 
 def test_a_stored_answer_stays_and_gets_shorter_as_its_row_and_tables_are_raised() -> None:
-    engine = InferenceEngine(SIZES, random.Random(1))
+    engine = InferenceEngine(SIZES)
     first = [table(engine.tables, i, block, NANO) for i, block in enumerate(COARSE)]
     row = rest_row(2, engine.tables, NANO)
     engine.extend([*first, row.row])

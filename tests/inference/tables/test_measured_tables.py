@@ -42,7 +42,7 @@ def test_the_estimate_is_that_of_dense_least_squares(seed):
             1: regular_chain(single_values(1, 4), (1, 4)),
         }
     )
-    tables = MeasuredTables((12, 4), generator, lattice=lattice)
+    tables = MeasuredTables((12, 4), lattice=lattice)
     chosen = [*generator.sample(BLOCKS[:-1], 3), BLOCKS[-1]]
     events = [
         table(tables, i, b, generator.randrange(1, 5) * NANO, noise=generator)
@@ -164,7 +164,7 @@ def test_a_cell_in_two_terms_is_known_for_the_cell():
 def test_an_own_row_finer_than_its_cell_takes_the_cell_s_place():
     """Dense least squares on the row and all cells but its own."""
     lattice = Lattice({0: regular_chain(single_values(0, 4), (1, 4))})
-    tables = MeasuredTables((4,), random.Random(1), lattice=lattice)
+    tables = MeasuredTables((4,), lattice=lattice)
     cells = tables.partition_of(((0, 1),))
     whole = tables.partition_of(())
     tables.extend(

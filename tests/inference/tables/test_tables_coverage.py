@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
 
 import numpy as np
@@ -54,7 +53,7 @@ def test_intervals_cover_as_often_as_they_say(is_continued):
     query = primitive(linear_query(sizes, [(1, {0: interval(4, 0, 1)})]))
     weights = []
     for answers in 64 * np.eye(6, dtype=int):
-        tables = MeasuredTables(sizes, random.Random(1), lattice=lattice)
+        tables = MeasuredTables(sizes, lattice=lattice)
         parts = [tables.partition_of(b) for b in (((0, 1),), ())]
         cells, whole = tuple(map(int, answers[:4])), (int(answers[4]),)
         tables.extend([TableMeasurement(0, parts[0], NANO, step, cells)])

@@ -94,7 +94,7 @@ def test_a_half_width_that_was_answered_is_always_met_again(seed, confidence, qu
 def test_what_was_answered_before_a_finer_lattice_came_stays_answered():
     coarse = Lattice({0: regular_chain(single_values(0, 8), (1, 8))})
     fine = Lattice({0: regular_chain(single_values(0, 8), (1, 2, 8))})
-    tables = MeasuredTables((8,), random.Random(1), lattice=coarse)
+    tables = MeasuredTables((8,), lattice=coarse)
     query = asked(linear_query((8,), [(1, {0: interval(8, 0, 4)})]))
     cells = tables.partition_of(((0, 1),))
     tables.extend([TableMeasurement(0, cells, NANO, STEP, (1 << 20,) * 8)])
@@ -119,7 +119,7 @@ def test_what_was_answered_before_a_finer_lattice_came_stays_answered():
 
 def test_a_table_off_the_lattice_says_nothing_until_a_lattice_has_it():
     start = Lattice({0: regular_chain(single_values(0, 8), (1, 8))})
-    tables = MeasuredTables((8,), random.Random(1), lattice=start)
+    tables = MeasuredTables((8,), lattice=start)
     halves = product_partition((8,), {0: [0] * 4 + [1] * 4})
     tables.extend([TableMeasurement(0, halves, NANO, STEP, (3 << 20, 4 << 20))])
     query = asked(linear_query((8,), [(1, {0: interval(8, 0, 4)})]))
@@ -133,13 +133,13 @@ def test_a_table_off_the_lattice_says_nothing_until_a_lattice_has_it():
 
 def test_a_lattice_on_which_a_set_is_a_part_twice_is_refused():
     lattice = Lattice({0: regular_chain(single_values(0, 3), (1, 2, 4))})
-    tables = MeasuredTables((3,), random.Random(1), lattice=lattice)
+    tables = MeasuredTables((3,), lattice=lattice)
     with pytest.raises(InputError, match="divide every part"):
         tables.partition_of(((0, 1),))
 
 
 def test_a_large_attribute_costs_no_chain_until_a_table_needs_it():
-    tables = MeasuredTables((4, 10**9), random.Random(1))
+    tables = MeasuredTables((4, 10**9))
     query = asked(linear_query((4, 10**9), [(1, {1: interval(10**9, 0, 5)})]))
     assert tables.estimate(query, confidence=0.9) is None
     cells = product_partition((4, 10**9), {0: range(4)})
@@ -149,6 +149,6 @@ def test_a_large_attribute_costs_no_chain_until_a_table_needs_it():
 
 def test_a_query_of_too_many_components_is_not_seen_from_the_tables():
     sizes = (9,) * 13
-    tables = MeasuredTables(sizes, random.Random(1))
+    tables = MeasuredTables(sizes)
     query = linear_query(sizes, [(1, {a: interval(9, 0, 4) for a in range(13)})])
     assert tables.pattern(asked(query)) is None

@@ -1,34 +1,34 @@
 """The exact test of which components of a query are not zero.
 
 Floats cannot tell a component of 2^-40 of the largest from rounding. But a query with a tiny part
-that no block reaches must not be answered from blocks. So a secret random functional per attribute
-and level maps every component to a number modulo a secret prime. All arithmetic is exact: class
-means divide by small numbers only.
+that no block reaches must not be answered from blocks. So the test is in whole numbers. The mean of
+a part is a sum over a small number; times the least common multiple of these numbers it is whole.
 
-Error. A zero component always gives zero. Another one gives zero modulo one prime only if the prime
-divides certain non-zero integers, or if a random product functional of d attributes vanishes on it,
-with probability at most d / 2^25 (Schwartz 1980, Zippel 1979). All three primes must agree. Nobody
-can construct a query for this: primes and functionals are never shown.
+A component of one term is a product over attributes, zero exactly where a factor is. Several terms
+may cancel. The energy of their sum, c' (G1 * G2 * ...) c, tells: c are the coefficients, G the
+inner products of the terms' factors on one attribute. It is a sum of squares, zero only for zero.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
-from math import prod
+from math import lcm, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.inference.tables.blocks.chain import Chain
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.inference.tables.blocks.primes import SecretRandom, random_prime
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.weights import Weights
 
-N_PRIMES = 3
-_SEED_BITS = 128
 _CACHED = 1 << 13
+_FITS = 1 << 61
 
-Residues = NDArray[np.int64]
+Whole = NDArray[Any]
+"""Whole numbers: 64 bits where they surely fit, else Python's."""
 
 
 class ExactSupport:
@@ -36,72 +36,103 @@ class ExactSupport:
 
     Args:
         lattice: resolves the queries.
-        entropy: source of the primes and functionals.
     """
 
-    def __init__(self, lattice: Lattice, entropy: SecretRandom) -> None:
+    def __init__(self, lattice: Lattice) -> None:
         self._lattice = lattice
-        self._primes = [random_prime(entropy) for _ in range(N_PRIMES)]
-        self._generator = np.random.default_rng(entropy.randrange(0, 1 << _SEED_BITS))
-        self._functionals: dict[int, list[Residues]] = {}
-        self._images: dict[tuple[int, Weights], Residues] = {}
+        self._factors: dict[tuple[int, Weights], tuple[Whole, ...]] = {}
 
     def of(self, query: LinearQuery) -> frozenset[BlockKey]:
         """The components of the query that are not zero."""
-        images: dict[BlockKey, list[int]] = {}
-        # Times the common denominator the coefficients are whole, so no prime can divide it.
-        scale = query.denominator
-        for term in query.terms:
-            self._add(term, int(term.coefficient * scale), images)
-        return frozenset(j for j, image in images.items() if any(image))
+        found = Counter(key for term in query.terms for key in self._keys(term))
+        several = [key for key, n_terms in found.items() if n_terms > 1]
+        if several:
+            energies = _Energies(self, query)
+            cancelled = {key for key in several if energies.of(key) == 0}
+            return frozenset(found.keys() - cancelled)
+        return frozenset(found)
 
-    def _add(self, term: Term, coefficient: int, images: dict[BlockKey, list[int]]) -> None:
-        axes = [(a, self._image(a, w).tolist()) for a, w in term.by_axis.items()]
-        for picked in product(*(range(len(image)) for _, image in axes)):
-            key = tuple((a, i) for (a, _), i in zip(axes, picked, strict=True) if i)
-            total = images.setdefault(key, [0] * N_PRIMES)
-            for k, p in enumerate(self._primes):
-                value = prod(image[i][k] for (_, image), i in zip(axes, picked, strict=True))
-                total[k] = (total[k] + coefficient * value) % p
+    def factors(self, axis: int, weights: Weights | None) -> tuple[Whole, ...]:
+        """Per level the component, times a number that depends on axis and level alone.
 
-    def _image(self, axis: int, weights: Weights) -> Residues:
-        """Per level, the functional of the component modulo each prime, shape (levels, primes)."""
+        Args:
+            weights: None for the constant 1.
+        """
+        chain = self._lattice.chains[axis]
+        if weights is None:
+            nothing = [np.zeros(n, dtype=np.int64) for n in chain.n_parts[1:]]
+            return (np.array([_scale(chain)], dtype=object), *nothing)
         key = (axis, weights)
-        if key not in self._images:
-            if len(self._images) >= _CACHED:
-                self._images.clear()
-            found = [self._modulo(axis, weights, k) for k in range(N_PRIMES)]
-            self._images[key] = np.array(found, dtype=np.int64).T
-        return self._images[key]
+        if key not in self._factors:
+            if len(self._factors) >= _CACHED:
+                self._factors.clear()
+            self._factors[key] = _components(chain, weights)
+        return self._factors[key]
 
-    def _modulo(self, axis: int, weights: Weights, k: int) -> list[int]:
-        chain, p = self._lattice.chains[axis], self._primes[k]
-        means = [np.mod(chain.on_slots(weights), p)]
-        for level in range(chain.n_levels - 1, 0, -1):
-            real = chain.is_real[level].reshape(chain.n_parts[level - 1], -1)
-            children = (means[-1].reshape(real.shape) * real).sum(axis=1) % p
-            means.append(children * _inverses(real.sum(axis=1), p) % p)
-        means.reverse()
-        found = [int(means[0][0])]
-        for level in range(1, chain.n_levels):
-            n = chain.n_parts[level] // chain.n_parts[level - 1]
-            component = (means[level] - np.repeat(means[level - 1], n)) * chain.is_real[level]
-            found.append(int((component % p * self._functional(axis, level, k) % p).sum() % p))
-        return found
-
-    def _functional(self, axis: int, level: int, k: int) -> Residues:
-        """Random residues modulo prime k, one per part of the level."""
-        if axis not in self._functionals:
-            primes = np.array(self._primes, dtype=np.int64)[:, None]
-            parts = self._lattice.chains[axis].n_parts
-            self._functionals[axis] = [
-                self._generator.integers(0, primes, size=(N_PRIMES, n)) for n in parts
-            ]
-        return np.asarray(self._functionals[axis][level][k])
+    def _keys(self, term: Term) -> list[BlockKey]:
+        """The components of one term that are not zero."""
+        levels = [
+            [(axis, i) for i, factor in enumerate(self.factors(axis, weights)) if factor.any()]
+            for axis, weights in term.by_axis.items()
+        ]
+        return [tuple(p for p in picked if p[1]) for picked in product(*levels)]
 
 
-def _inverses(counts: NDArray[np.intp], p: int) -> Residues:
-    """Inverses modulo p of whole numbers far below it; 1 for 0."""
-    unique, where = np.unique(np.maximum(1, counts), return_inverse=True)
-    inverses: Residues = np.array([pow(int(c), -1, p) for c in unique], dtype=np.int64)
-    return np.asarray(inverses[where.ravel()], dtype=np.int64)
+class _Energies:
+    """The energies of a query's components, each times a positive whole number."""
+
+    def __init__(self, support: ExactSupport, query: LinearQuery) -> None:
+        self._support, self._query = support, query
+        self._coefficients = [int(t.coefficient * query.denominator) for t in query.terms]
+        self._products: dict[tuple[int, int], Whole] = {}
+
+    def of(self, component: BlockKey) -> int:
+        """The energy of a component; 0 only if the component is zero."""
+        levels = dict(component)
+        n = len(self._coefficients)
+        total = np.outer(*[np.array(self._coefficients, dtype=object)] * 2).reshape(n, n)
+        for axis in self._query.scope:
+            total = total * self._inner(axis, levels.get(axis, 0))
+        return int(total.sum())
+
+    def _inner(self, axis: int, level: int) -> Whole:
+        """The inner products of all pairs of terms on one level of one axis."""
+        key = (axis, level)
+        if key not in self._products:
+            terms = self._query.terms
+            factors = [self._support.factors(axis, t.by_axis.get(axis))[level] for t in terms]
+            self._products[key] = _inner_products(np.array(factors))
+        return self._products[key]
+
+
+def _inner_products(rows: Whole) -> Whole:
+    largest = int(abs(rows).max())
+    exact = rows.astype(np.int64 if largest**2 * rows.shape[1] < _FITS else object)
+    return np.asarray((exact @ exact.T).astype(object))
+
+
+def _components(chain: Chain, weights: Weights) -> tuple[Whole, ...]:
+    values = chain.on_slots(weights)
+    fits = 2 * _scale(chain) * max(1, int(abs(values).max())) < _FITS
+    means, found = values if fits else values.astype(object), list[Whole]()
+    for level in range(chain.n_levels - 1, 0, -1):
+        real, counts = chain.is_real[level], _counts(chain, level)
+        counts = counts if fits else counts.astype(object)
+        shape, common = (len(counts), -1), lcm(*set(counts.tolist()))
+        # The values on phantoms are 0.
+        above = means.reshape(shape).sum(axis=1) * (common // counts)
+        component = means.reshape(shape) * common - above[:, None]
+        found.append(np.where(real, component.ravel(), 0))
+        means = np.where(chain.is_real[level - 1], above, 0)
+    return (means, *reversed(found))
+
+
+def _counts(chain: Chain, level: int) -> Whole:
+    """The real parts of a level in each part of the level above; 1 where there are none."""
+    real = chain.is_real[level].reshape(chain.n_parts[level - 1], -1)
+    return np.asarray(np.maximum(1, real.sum(axis=1, dtype=np.int64)))
+
+
+def _scale(chain: Chain) -> int:
+    """What a component of the coarsest level is multiplied by."""
+    return prod(lcm(*set(_counts(chain, i).tolist())) for i in range(1, chain.n_levels))
