@@ -141,9 +141,10 @@ class WorkerConstants:
     """Most cells that are counted by a comparison each; for more, a histogram is faster. It came
     with the change that made counting three times faster; its figures were not kept."""
 
-    journal_free_bytes: int = 1 << 20
-    """Free bytes on the disk of a journal below which nothing is charged: the line of a charge has
-    some kilobytes. Also what a worker writes to find out whether there is room. Not measured."""
+    journal_free_bytes: int = 1 << 24
+    """Free bytes on the disk of a journal below which nothing is charged. A group's lines of
+    charges have some kilobytes each, those of its answers half a megabyte for each of the largest
+    tables. Also what a worker writes to find out whether there is room. Not measured."""
 
     witness_free_bytes: int = 1 << 16
     """Free bytes on the disk of a witness below which nothing is charged: a line has 300, and a

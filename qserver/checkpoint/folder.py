@@ -64,7 +64,8 @@ class CheckpointFolder:
         if shutil.disk_usage(self.path).free < _ROOM * size:
             raise OSError(errno.ENOSPC, "too little room beside a checkpoint", str(self.path))
         path = self.path / f"{_folder_name(snapshot)}-{name}{_SUFFIX}"
-        aside = path.with_suffix(".new")
+        # Two workers of one folder may write the same one.
+        aside = path.with_suffix(f".{os.getpid()}.new")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -14,6 +14,8 @@ from qserver.client import requests
 from qserver.client.drivers import SyncDriver
 from qserver.client.flows import Exchange, Patience
 from qserver.client.http import HttpClient, Reply
+from qserver.errors import ConfigError, InputError
+from qserver.query.looking import RULES, Selection
 from qserver.query.measure import Measure
 
 
@@ -62,6 +64,45 @@ def chosen_of(args: argparse.Namespace) -> Measure | None:
     if args.only_this is None:
         return None
     return "only_this" if args.only_this else "auto"
+
+
+def add_looking(parser: argparse.ArgumentParser, *, may_measure_anew: bool) -> None:
+    """`--largest-of`, `--least-of`, `--any-of` and `--first`; `--independent` for one question."""
+    group = parser.add_mutually_exclusive_group()
+    for rule in RULES:
+        group.add_argument(
+            f"--{rule}-of",
+            type=int,
+            metavar="M",
+            help="state intervals that hold for the largest of M numbers that were looked at"
+            if rule == "largest"
+            else f"the same for {'the least' if rule == 'least' else 'any choice'}",
+        )
+    if may_measure_anew:
+        group.add_argument(
+            "--independent",
+            action="store_true",
+            help="measure anew, with noise that is combined with nothing; charged each time",
+        )
+    parser.add_argument(
+        "--first", type=int, metavar="K", help="of the K largest or least, all at once"
+    )
+
+
+def selection_of(args: argparse.Namespace) -> Selection | None:
+    """The choice that `add_looking` reads; ConfigError names the option that is wrong."""
+    for rule in RULES:
+        m = getattr(args, f"{rule}_of")
+        if m is None:
+            continue
+        try:
+            return Selection(m, rule, 1 if args.first is None else args.first)
+        except InputError as exc:
+            name = "--first" if exc.name == "first" else f"--{rule}-of"
+            raise ConfigError(name, exc.condition, hint=exc.hint) from exc
+    if args.first is not None:
+        raise ConfigError("--first", "come with --largest-of or --least-of")
+    return None
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

@@ -128,6 +128,12 @@ class CellLedger:
             return False
         return self.spent_nano == bound <= certain
 
+    @property
+    def n_shifted(self) -> int:
+        """Tables that a price of several charges walks over; 0 while the sum is one table."""
+        self._take_in()
+        return self._cells.n_shifted + self._pairs.n_shifted
+
     def spent_after(self, charges: Sequence[AnyCharge]) -> int:
         """`spent_nano` with these charges added. Changes nothing.
 

@@ -95,6 +95,11 @@ class Maximum:
         bounded = not (self._exact_losses and self._sum.exact)
         return not bounded and (self._dense is not None or self._narrow)
 
+    @property
+    def n_shifted(self) -> int:
+        """Tables of the upper bound; 0 while the greatest sum is found exactly."""
+        return 0 if self._narrow else self._sum.n_tables
+
     def add(self, payments: Sequence[RowPayment]) -> None:
         """Add the losses of these rows, and take back the refunds."""
         for payment in payments:

@@ -91,6 +91,11 @@ class ShiftedSum:
         return [everywhere, *self._singles.values(), *self._tables]
 
     @property
+    def n_tables(self) -> int:
+        """Tables that a round of steps walks over."""
+        return len(self._tables)
+
+    @property
     def top(self) -> int:
         """At least the greatest value of the sum."""
         parts = (*self._singles.values(), *self._tables)

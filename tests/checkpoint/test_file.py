@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,6 +156,28 @@ def test_a_half_written_file_goes_with_the_next(tmp_path: Path) -> None:
     assert folder.load("s1") is not None
     folder.keep("s1", "three", STATE)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_two_processes_that_write_the_same_one_do_not_mix_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = CheckpointFolder(tmp_path), State({"name": "other"}, {"n": np.arange(9999)})
+
+    def in_pieces(state: State) -> Iterator[Any]:
+        parts = list(parts_of(state))
+        yield parts[0]
+        monkeypatch.setattr("qserver.checkpoint.folder.parts_of", parts_of)
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(os, "getpid", lambda: 4242)
+            folder.keep("s1", "one", other)
+        yield from parts[1:]
+
+    monkeypatch.setattr("qserver.checkpoint.folder.parts_of", in_pieces)
+    with pytest.raises(FileNotFoundError):
+        folder.keep("s1", "one", STATE)
+    found = folder.load("s1")
+    assert found is not None
+    assert found.head == {"name": "other"}
 
 
 def test_a_folder_without_files_has_none(tmp_path: Path) -> None:

@@ -41,13 +41,13 @@ from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.checkpoints import Checkpoints
 from worker.spending.fencing import while_held
-from worker.spending.group.ahead import Ahead, Rooms
+from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
 from worker.spending.group.planned import (
     Failed,
-    Group,
     OpenJob,
     Spend,
+    SpendGroup,
 )
 from worker.spending.group.replicas import Replicas
 from worker.spending.group.spends import Spends
@@ -106,7 +106,7 @@ class Spender:
         self._replicas = Replicas(reader, self._checkpoints)
         self._histories = Histories(writer, trusted.journals)
         self._bookkeeper = Bookkeeper(reader, trusted.journals, log)
-        self._rooms = Rooms(
+        self._needs = PlanningNeeds(
             replicas=self._replicas,
             writer=writer,
             trails=Trails(reader, trusted.journals),
@@ -267,30 +267,30 @@ class Spender:
             drawn = self._drawn(lease, group.spends)
             found = self._answered(group, drawn)
         except BaseException:
-            self._rooms.forget(lease.population)
+            self._needs.forget(lease.population)
             raise
         if len(drawn) < len(group.spends):
-            self._rooms.forget(lease.population)
+            self._needs.forget(lease.population)
         return found
 
-    def _reserved(self, lease: Lease, jobs: Sequence[OpenJob]) -> Group:
+    def _reserved(self, lease: Lease, jobs: Sequence[OpenJob]) -> SpendGroup:
         """The next group, planned and charged."""
         try:
             return self._charged(lease, jobs)
         except (StaleVersionError, BudgetExhaustedError):
             # The ledger moved on meanwhile, or one is refused for all: plan the first job anew.
-            self._rooms.forget(lease.population)
+            self._needs.forget(lease.population)
         left = tuple(job.taken for job in jobs[1:])
         try:
             return replace(self._charged(lease, jobs[:1]), left=left)
         except BudgetExhaustedError as exc:
-            self._rooms.forget(lease.population)
-            return Group((Failed(jobs[0].taken, exc),), left)
+            self._needs.forget(lease.population)
+            return SpendGroup((Failed(jobs[0].taken, exc),), left)
 
-    def _charged(self, lease: Lease, jobs: Sequence[OpenJob]) -> Group:
+    def _charged(self, lease: Lease, jobs: Sequence[OpenJob]) -> SpendGroup:
         end = self._planning_clock() + WORKER.group_planning_s
-        ahead = Ahead(self._rooms, lease, jobs)
-        group = ahead.group(is_over=lambda: self._planning_clock() >= end)
+        planner = GroupPlanner(self._needs, lease, jobs)
+        group = planner.group(is_over=lambda: self._planning_clock() >= end)
         if group.spends:
             self._spends.reserve(lease, group.spends)
         return group
@@ -312,7 +312,7 @@ class Spender:
         }
 
     def _answered(
-        self, group: Group, drawn: Mapping[str, Drawn]
+        self, group: SpendGroup, drawn: Mapping[str, Drawn]
     ) -> tuple[list[Ended], list[Taken]]:
         """How the jobs of a group end, each in the state after those before it.
 

@@ -42,6 +42,8 @@ MOST_WAITING_BYTES = 64 << 20
 one too many."""
 
 _THREADS_PER_LANE = 2
+_AGAIN = "again"
+_SHORT_AGAIN = ("", "questions")
 # Pause before the next connection where there are no more files for one.
 _NO_FILES_S = 0.02
 # A thread that computes gives way to short requests more often than after Python's 5 ms.
@@ -90,7 +92,8 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         self._present = threading.local()
         self._n_waiting = self._n_waiting_bytes = 0
         self._lanes: dict[str, ThreadPoolExecutor] = {
-            lane: ThreadPoolExecutor(_THREADS_PER_LANE, thread_name_prefix=lane) for lane in LANES
+            lane: ThreadPoolExecutor(_THREADS_PER_LANE, thread_name_prefix=lane)
+            for lane in (*LANES, _AGAIN)
         }
         self._watch: JobWatch[Connection] = JobWatch(self._wake)
         self._watch.start()
@@ -183,7 +186,12 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         self.method_queue.defer(self._run_again, conn)
 
     def _run_again(self, conn: Connection) -> None:
-        self._submit(self.tpool, conn)
+        """Form the reply of a request whose job ended. A question's is short, others' may not be.
+
+        Those have neither the threads of short requests nor to wait behind explanations.
+        """
+        lane = "" if conn.visit is None else conn.visit.lane
+        self._submit(self.tpool if lane in _SHORT_AGAIN else self._lanes[_AGAIN], conn)
 
     def _submit(self, pool: ThreadPoolExecutor, conn: Connection) -> None:
         """As `enqueue_req`, in another pool."""

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Protocol, Self
 
 from qserver.cli.processes.children import Child, ChildSpec
-from qserver.errors import ChildFailedError, StoreUnavailableError
+from qserver.errors import ChildFailedError, StateInUseError, StoreUnavailableError
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_WAIT_S = 1.0
@@ -46,8 +46,10 @@ class OwnStore(Protocol):
         """Start it again at the same address.
 
         Raises:
-            StoreUnavailableError: not now; another try may succeed.
-            StoreCorruptError, StateInUseError: it must not run on these data.
+            StoreUnavailableError, StateInUseError: not now; another try may succeed. A process that
+                the dead server had forked may hold its folder for a while.
+            OSError: likewise, such as on a full disk.
+            StoreCorruptError: it must not run on these data.
         """
 
     def tend(self) -> str:
@@ -136,7 +138,7 @@ class Supervisor:
         """Start again what is due; returns the seconds until the next check.
 
         Raises:
-            StoreCorruptError, StateInUseError: the store must not be started again.
+            StoreCorruptError: the store must not be started again.
         """
         waits = [self._check_post(post) for post in self._posts]
         if self._store is not None and self._store.status is None:
@@ -185,7 +187,7 @@ class Supervisor:
     def _start_again(self, post: _Post) -> None:
         try:
             post.start()
-        except StoreUnavailableError as exc:
+        except (StoreUnavailableError, StateInUseError, OSError) as exc:
             self._put_off(post, f"did not start ({exc})")
         else:
             post.started_at, post.due_at = self._clock(), None

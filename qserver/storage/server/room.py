@@ -16,6 +16,8 @@ from typing import Any, Literal
 import redis
 
 _PROBE_BYTES = 1 << 16
+_LEAST_BYTES = 1 << 22
+"""Free bytes below which the disk counts as full: a group of jobs with tables adds megabytes."""
 _PROBE_KEY = "qserver:room"
 FULL = "The disk of the store is full: history is still answered, and nothing is charged."
 ROOM_AGAIN = "The disk of the store has room again."
@@ -71,9 +73,12 @@ class StoreDisk:
 
 
 def has_room(folder: Path) -> bool:
-    """Whether a small file can be written to the disk of this folder, and is durable there."""
+    """Whether the disk of this folder has free bytes, and a small file is durable there."""
     path = folder / "room"
     try:
+        disk = os.statvfs(folder)
+        if disk.f_bavail * disk.f_frsize < _LEAST_BYTES:
+            return False
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             is_whole = os.write(descriptor, bytes(_PROBE_BYTES)) == _PROBE_BYTES

@@ -15,9 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from qserver.api.process.parking import ParkingWorker
+from qserver.service.visits import Visit
 from tests.api.calls import Caller, Reply, assert_problem
 from tests.api.test_http_gunicorn import TIMEOUT_S, Server, _environ_for, _gunicorn
 from tests.deployment import Deployment
@@ -238,3 +241,18 @@ def test_a_question_that_waits_is_answered_when_the_server_is_asked_to_stop(
         town.work_off()
         assert waiting[0].result(TIMEOUT_S).status == 200
     assert server.process.wait(timeout=TIMEOUT_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("lane", "pool"),
+    [("", "short"), ("questions", "short"), ("costly", "again"), ("long", "again")],
+)
+def test_a_reply_that_may_take_long_to_form_holds_no_short_thread(lane: str, pool: str) -> None:
+    """Of a workload's answers the consistent ones are computed once its job has ended."""
+    worker = object.__new__(ParkingWorker)
+    worker.tpool, worker._lanes = "short", {"again": "again"}
+    submit = MagicMock()
+    worker._submit = submit  # type: ignore[method-assign]
+    conn = MagicMock(visit=Visit(lane=lane))
+    worker._run_again(conn)
+    submit.assert_called_once_with(pool, conn)

@@ -70,8 +70,10 @@ def children(pid: int) -> list[int]:
 
 
 def test_the_demo_answers_the_question_it_prints_and_finds_all_again_after_a_stop(
-    state: Path,
+    tmp_path: Path,
 ) -> None:
+    # Its own folder: the first start on one decides the limit.
+    state = tmp_path / "state"
     with demo(state, "--limit", "0.5") as first:
         first.read_until("qserver query")
         printed = first.printed.split("-d '", 1)[1].split("'\n", 1)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -12,7 +13,12 @@ import pytest
 
 from qserver.cli.processes.children import Child, ChildSpec, python_command
 from qserver.cli.processes.supervisor import Backoff, StopSignals, Supervisor, run_to_end
-from qserver.errors import ChildFailedError, StoreCorruptError, StoreUnavailableError
+from qserver.errors import (
+    ChildFailedError,
+    StateInUseError,
+    StoreCorruptError,
+    StoreUnavailableError,
+)
 
 
 def spec(name: str, code: str = "", *, log: Path | None = None) -> ChildSpec:
@@ -154,6 +160,22 @@ def test_a_store_that_does_not_start_is_tried_again_after_ever_longer_pauses() -
             starts.append(world.now)
         world.now += 0.5
     assert starts == [1, 3, 7, 15, 23]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [StateInUseError("Another server has it."), OSError(errno.ENOSPC, "No space left on device")],
+    ids=["in use", "full disk"],
+)
+def test_a_store_whose_folder_cannot_be_used_yet_is_tried_again(refusal: Exception) -> None:
+    """What the dead server had forked may hold the folder for a while, and a disk gets room."""
+    world = World(store=FakeStore(status=-9, refusals=[refusal]))
+    store, supervisor = world.store, world.supervisor()
+    assert store is not None
+    while store.status is not None:
+        supervisor.check()
+        world.now += 0.5
+    assert store.n_starts == 2
 
 
 def test_a_store_whose_data_are_damaged_is_not_tried_again() -> None:

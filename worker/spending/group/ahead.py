@@ -32,12 +32,12 @@ from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.fencing import while_held
 from worker.spending.group.planned import (
+    Decided,
     Failed,
     FromHistory,
-    Group,
     OpenJob,
-    Planned,
     Spend,
+    SpendGroup,
     has_room,
 )
 from worker.spending.group.replicas import Replicas
@@ -50,7 +50,7 @@ from worker.spending.two_stages import SampledTables, first_tables
 
 
 @dataclass(frozen=True)
-class Rooms:
+class PlanningNeeds:
     """What planning needs of the worker.
 
     Args:
@@ -71,7 +71,7 @@ class Rooms:
         self.trails.forget(population)
 
 
-class Ahead:
+class GroupPlanner:
     """One group in the making; use it under the lease, which reads the state.
 
     Args:
@@ -81,17 +81,17 @@ class Ahead:
         StoreError: the store failed, or changed meanwhile.
     """
 
-    def __init__(self, rooms: Rooms, lease: Lease, jobs: Sequence[OpenJob]) -> None:
-        self._rooms = rooms
+    def __init__(self, needs: PlanningNeeds, lease: Lease, jobs: Sequence[OpenJob]) -> None:
+        self._needs = needs
         self._lease = lease
         self._jobs = jobs
-        self._present = rooms.replicas.of_group(job.request for job in jobs)
+        self._present = needs.replicas.of_group(job.request for job in jobs)
         # By snapshot: the replica with placeholders for the spends of this group.
         self._ahead: dict[str, Replica] = {}
-        self._planned: list[Planned] = []
-        rooms.bookkeeper.begin(lease.population)
+        self._planned: list[Decided] = []
+        needs.bookkeeper.begin(lease.population)
 
-    def group(self, *, is_over: Callable[[], bool]) -> Group:
+    def group(self, *, is_over: Callable[[], bool]) -> SpendGroup:
         """The first job, and as many more as fit.
 
         Args:
@@ -104,9 +104,9 @@ class Ahead:
             planned = None if i and (is_over() or self._ends_before(job)) else self._plan(job)
             if planned is None:
                 left = tuple(job.taken for job in self._jobs[i:])
-                return Group(tuple(self._planned), left)
+                return SpendGroup(tuple(self._planned), left)
             self._planned.append(planned)
-        return Group(tuple(self._planned))
+        return SpendGroup(tuple(self._planned))
 
     def _ends_before(self, job: OpenJob) -> bool:
         """Whether the first job, or this one, is a group of its own.
@@ -119,10 +119,10 @@ class Ahead:
             for one in (self._jobs[0], job)
         )
 
-    def _plan(self, job: OpenJob) -> Planned | None:
+    def _plan(self, job: OpenJob) -> Decided | None:
         """What becomes of one job; None if it is a spend that does not fit any more."""
         try:
-            with while_held(self._rooms.writer, self._lease, BooksError, StoreBehindError):
+            with while_held(self._needs.writer, self._lease, BooksError, StoreBehindError):
                 found = self._decided(job)
         except (FencedError, StoreError, JournalError, MemoryError):
             raise
@@ -131,7 +131,7 @@ class Ahead:
             return Failed(job.taken, exc, job.request if is_blank else None)
         except Exception:
             # The fault may depend on private data, so the public text is constant.
-            self._rooms.log.exception("job %s failed", job.taken.job)
+            self._needs.log.exception("job %s failed", job.taken.job)
             return Failed(job.taken, MeasurementError())
         if isinstance(found, _Tried):
             return self._followed(found)
@@ -142,7 +142,7 @@ class Ahead:
         present = self._present[snapshot]
         if isinstance(present, QServerError):
             raise present
-        self._rooms.replicas.get(request)  # refuses another domain
+        self._needs.replicas.get(request)  # refuses another domain
         replica = self._ahead.get(snapshot, present)
         replica.stand_at(present.present)
         found = decide(replica, request.asked)
@@ -154,7 +154,7 @@ class Ahead:
 
     def _tried(self, job: OpenJob, replica: Replica, plan: Plan) -> _Tried | None:
         """The spend of a plan, checked and rehearsed; None if the group has no room for it."""
-        table = self._rooms.tables.get(job.request.snapshot)
+        table = self._needs.tables.get(job.request.snapshot)
         if table is None or (plan.sampled is not None and not isinstance(table, SampledTables)):
             # The private data are missing or changed, or they cannot be sampled. Refuse before
             # anything is charged.
@@ -167,11 +167,11 @@ class Ahead:
             return None
         rehearsed = self._rehearsed(reservation, replica)
         request, charges = job.request, charges_of(reservation)
-        at = int(self._rooms.wall_clock())
+        at = int(self._needs.wall_clock())
         payment = ChargePayment(request.by, request.snapshot, charges, at)
-        entries = self._rooms.trails.entries(self._lease.population, payment)
+        entries = self._needs.trails.entries(self._lease.population, payment)
         nominal = sum(t.alpha_nano for t in first_tables(reservation, replica.meta.domain))
-        books = self._rooms.bookkeeper.judge(
+        books = self._needs.bookkeeper.judge(
             self._lease.population, reservation, replica.meta, nominal_nano=nominal
         )
         version = replica.present.budget.version
@@ -189,7 +189,7 @@ class Ahead:
         except MemoryError:
             raise
         except Exception as exc:
-            self._rooms.log.exception("the plan of job %s gives no answer", reservation.job)
+            self._needs.log.exception("the plan of job %s gives no answer", reservation.job)
             raise UnanswerableError from exc
 
     def _followed(self, tried: _Tried) -> Spend:
@@ -206,8 +206,8 @@ class Ahead:
                 )
         after.keep(tried.rehearsed.outcome.estimators)
         self._ahead[snapshot] = after
-        self._rooms.trails.expect(self._lease.population, spend.entries)
-        self._rooms.bookkeeper.expect(self._lease.population)
+        self._needs.trails.expect(self._lease.population, spend.entries)
+        self._needs.bookkeeper.expect(self._lease.population)
         return spend
 
 

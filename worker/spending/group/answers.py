@@ -23,7 +23,7 @@ from qserver.storage.queue import Taken
 from qserver.storage.spend import SpendingStore
 from worker.constants import WORKER
 from worker.journal.sections import Drawn
-from worker.spending.group.planned import Failed, FromHistory, Planned, Spend
+from worker.spending.group.planned import Decided, Failed, FromHistory, Spend
 from worker.spending.group.replicas import Replicas
 from worker.spending.reservation import answer_spent
 
@@ -35,7 +35,7 @@ class Answers:
         self._replicas = replicas
         self._models = writer.models
 
-    def ending(self, one: Planned, drawn: Mapping[str, Drawn]) -> Ended | None:
+    def ending(self, one: Decided, drawn: Mapping[str, Drawn]) -> Ended | None:
         """How one job of a group ends; None if it has to be planned again."""
         if isinstance(one, Failed):
             return failed(one.taken, self._told(one))

@@ -82,14 +82,14 @@ class Spend:
         return self.reservation.request
 
 
-Planned = Failed | FromHistory | Spend
+Decided = Failed | FromHistory | Spend
 
 
 @dataclass(frozen=True)
-class Group:
-    """Planned jobs in the order taken, and those that are left for the next group."""
+class SpendGroup:
+    """Decided jobs in the order taken, and those that are left for the next group."""
 
-    planned: tuple[Planned, ...]
+    planned: tuple[Decided, ...]
     left: tuple[Taken, ...] = ()
 
     @property
