@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
@@ -77,6 +78,63 @@ def interval_text(*, estimate: float | None, low: float, high: float) -> Interva
         low=_rounded(low, unit, ROUND_FLOOR),
         high=_rounded(high, unit, ROUND_CEILING),
     )
+
+
+def looking_text(numbers: Sequence[LookedNumber], *, n: int) -> str:
+    """What holds for each of n numbers, for all at once and for the largest, in one line.
+
+    Args:
+        numbers: those with finite intervals; '' where there is none.
+    """
+    finite = [x for x in numbers if x.is_finite]
+    if not finite:
+        return ""
+    halves = [x.alone / 2 for x in finite]
+    if max(halves) <= 1.01 * min(halves):
+        far = _up(max(x.at_once for x in finite) / 2)
+        below, above = (_up(max(x.largest[i] for x in finite)) for i in (0, 1))
+        return (
+            f"Each holds alone. All {n:,} at once: +-{far} for +-{_up(max(halves))}. "
+            f"The largest: -{below} +{above}."
+        )
+    once = _times([x.at_once / x.alone for x in finite])
+    top = _times([sum(x.largest) / x.alone for x in finite])
+    return (
+        f"Each holds alone. All {n:,} at once: {once} as long as printed. The largest: {top} as "
+        "long, mostly below."
+    )
+
+
+@dataclass(frozen=True)
+class LookedNumber:
+    """Lengths of the intervals of one number of a table.
+
+    Args:
+        alone: of the interval that holds by itself.
+        at_once: of the one that holds with all others.
+        largest: how far below and above its estimate the one for the largest reaches.
+    """
+
+    alone: float
+    at_once: float
+    largest: tuple[float, float]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all are finite, and there is any noise."""
+        return self.alone > 0 and all(map(math.isfinite, (self.alone, self.at_once, *self.largest)))
+
+
+def _up(value: float) -> str:
+    """A length to three digits, rounded up."""
+    unit = Decimal(1).scaleb(math.floor(math.log10(value)) - 2)
+    # A thousandth of the last digit is rounding of floats.
+    return f"{(Decimal(value) - unit / 1000).quantize(unit, ROUND_CEILING).normalize():,f}"
+
+
+def _times(factors: Sequence[float]) -> str:
+    low, high = f"{min(factors):.1f}", f"{max(factors):.1f}"
+    return f"{low} times" if low == high else f"{low} to {high} times"
 
 
 def percent_text(probability: float) -> str:

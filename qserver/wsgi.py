@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # it: gunicorn gives up when one cannot start.
 _STORE_WAIT_S = 10.0
 _STORE_POLL_S = 0.05
+# A worker takes some seconds to load its data, more on a busy machine. What is asked meanwhile
+# waits for it as for an answer.
+_STARTING_S = 30.0
 
 
 def app_from_environment() -> Flask:
@@ -49,7 +52,7 @@ def app_from_environment() -> Flask:
             token_rate=settings.token_rate,
             address_rate=settings.address_rate,
         )
-    service = Service(store, settings)
+    service = Service(store, settings, starting_s=_STARTING_S)
     app = create_app(
         service,
         access=access,

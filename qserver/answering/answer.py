@@ -7,11 +7,16 @@ import math
 from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import RowEstimate
+from qserver.inference.posterior.choice import reading
+from qserver.inference.posterior.given import GivenPosterior
+from qserver.inference.posterior.positive_prior import CredibleInterval
+from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.planning.planner import Plan
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Offer, Source
+from qserver.records.statement import EXACT, OF_ESTIMATOR
 
 
 def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int) -> Answer:
@@ -26,24 +31,33 @@ def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int)
         charged_nano=0,
         remaining_nano=remaining_nano,
         evidence=(),
-        method="exact",
+        weights="exact",
         version=version,
+        statement=EXACT,
     )
 
 
 def answer_from(
     question: Question,
     estimate: RowEstimate,
+    stated: Stated,
     *,
     source: Source,
     charged_nano: int,
     remaining_nano: int,
     version: int,
 ) -> Answer:
-    """The query's answer from its row's estimate; the interval's ends are rounded outward."""
-    posterior = estimate.posterior.scaled(question.row.multiplier)
-    interval = posterior.interval(question.confidence)
-    attained = estimate.posterior.confidence_of(question.row_half_width)
+    """The query's answer from its row's estimate; the interval's ends are rounded outward.
+
+    Args:
+        stated: the posterior of the row.
+    """
+    # The rule of choice compares laws of errors; what disagrees is another one for each number.
+    if question.looking.selected_from is not None:
+        stated = Stated(estimate.posterior, OF_ESTIMATOR)
+    posterior = stated.posterior.scaled(question.row.multiplier)
+    interval = _stated(posterior, question)
+    attained = stated.posterior.confidence_of(question.row_half_width)
     return Answer(
         estimate=posterior.estimate,
         low=interval.low,
@@ -54,14 +68,31 @@ def answer_from(
         charged_nano=charged_nano,
         remaining_nano=remaining_nano,
         evidence=tuple(sorted({*estimate.ids, *estimate.tables})),
-        method=estimate.method,
+        weights=estimate.method,
         version=version,
+        selected_from=question.looking.selected_from,
+        statement=stated.statement,
     )
 
 
+def _stated(known: AnyPosterior, question: Question) -> CredibleInterval:
+    """The interval that holds for the question after what its asker had looked at."""
+    selection = question.looking.selected_from
+    if selection is None or isinstance(known, GivenPosterior):
+        return known.interval(question.confidence)
+    return reading(known, selection, confidence=question.confidence)
+
+
 def offer_from(query: Primitive, estimate: RowEstimate, *, confidence: float) -> Offer | None:
-    """The best interval that history gives without a charge, if it is finite."""
-    interval = estimate.posterior.scaled(query.multiplier).interval(confidence)
+    """The shortest interval that costs nothing, if it is finite.
+
+    It is that of the estimate's error, which is what free and price go by: a question of this
+    length is free, and its answer is the posterior.
+    """
+    return _offer(estimate.posterior.scaled(query.multiplier).interval(confidence), confidence)
+
+
+def _offer(interval: CredibleInterval, confidence: float) -> Offer | None:
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
         return None
     return Offer(interval.low, interval.high, confidence)
@@ -96,4 +127,5 @@ def offer(question: Question, estimate: RowEstimate | None) -> Offer | None:
         return Offer(0.0, 0.0, question.confidence)
     if estimate is None:
         return None
-    return offer_from(question.row, estimate, confidence=question.confidence)
+    known = estimate.posterior.scaled(question.row.multiplier)
+    return _offer(_stated(known, question), question.confidence)

@@ -22,6 +22,7 @@ from qserver.models.marginals.fit.nearest_table import nearest_table
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope
 from qserver.query.grid import ClassGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
+from qserver.query.looking import Ends
 from qserver.query.requirement import MIN_DELTA
 from qserver.records.answer import Answer, Offer
 
@@ -125,16 +126,25 @@ class ConsistentWorkload:
             raise _too_large("tables over the attributes that it joins", MAX_CELLS) from exc
         self._weights = self._written_out(queries, grid)
 
-    def answers(self, given: Sequence[Answer | Offer], *, total: int | None) -> ConsistentAnswers:
+    def answers(
+        self,
+        given: Sequence[Answer | Offer],
+        *,
+        total: int | None,
+        ends: Sequence[Ends] = (),
+    ) -> ConsistentAnswers:
         """The nearest answers that one non-negative table gives.
 
         Args:
             given: per question its answer or its free interval. Distances count in scales: half of
                 the interval over ln(1 / (1 - confidence)), which is the scale of a Laplace noise.
             total: number of records where that is public.
+            ends: of a workload's answers; they take the place of the intervals, which may allow
+                for a choice.
         """
         estimates = np.array([a.estimate for a in given], dtype=np.float64)
-        scales = np.array([_scale(a) for a in given], dtype=np.float64)
+        intervals = zip(given, ends or given, strict=True)
+        scales = np.array([_scale(a, found) for a, found in intervals], dtype=np.float64)
         noisy = scales > _EXACT * np.maximum(1.0, np.abs(estimates))
         if not noisy.any():
             return ConsistentAnswers(tuple(estimates.tolist()), total, 0.0, 0.0)
@@ -204,8 +214,8 @@ def _on_classes(term: Term, grid: ClassGrid) -> _OnClasses:
     return _OnClasses(cells, weights)
 
 
-def _scale(answer: Answer | Offer) -> float:
-    return 0.5 * (answer.high - answer.low) / -math.log1p(-answer.confidence)
+def _scale(answer: Answer | Offer, interval: Answer | Offer | Ends) -> float:
+    return 0.5 * (interval.high - interval.low) / -math.log1p(-answer.confidence)
 
 
 def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:

@@ -59,6 +59,8 @@ def offered(
     """The interval that history gives without a charge; for a workload one per question."""
     if isinstance(asked, Workload):
         return offers(replica.engine, asked)
+    if asked.looking.independent:
+        return None
     estimate = None if asked.row.is_zero else estimate_of(replica.engine, asked)
     return offer(asked, estimate)
 
@@ -93,12 +95,15 @@ def _free_question(replica: Replica, question: Question) -> Free | None:
     if question.row.is_zero:
         exact = exact_answer(question.requirement, remaining_nano=remaining, version=version)
         return Free(exact)
+    if question.looking.independent:
+        return None
     estimate = estimate_of(replica.engine, question)
     if estimate is None or estimate.half_width > question.row_half_width:
         return None
     answer = answer_from(
         question,
         estimate,
+        replica.engine.stated(question.row, estimate),
         source="history",
         charged_nano=0,
         remaining_nano=remaining,

@@ -39,8 +39,14 @@ P = TypeVar("P", CurvePoint, FactorPoint)
 # Lengths of the price curve, as parts of the asked length.
 _CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 _WORKLOAD_CURVE = (0.5, 1.0, 2.0)
-CURVE_WORK = 220_000.0
-"""Most work to plan a workload and its questions that other lengths are priced for, too."""
+APART_WORK = 300_000.0
+"""Most work for the prices of a workload's questions one by one; beyond it they are left out."""
+CURVE_WORK = 150_000.0
+"""Most work to plan and price a workload that other lengths are priced for, too."""
+_STEP_WORK = 150.0
+"""A step of the ledger's bound: a price of several charges takes one on each of its tables."""
+_PRICES = 4
+"""A plan prices about so many purchases, and its single plans each time their number doubles."""
 
 
 def falling(points: Sequence[P]) -> tuple[P, ...]:
@@ -92,11 +98,12 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
 
 def explain_workload(replica: Replica, workload: Workload) -> Explained[WorkloadExplanation]:
     """Plan, price, price of single questions, free intervals and price curve of a workload."""
-    effort, workload = Effort(), replica.chosen(workload)
+    effort, alone, workload = Effort(), Effort(APART_WORK), replica.chosen(workload)
     plan = replica.plan_workload(workload, effort=effort)
-    price, apart = replica.price_nano(plan), _price_apart(replica, workload, effort)
+    price, apart = replica.price_nano(plan), _price_apart(replica, workload, alone)
     # Other lengths take about as much.
-    factors = _WORKLOAD_CURVE if effort.done <= CURVE_WORK else (1.0,)
+    work = effort.done + alone.done + _pricing_work(replica, workload)
+    factors = _WORKLOAD_CURVE if work <= CURVE_WORK else (1.0,)
     curve = [
         FactorPoint(f, price if f == 1.0 else _workload_price(replica, workload, f))
         for f in factors
@@ -181,6 +188,11 @@ def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | 
     """
     plans = replica.plans_apart(each_alone(workload), effort)
     return None if plans is None else sum(map(replica.price_nano, plans))
+
+
+def _pricing_work(replica: Replica, workload: Workload) -> float:
+    n_prices = _PRICES + len(workload.questions).bit_length()
+    return _STEP_WORK * replica.ledger.n_shifted * n_prices
 
 
 def _workload_price(replica: Replica, workload: Workload, factor: float) -> int | None:

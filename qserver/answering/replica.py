@@ -7,8 +7,6 @@ worker share this code. It is not thread-safe: its owner locks.
 from __future__ import annotations
 
 import copy
-import random
-import secrets
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -75,7 +73,7 @@ class Replica:
         self._planning_work = planning_work
         self._shown_only = shown_only
         self._saved = saved
-        self._singles: dict[tuple[Primitive, Requirement, Measure | None], Plan] = {}
+        self._singles: dict[tuple[Primitive, Requirement, Measure | None, bool], Plan] = {}
         self._earlier: EarlierDemand | None = None
         self.stamp: Stamp | None = None
         self.worker_alive = False
@@ -86,12 +84,8 @@ class Replica:
         """Know nothing of the store."""
         meta = self.meta
         self._cursor = Cursor()
-        # The primes that tell what tables reach must be secret: an analyst who knew them could
-        # forge a query that looks as if tables gave it.
-        entropy = random.Random(secrets.randbits(256))  # noqa: S311
         self.engine = InferenceEngine(
             meta.domain.sizes,
-            entropy,
             max_rows=self._settings.max_rows,
             most_records=meta.most_records,
         )
@@ -276,7 +270,7 @@ class Replica:
 
     def _single(self, question: Question) -> Plan:
         """The plan of one question; the same one if it was found before on this state."""
-        key = question.row, question.requirement, question.measure
+        key = question.row, question.requirement, question.measure, question.looking.independent
         plan = self._singles.get(key)
         if plan is None:
             plan = self._singles[key] = plan_answer(

@@ -6,14 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from qserver.answering.after_looking import after_looking, ends_for, law_of
 from qserver.answering.answer import answer_from, exact_answer, offer
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.posterior.stated import Stated
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
+from qserver.query.looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.records.history import Estimator
+from qserver.records.statement import OF_ESTIMATOR
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,17 @@ def answer_workload(
     for estimator in kept:
         engine.keep(estimator)
     found = [
-        _one(engine, alone, q, e if is_joint else None, cost, version)
+        _one(engine, workload, alone, q, e if is_joint else None, cost, version)
         for alone, q, e in zip(each_alone(workload), workload.questions, estimators, strict=True)
     ]
+    read = after_looking(workload, [(a.answer, a.ends) for a in found])
     answer = WorkloadAnswer(
-        _borne([a.answer for a in found], cost.charged_nano),
+        _borne(read.answers, cost.charged_nano),
         cost.charged_nano,
         cost.remaining_nano,
         together,
         version,
+        read.ends,
     )
     more = tuple(a.estimator for a in found if a.estimator is not None and not is_joint)
     return AnsweredWorkload(answer, (*kept, *more))
@@ -88,11 +94,13 @@ def each_alone(workload: Workload) -> Sequence[Question]:
 @dataclass(frozen=True)
 class _One:
     answer: Answer
+    ends: Ends | None
     estimator: Estimator | None
 
 
 def _one(
     engine: InferenceEngine,
+    workload: Workload,
     alone: Question,
     asked: Question,
     joint: Estimator | None,
@@ -103,11 +111,13 @@ def _one(
     remaining = cost.remaining_nano
     if asked.row.is_zero:
         exact = exact_answer(asked.requirement, remaining_nano=remaining, version=version)
-        return _One(exact, None)
+        return _One(exact, ends_for(workload, law_of(asked.row, None), asked.confidence), None)
     estimate = _estimate(engine, alone, joint)
     answer = answer_from(
         alone,
         estimate,
+        # Joint bounds, quotients, steps and choices combine the laws of the estimates' errors.
+        Stated(estimate.posterior, OF_ESTIMATOR),
         source=_source(estimate, cost.sources),
         charged_nano=0,
         remaining_nano=remaining,
@@ -116,17 +126,30 @@ def _one(
     answer = replace(answer, confidence=asked.confidence)
     if joint is not None:
         answer = _of_asked_length(answer, asked, estimate)
-    return _One(answer, estimate.estimator(asked.row.key) if estimate.needs_storing else None)
+    # At once, while the same sum at other probabilities is remembered.
+    ends = ends_for(workload, law_of(asked.row, estimate), asked.confidence)
+    return _One(answer, ends, estimate.estimator(asked.row.key) if estimate.needs_storing else None)
 
 
-def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
+def offers(
+    engine: InferenceEngine, workload: Workload, *, with_ends: bool = False
+) -> tuple[Offer | None, ...]:
     """Per question the best interval that history gives without a charge, if it gives one.
 
     In a simultaneous workload each has the confidence with which all hold at once.
+
+    Args:
+        with_ends: also find the ends that a choice among all of them needs.
     """
-    return tuple(
-        offer(q, None if q.row.is_zero else estimate_of(engine, q)) for q in each_alone(workload)
-    )
+    found = list[Offer | None]()
+    for question in each_alone(workload):
+        estimate = None if question.row.is_zero else estimate_of(engine, question)
+        free = offer(question, estimate)
+        if with_ends and free is not None:
+            law = law_of(question.row, estimate)
+            free = replace(free, ends=ends_for(workload, law, question.confidence))
+        found.append(free)
+    return tuple(found)
 
 
 def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None) -> RowEstimate:

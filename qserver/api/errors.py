@@ -41,6 +41,7 @@ _CONDITIONS = {
     "missing": "be given",
     "list_type": "be a list",
     "bool_type": "be true or false",
+    "int_type": "be a whole number",
     "model_type": "be an object",
     "dict_type": "be an object",
     "tuple_type": "be a list of two numbers",
@@ -85,19 +86,19 @@ def problem_document(
 
 
 def fields_problem(
-    exc: ValidationError, known: tuple[str, ...], inner: tuple[str, ...] = ()
+    exc: ValidationError, known: tuple[str, ...], inner: Mapping[str, tuple[str, ...]]
 ) -> RequestError:
     """The problem of a body whose fields are missing, unknown or of the wrong type.
 
     Args:
-        known: fields of the body; inner: those of the items of a list in it.
+        known: fields of the body; inner: those of objects in it, by the field that holds them.
     """
     faults = []
     for error in exc.errors(include_url=False, include_input=False, include_context=False):
         name = _dotted(error["loc"])
         condition = _CONDITIONS.get(error["type"], error["msg"])
         if error["type"] == "extra_forbidden":
-            fields = known if len(error["loc"]) == 1 else inner
+            fields = known if len(error["loc"]) == 1 else inner.get(str(error["loc"][0]), ())
             condition = "be left out: the fields are " + ", ".join(f"`{k}`" for k in fields)
         faults.append(_fault(name, f"`{name}` must {condition}."))
     return RequestError("invalid_input", faults[0]["message"], errors=faults)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 VISIT_KEY = "qserver.visit"
-Lane = Literal["", "questions", "costly"]
-LANES: tuple[str, ...] = ("questions", "costly", HOLDING)
+Lane = Literal["", "questions", "costly", "long"]
+LANES: tuple[str, ...] = ("questions", "costly", "long", HOLDING)
 _QUESTIONS = ("/query", "/probability")
-_COSTLY = ("/explain", "/workload", "/sql", "/models", "/ledger", "/spending")
+_LONG = ("/workload", "/sql", "/models")
+_COSTLY = ("/explain", "/ledger", "/spending")
 _SHORT_PAGES = ("/portal/static/", "/portal/sign-in")
 
 
@@ -31,6 +32,8 @@ def lane_of(environ: WSGIEnvironment) -> Lane:
         return "" if path.startswith(_SHORT_PAGES) else "costly"
     if not path.startswith("/v1/datasets/"):
         return ""
+    if any(f"{part}/" in f"{path}/" for part in _LONG):
+        return "long"
     if any(f"{part}/" in f"{path}/" for part in _COSTLY):
         return "costly"
     return "questions" if path.endswith(_QUESTIONS) else ""

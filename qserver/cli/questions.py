@@ -5,26 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
+    add_looking,
     add_only_this,
     add_server_options,
     add_where,
     chosen_of,
     number,
     reply_to,
+    selection_of,
     show_reply,
 )
-from qserver.client import requests
+from qserver.client import requests, results
 from qserver.client.errors import ServerProblemError
+from qserver.query.looking import chosen_text
 
 _QUERY = """\
 Ask how many records meet the conditions, as an interval of at most --length at --confidence. The
 answer costs budget only where the answers released before cannot give it.
+"""
+_PROBABILITY = """\
+Show how probable it is, by the answers released before, that the number of records is at least T,
+or from A to B. Spends nothing.
 """
 _EXPLAIN = "Show what an answer would cost and what is known at no cost. Spends nothing."
 SOURCES = {
@@ -33,6 +41,8 @@ SOURCES = {
     "refined": "released before, refined now",
     "exact": "exact, without noise",
 }
+
+_LONGER = 1.0 + 1e-6
 
 
 def register(commands: Commands, runtime: Runtime) -> None:
@@ -47,16 +57,35 @@ def register(commands: Commands, runtime: Runtime) -> None:
         )
         add_question_options(parser)
         add_only_this(parser)
+        add_looking(parser, may_measure_anew=True)
         add_server_options(parser, runtime, run)
+    _register_probability(commands, runtime)
+
+
+def _register_probability(commands: Commands, runtime: Runtime) -> None:
+    parser = commands.add_parser(
+        "probability",
+        help="show how probable a number is",
+        description=_PROBABILITY,
+        epilog=WHERE_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_what(parser)
+    bound = parser.add_mutually_exclusive_group(required=True)
+    bound.add_argument("--at-least", type=number, metavar="T", help="asks for P(number >= T)")
+    bound.add_argument(
+        "--between",
+        type=number,
+        nargs=2,
+        metavar=("A", "B"),
+        help="asks for P(A <= number <= B)",
+    )
+    add_server_options(parser, runtime, run_probability)
 
 
 def add_question_options(parser: argparse.ArgumentParser) -> None:
     """The dataset, the conditions, `--length` and `--confidence`."""
-    parser.add_argument("dataset", metavar="DATASET")
-    add_where(parser)
-    parser.add_argument(
-        "--json-query", metavar="FILE|JSON", help="the structured form of the question; - reads it"
-    )
+    _add_what(parser)
     parser.add_argument(
         "--length", type=number, required=True, metavar="L", help="longest interval, in records"
     )
@@ -65,10 +94,20 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    """The dataset and the conditions."""
+    parser.add_argument("dataset", metavar="DATASET")
+    add_where(parser)
+    parser.add_argument(
+        "--json-query", metavar="FILE|JSON", help="the structured form of the question; - reads it"
+    )
+
+
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, wait for the job if there is one, and show the answer."""
     asked = requests.query(args.dataset, question_of(args), **_exactness(args))
-    return show_reply(reply_to(asked, args, runtime), show_answer, args, runtime)
+    show = partial(_show_asked, length=args.length)
+    return show_reply(reply_to(asked, args, runtime), show, args, runtime)
 
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -77,9 +116,28 @@ def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     return show_reply(reply_to(asked, args, runtime), _show_explanation, args, runtime)
 
 
+def run_probability(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show a probability that history gives."""
+    between = None if args.between is None else tuple(args.between)
+    asked = requests.probability(
+        args.dataset, question_of(args), at_least=args.at_least, between=between
+    )
+    return show_reply(reply_to(asked, args, runtime), _show_probability, args, runtime)
+
+
+def _show_probability(console: Console, found: Mapping[str, Any]) -> None:
+    console.line(f"probability: {found['probability']:.9g}")
+
+
 def _exactness(args: argparse.Namespace) -> dict[str, Any]:
     """How exact the answer shall be, and what may be measured for it."""
-    return {"length": args.length, "confidence": args.confidence, "measure": chosen_of(args)}
+    return {
+        "length": args.length,
+        "confidence": args.confidence,
+        "measure": chosen_of(args),
+        "selected_from": selection_of(args),
+        "independent": args.independent,
+    }
 
 
 def question_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -87,12 +145,33 @@ def question_of(args: argparse.Namespace) -> dict[str, Any]:
     return question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
 
 
+def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -> None:
+    """An answer, with what its interval says where released answers disagree."""
+    show_answer(console, answer)
+    told = answer.get("statement") or {}
+    if not told.get("disagreements"):
+        return
+    plural = "" if told["disagreements"] == 1 else "s"
+    console.line(
+        f"the posterior given {told['disagreements']} disagreement{plural} among released answers; "
+        f"each probability within {told['error']:.2g}"
+    )
+    low, high = answer["interval"]
+    if answer.get("selected_from") is None and high - low > length * _LONGER:
+        reached = 100.0 * answer["confidence_attained"]
+        console.line(
+            f"longer than asked, since they disagree much: length {length:g} holds with "
+            f"{reached:.3g} percent; ask for a shorter one to measure more"
+        )
+
+
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
     """An answer with its interval, its cost and what remains."""
     low, high = answer["interval"]
     text = interval_text(estimate=answer["estimate"], low=low, high=high)
     percent = percent_text(answer["confidence"])
-    console.line(f"between {text.low} and {text.high} with {percent} percent confidence")
+    chosen = chosen_text(results.selection_of(answer.get("selected_from")))
+    console.line(f"between {text.low} and {text.high} with {percent} percent confidence{chosen}")
     console.line(f"estimate: {text.estimate} ({SOURCES.get(answer['source'], answer['source'])})")
     show_cost(console, answer)
 

@@ -14,17 +14,22 @@ from qserver.cli.console import Console, epsilon_text, interval_text, percent_te
 from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
+    add_looking,
     add_only_this,
     add_server_options,
     chosen_of,
     number,
     reply_to,
+    selection_of,
     show_reply,
 )
 from qserver.client.flows import Call, Exchange, answered
 from qserver.client.http import Reply
 from qserver.client.requests import path_of
+from qserver.client.results import selection_of as selection_of_reply
+from qserver.client.tables import Table
 from qserver.errors import ConfigError
+from qserver.query.looking import chosen_text
 
 _NAME = "FILE|JSON"
 _TEXT = """\
@@ -57,6 +62,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
         help="show beside the answers those of one non-negative table; costs nothing",
     )
     add_only_this(parser)
+    add_looking(parser, may_measure_anew=False)
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime, run_workload)
 
@@ -95,8 +101,11 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("simultaneous", "consistent"):
         if getattr(args, name):
             document[name] = True
-    measure = chosen_of(args)
-    return document if measure is None else document | {"measure": measure}
+    if (measure := chosen_of(args)) is not None:
+        document["measure"] = measure
+    if (selection := selection_of(args)) is not None:
+        document["selected_from"] = selection.to_plain()
+    return document
 
 
 def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +139,18 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
     if together is not None:
         percent = percent_text(_rounded_down(together["confidence"]))
         console.line(f"all at once with {percent} percent confidence ({together['method']})")
+    _show_looking(console, answer)
     show_cost(console, answer)
+
+
+def _show_looking(console: Console, answer: Mapping[str, Any]) -> None:
+    """What holds after looking at all answers, in one line."""
+    chosen = chosen_text(selection_of_reply(answer["answers"][0].get("selected_from")))
+    if chosen:
+        console.line(f"each{chosen}")
+    table = Table.of_workload(answer, [str(i + 1) for i in range(len(answer["answers"]))])
+    if table.looking:
+        console.line(table.looking)
 
 
 def _rounded_down(probability: float) -> float:

@@ -31,10 +31,12 @@ from qserver.client.model_results import (
     SyntheticRecords,
 )
 from qserver.client.results import Answer, BothChoices, Cost, DatasetInfo, Interval, Price
-from qserver.client.tables import Cell, Table
+from qserver.client.tables import AfterLooking, Cell, Picked, Table
+from qserver.query.looking import Selection
 
 __all__ = [
     "AccessProblemError",
+    "AfterLooking",
     "Answer",
     "AsyncClient",
     "BothChoices",
@@ -55,8 +57,10 @@ __all__ = [
     "ModelInfo",
     "MostProbable",
     "NotDoneError",
+    "Picked",
     "Price",
     "QuestionProblemError",
+    "Selection",
     "ServerProblemError",
     "ServerUnreachableError",
     "StructureProposal",

@@ -13,6 +13,7 @@ from qserver.client.reading import FromJson
 from qserver.client.results import Answer, DatasetInfo, Price
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
+from qserver.query.looking import Selection
 from qserver.query.measure import Measure
 from qserver.query.sql.tokens import dataset_of, explains
 
@@ -20,6 +21,8 @@ P = ParamSpec("P")
 PriceResult = TypeVar("PriceResult", bound=FromJson)
 Query = Mapping[str, Any] | str
 """The structured form of a question, or a text of SQL that says what to count."""
+ChosenAmong = Selection | Mapping[str, Any]
+"""A choice among numbers that were looked at, such as `{"m": 64, "rule": "largest"}`."""
 
 
 def path_of(dataset: str, *more: str) -> tuple[str, ...]:
@@ -46,6 +49,16 @@ def _choosing(document: dict[str, Any], measure: Measure | None) -> dict[str, An
     return document if measure is None else document | {"measure": measure}
 
 
+def _looking(selected_from: ChosenAmong | None, *, independent: bool = False) -> dict[str, Any]:
+    """What was looked at, where that matters: earlier servers know nothing of it."""
+    found: dict[str, Any] = {"independent": True} if independent else {}
+    if isinstance(selected_from, Selection):
+        found["selected_from"] = selected_from.to_plain()
+    elif selected_from is not None:
+        found["selected_from"] = dict(selected_from)
+    return found
+
+
 def query(
     dataset: str,
     query: Query,
@@ -53,14 +66,20 @@ def query(
     length: float,
     confidence: float = 0.95,
     measure: Measure | None = None,
+    selected_from: ChosenAmong | None = None,
+    independent: bool = False,
 ) -> Exchange[Answer]:
     """The answer of a linear counting query, with an interval of at most `length`.
 
     With `measure="only_this"` nothing is measured for later questions; with "auto" the planner may
     buy tables that these use too. By default the dataset's owner decides.
+
+    For a number that was picked out, `selected_from=Selection(64, "largest")` says among how many
+    and how: the interval then holds after such a choice and is longer, at the same price.
+    `independent=True` measures anew with fresh noise, and is charged each time.
     """
     document = {"query": query, "length": length, "confidence": confidence}
-    document = _choosing(document, measure)
+    document = _choosing(document, measure) | _looking(selected_from, independent=independent)
     return Exchange(Call(path_of(dataset, "query"), document), Answer.of, answered)
 
 
@@ -106,8 +125,12 @@ def workload(
     simultaneous: bool = False,
     consistent: bool = False,
     measure: Measure | None = None,
+    selected_from: ChosenAmong | None = None,
 ) -> Exchange[Table]:
     """Many answers, planned, paid and measured as one; a row per query, by name if given.
+
+    With `selected_from` all intervals allow for a choice among the answers; without it the table
+    has readings for that as well (`Table.largest`).
 
     With `consistent` each cell also has its value by one non-negative table, at no charge. A
     workload buys nothing for other questions, whatever `measure` says.
@@ -126,7 +149,7 @@ def workload(
     if consistent:
         document["consistent"] = True
     return Exchange(
-        Call(path_of(dataset, "workload"), _choosing(document, measure)),
+        Call(path_of(dataset, "workload"), _choosing(document, measure) | _looking(selected_from)),
         lambda found: Table.of_workload(found, tuple(by_name)),
         # The result of a job has no consistent values.
         answered_again if consistent else answered,
@@ -146,7 +169,8 @@ def ledger(
 def sql(text: str, *, measure: Measure | None = None) -> Exchange[Table]:
     """The table that a statement asks for; the dataset is the one in its FROM.
 
-    ONLY THIS at its end goes before `measure`, which is as in `query`.
+    ONLY THIS at its end goes before `measure`, which is as in `query`. AS LARGEST OF m and
+    INDEPENDENT are said in the text.
     """
     if explains(text):
         raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any, Self
 
 from qserver.client.reading import FromJson, at
+from qserver.query.looking import Selection, chosen_text
 from qserver.text import epsilon_text, interval_text, percent_text
 
 
@@ -46,6 +47,11 @@ class Interval:
         return f"{text.low} to {text.high}"
 
 
+def selection_of(plain: Mapping[str, Any] | None) -> Selection | None:
+    """The choice that a reply names; earlier servers name none."""
+    return None if plain is None else Selection.from_plain(plain)
+
+
 @dataclass(frozen=True)
 class Cost(FromJson):
     """The cost of an answer and the remaining budget, in epsilon."""
@@ -57,15 +63,35 @@ class Cost(FromJson):
         return f"cost {epsilon_text(self.charged)}, {epsilon_text(self.remaining)} left"
 
 
+@dataclass(frozen=True)
+class Statement(FromJson):
+    """The law behind an interval.
+
+    Args:
+        law: `posterior`: given the released answers; `estimator`: of the estimate's error, whatever
+            the released answers disagree about; `exact`: there is no noise.
+        error: bound on the numerical error of a probability; the interval is widened by it.
+        disagreements: known disagreements among released answers that are counted in.
+    """
+
+    law: str
+    error: float
+    disagreements: int
+
+
 @dataclass(frozen=True, repr=False)
 class Answer(FromJson):
     """One number with its interval.
 
     Args:
-        confidence: as asked; `confidence_attained` is that of an interval of the asked length.
+        confidence: as asked; `confidence_attained` is that of the best interval of the asked
+            length.
         source: history, measured, refined or exact.
         evidence: ids of the released rows and tables used.
         version: of the history that it is computed from.
+        selected_from: the choice that the interval allows for; None if it holds by itself.
+        weights: how the estimate's weights were found.
+        statement: what the interval says; None from an earlier server.
     """
 
     estimate: float
@@ -75,8 +101,12 @@ class Answer(FromJson):
     source: str
     cost: Cost = field(metadata=at())
     evidence: tuple[int, ...]
-    method: str
     version: int
+    selected_from: Selection | None = field(
+        default=None, metadata=at("selected_from", by=selection_of)
+    )
+    weights: str = ""
+    statement: Statement | None = None
 
     def __float__(self) -> float:
         return self.estimate
@@ -94,6 +124,7 @@ class Answer(FromJson):
         percent = percent_text(self.confidence)
         return (
             f"{text.estimate}: between {text.low} and {text.high} with {percent} percent confidence"
+            f"{chosen_text(self.selected_from)}"
         )
 
 

@@ -9,12 +9,51 @@ from typing import Any, Self
 
 from qserver.client.listing import MOST_SHOWN, Listing
 from qserver.client.reading import FromJson, at
-from qserver.client.results import Cost, Interval
-from qserver.text import interval_text, percent_text
+from qserver.client.results import Cost, Interval, selection_of
+from qserver.errors import ConfigError
+from qserver.query.looking import Rule, Selection, chosen_text
+from qserver.text import LookedNumber, interval_text, looking_text, percent_text
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A number that was picked out of a table, with an interval that allows for that.
+
+    Args:
+        key: its group.
+        confidence: with which the intervals of all picked numbers hold at once.
+    """
+
+    key: tuple[str, ...]
+    estimate: float
+    interval: Interval
+    confidence: float
+
+
+def _looked(document: Mapping[str, Any] | None, n: int) -> list[dict[str, Any] | None]:
+    """Per answer of a workload its readings after looking; None where there are none."""
+    if document is None:
+        return [None] * n
+    names = ("at_once", "largest", "least")
+    return [{name: document[name][i] for name in names} for i in range(n)]
 
 
 def _or_nan(estimate: float | None) -> float:
     return math.nan if estimate is None else estimate
+
+
+@dataclass(frozen=True)
+class AfterLooking(FromJson):
+    """The intervals of a number that hold after all numbers of its table were looked at.
+
+    Args:
+        at_once: holds at once with those of all others, and so for any choice.
+        largest, least: hold for the number that is the largest, or the least, of its column.
+    """
+
+    at_once: Interval
+    largest: Interval
+    least: Interval
 
 
 @dataclass(frozen=True)
@@ -25,6 +64,7 @@ class Cell(FromJson):
         estimate: NaN if there is none, as for a quotient whose denominator may be zero.
         consistent: the value by one non-negative table for all cells. None if it was not asked for
             or does not exist. The interval does not belong to this value.
+        after_looking: the intervals that hold after the whole table was looked at, or None.
         binning: how far the middle of a bin may be from the values in it, or None.
     """
 
@@ -33,6 +73,7 @@ class Cell(FromJson):
     source: str
     binning: Mapping[str, Any] | None = None
     consistent: float | None = None
+    after_looking: AfterLooking | None = None
 
     def texts(self) -> tuple[str, str, str]:
         """Estimate, low and high, with as many digits as the interval supports."""
@@ -54,6 +95,7 @@ class Table(Listing, FromJson):
         confidence: of each interval.
         simultaneous: the certified confidence that all intervals hold at once; None if it was not
             asked for.
+        selected_from: the choice that all intervals allow for; None if each holds by itself.
     """
 
     groups: tuple[str, ...]
@@ -68,15 +110,19 @@ class Table(Listing, FromJson):
     simultaneous: float | None = field(metadata=at("simultaneous", "confidence"))
     cost: Cost = field(metadata=at())
     version: int = field(compare=False)
+    selected_from: Selection | None = field(
+        default=None, metadata=at("selected_from", by=selection_of)
+    )
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
         """The table of a workload's answers, one row per named question."""
         answers = document["answers"]
         nearest = (document.get("consistent") or {}).get("estimates", [None] * len(answers))
+        looked = _looked(document.get("after_looking"), len(answers))
         rows = [
-            {"group": [name], "cells": [{**answer, "consistent": value}]}
-            for name, answer, value in zip(names, answers, nearest, strict=True)
+            {"group": [name], "cells": [{**answer, "consistent": value, "after_looking": read}]}
+            for name, answer, value, read in zip(names, answers, nearest, looked, strict=True)
         ]
         confidence = min(answer["confidence"] for answer in answers)
         return cls.of(
@@ -86,6 +132,7 @@ class Table(Listing, FromJson):
                 "columns": ["answer"],
                 "rows": rows,
                 "confidence": confidence,
+                "selected_from": answers[0].get("selected_from"),
             }
         )
 
@@ -110,6 +157,57 @@ class Table(Listing, FromJson):
     def has_consistent(self) -> bool:
         """Whether a cell has a consistent value."""
         return any(cell.consistent is not None for cells in self.cells for cell in cells)
+
+    def largest(self, k: int = 1, *, column: int = 0) -> list[Picked]:
+        """The k largest numbers of a column, the largest first, as they may be reported.
+
+        All k intervals hold at once with the table's confidence, after the table was looked at.
+        They follow from the reply and cost nothing. For k > 1 the upper ends are those for any
+        choice; a table asked with `selected_from` has shorter ones.
+
+        Raises:
+            ConfigError: k is out of range, or the table has no readings for this choice.
+        """
+        return self._first(k, column, "largest")
+
+    def least(self, k: int = 1, *, column: int = 0) -> list[Picked]:
+        """The k least numbers of a column, the least first; otherwise as `largest`."""
+        return self._first(k, column, "least")
+
+    def _first(self, k: int, column: int, rule: Rule) -> list[Picked]:
+        if not 1 <= k <= len(self):
+            raise ConfigError("k", f"be from 1 to {len(self)}, the number of rows", k)
+        found = [
+            (key, cells[column])
+            for key, cells in zip(self.keys, self.cells, strict=True)
+            if not math.isnan(cells[column].estimate)
+        ]
+        found.sort(key=lambda pair: pair[1].estimate, reverse=rule == "largest")
+        return [
+            Picked(key, cell.estimate, self._read(cell, rule, k), self.confidence)
+            for key, cell in found[:k]
+        ]
+
+    def _read(self, cell: Cell, rule: Rule, k: int) -> Interval:
+        """The interval of a cell that holds if it is one of the first k by this rule."""
+        chosen, looked = self.selected_from, cell.after_looking
+        allows = chosen is not None and (
+            chosen.rule == "any" or (chosen.rule == rule and chosen.first >= k)
+        )
+        if allows or self.simultaneous is not None or self._n_numbers == 1:
+            return cell.interval
+        if looked is None:
+            raise ConfigError("k", "be asked of a table whose intervals allow for this choice")
+        return looked.at_once if k > 1 else getattr(looked, rule)
+
+    @property
+    def looking(self) -> str:
+        """What holds for each number, for all at once and for the largest; '' where unknown."""
+        return looking_text(list(self._looked_numbers()), n=self._n_numbers)
+
+    @property
+    def _n_numbers(self) -> int:
+        return sum(map(len, self.cells))
 
     def records(self) -> list[dict[str, Any]]:
         """One dict per row: the group's values, and for each column c also c_low and c_high.
@@ -162,12 +260,23 @@ class Table(Listing, FromJson):
         together = math.floor((self.simultaneous or 0.0) * 1e4) / 1e4
         percent = percent_text(together or self.confidence)
         which = "all at once" if self.simultaneous is not None else "each"
-        found = [f"{which} with {percent} percent confidence; {self.cost}"]
+        found = [
+            f"{which} with {percent} percent confidence{chosen_text(self.selected_from)}; "
+            f"{self.cost}"
+        ]
+        found += [self.looking] if self.looking else []
         for name, cell in zip(self.columns, self.cells[0] if self.cells else (), strict=False):
             if cell.binning is not None:
                 error, of = cell.binning["error"], cell.binning["of"]
                 found.append(f"{name}: by the middles of bins, {error:g} off at most per {of}")
         return found
+
+    def _looked_numbers(self) -> Iterator[LookedNumber]:
+        for cell in (cell for cells in self.cells for cell in cells):
+            if (looked := cell.after_looking) is not None and not math.isnan(cell.estimate):
+                low, high = looked.largest
+                reach = (cell.estimate - low, high - cell.estimate)
+                yield LookedNumber(cell.interval.length, looked.at_once.length, reach)
 
     def _lines(self) -> Iterator[list[str]]:
         for group, cells in zip(self.keys[:MOST_SHOWN], self.cells, strict=False):

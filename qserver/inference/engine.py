@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
@@ -14,14 +13,16 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.corners.bias import Bias
 from qserver.inference.live_rows import LiveRows
+from qserver.inference.posterior.posteriors import Posteriors
 from qserver.inference.posterior.row_estimate import RowEstimate
+from qserver.inference.posterior.stated import Stated
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
 from qserver.inference.rows.tail import TailProblem
+from qserver.inference.sought import Sought, trim
 from qserver.inference.tables.answer import WeightedRow
-from qserver.inference.tables.blocks.primes import SecretRandom
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
@@ -30,9 +31,6 @@ from qserver.records.history import AnyMeasurement, Estimator, Measurement, plac
 
 __all__ = ["InferenceEngine", "RowEstimate"]
 
-_CACHE_SIZE = 4096
-
-K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -41,8 +39,6 @@ class InferenceEngine(LiveRows):
 
     Args:
         sizes: number of values per attribute.
-        entropy: source of secret randomness such as `random.SystemRandom()`. The test of what
-            tables reach relies on its secrecy.
         max_rows: most measurements that are combined by algebra. Direct answers and stored
             estimators do not count.
         most_records: public cap on the number of records; it bounds the bias of float weights.
@@ -56,20 +52,20 @@ class InferenceEngine(LiveRows):
     def __init__(
         self,
         sizes: tuple[int, ...],
-        entropy: SecretRandom,
         *,
         max_rows: int = MAX_ROWS,
         most_records: int = MOST_RECORDS,
     ) -> None:
         super().__init__(Bias(most_records).room)
         self._sizes = tuple(sizes)
-        self.tables = MeasuredTables(self._sizes, entropy)
+        self.tables = MeasuredTables(self._sizes)
         self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records)
+        self._posteriors = Posteriors(self.in_play, self._measurements)
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
         self._combinations: OrderedDict[str, Combinations | None] = OrderedDict()
-        self._estimates: OrderedDict[tuple[str, float, bool], _Sought] = OrderedDict()
+        self._estimates: OrderedDict[tuple[str, float, bool], Sought] = OrderedDict()
 
     @property
     def version(self) -> int:
@@ -93,6 +89,7 @@ class InferenceEngine(LiveRows):
             self._version += 1
         self._combinations.clear()
         self._estimates.clear()
+        self._posteriors.clear()
 
     def tried(self) -> InferenceEngine:
         """A copy of the history to try releases on; this engine does not change.
@@ -105,6 +102,7 @@ class InferenceEngine(LiveRows):
         found._stored, found._stored_beside = _copied(self._stored), _copied(self._stored_beside)
         found.tables, found.in_play = self.tables.tried(), self.in_play.tried()
         found._combinations, found._estimates = OrderedDict(), OrderedDict()
+        found._posteriors = Posteriors(found.in_play, found._measurements)
         return found
 
     def keep(self, estimator: Estimator) -> None:
@@ -158,11 +156,16 @@ class InferenceEngine(LiveRows):
             found.append(candidate)
             if candidate.half_width <= enough:
                 return candidate
-        _trim(self._estimates)
+        trim(self._estimates)
         # Stored weights come first, so they win ties.
         best = min(found, key=lambda c: c.half_width, default=None)
-        self._estimates[key] = _Sought(best, enough)
+        self._estimates[key] = Sought(best, enough)
         return best
+
+    def stated(self, primitive: Primitive, estimate: RowEstimate) -> Stated:
+        """The posterior of a row, by its estimate on the present history."""
+        self.catch_up()
+        return self._posteriors.of(primitive.row, estimate)
 
     def combined(
         self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction
@@ -370,28 +373,10 @@ class InferenceEngine(LiveRows):
         self.catch_up()
         key = primitive.key
         if key not in self._combinations:
-            _trim(self._combinations)
+            trim(self._combinations)
             self._combinations[key] = self.in_play.combinations(primitive.row)
         return self._combinations[key]
 
 
-@dataclass(frozen=True)
-class _Sought:
-    """The shortest estimate of a search in which none met `enough`."""
-
-    found: RowEstimate | None
-    enough: float
-
-    def settles(self, enough: float) -> bool:
-        """Whether a new search with this `enough` can find nothing better."""
-        is_met = self.found is not None and self.found.half_width <= enough
-        return is_met or enough <= self.enough
-
-
 def _copied(store: dict[str, list[V]]) -> dict[str, list[V]]:
     return {key: list(found) for key, found in store.items()}
-
-
-def _trim(cache: OrderedDict[K, V]) -> None:
-    while len(cache) >= _CACHE_SIZE:
-        cache.popitem(last=False)

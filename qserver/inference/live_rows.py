@@ -123,6 +123,11 @@ class LiveRows:
         rows = {i: self.measurement(i) for i, _ in planned.weights}
         return error_of_rows(planned, rows)
 
+    def alone(self, primitive: Primitive, number: int, *, confidence: float) -> RowEstimate:
+        """The estimate by one measurement of exactly this row, combined with nothing."""
+        weights = ((number, self._ratio(primitive, number)),)
+        return self._evaluate(weights, 0.0, confidence, "independent")
+
     def _only(self, known: RowEstimate) -> Combinations:
         rows = [self.measurement(i) for i in known.ids]
         weights = np.array([w for _, w in known.weights])

@@ -10,7 +10,7 @@ from typing import Any
 
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.query.domain import Attribute, Domain, decimal_text
-from qserver.records.history_page import HistoryRow, HistoryTable
+from qserver.records.history import HistoryRow, HistoryTable
 
 _MOST_IN_TITLE = 300
 

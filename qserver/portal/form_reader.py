@@ -10,6 +10,7 @@ from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import QueryError
 from qserver.portal.question import FormQuestion
 from qserver.query.linear import LinearQuery
+from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
 from qserver.query.requirement import Requirement
 from qserver.query.sql.clauses import Clauses
@@ -27,12 +28,14 @@ class OneQuestion:
     Args:
         measure: what may be measured; None for the owner's choice.
         has_length: whether a text says itself how long the interval may be.
+        looking: what was looked at.
     """
 
     query: LinearQuery
     requirement: Requirement
     measure: Measure | None = None
     has_length: bool = False
+    looking: Looking = NOTHING_SEEN
 
 
 @dataclass(frozen=True)
@@ -49,36 +52,50 @@ def read_question(
     """The question or the statement in a form.
 
     A text of SQL that asks for one number, without CONSISTENT, is one question. Any other text is
-    a statement. If it has no WITHIN or CONFIDENCE, the form's length and confidence are used.
+    a statement. If it has no WITHIN or CONFIDENCE, the form's length and confidence are used, and
+    what was looked at is that of the form if the text does not say it.
 
     Raises:
         InputError, CapacityError: it cannot be answered; names the field, or the place.
     """
     if not question.text:
         document = {"where": question.where(service.domain(dataset))}
-        return OneQuestion(
-            service.parse(dataset, document), question.requirement(), question.chosen
-        )
+        return _one(service.parse(dataset, document), question)
     if question.is_json:
-        query = service.parse(dataset, _document(question.text))
-        return OneQuestion(query, question.requirement(), question.chosen)
+        return _one(service.parse(dataset, _document(question.text)), question)
     # The price is always shown first. Blanks keep the places of errors.
     text = _EXPLAIN.sub(lambda found: " " * len(found[0]), question.text, count=1)
     statement = parse_statement(text, service.domain(dataset), dataset=dataset)
     statement = statement.measuring(question.chosen)
+    if statement.bounds:
+        raise statement.source.refuse(
+            "ask for the number itself on this page",
+            statement.source.end,
+            hint="The page of an answer says how likely any count is.",
+        )
     clauses = statement.clauses
+    if clauses.looking == NOTHING_SEEN:
+        clauses = replace(clauses, looking=question.looking())
+        statement = replace(statement, clauses=clauses)
     has_length = clauses.half_width is not None
     requirement = _requirement(clauses, question)
     cells = statement.rows[0].cells if len(statement.rows) == 1 else ()
     is_one = not statement.groups and len(cells) == 1 and not clauses.consistent
     if is_one and isinstance(cells[0], Sum):
-        return OneQuestion(cells[0].query, requirement, clauses.measure, has_length)
+        query, measure = cells[0].query, clauses.measure
+        return OneQuestion(query, requirement, measure, has_length, clauses.looking)
     filled = replace(
         clauses,
         half_width=clauses.half_width or Fraction(requirement.length) / 2,
         confidence=clauses.confidence or Fraction(str(requirement.confidence)),
     )
     return TableQuestion(replace(statement, clauses=filled), has_length)
+
+
+def _one(query: LinearQuery, question: FormQuestion) -> OneQuestion:
+    """A question that has all but its query from the form's fields."""
+    requirement, looking = question.requirement(), question.looking()
+    return OneQuestion(query, requirement, question.chosen, looking=looking)
 
 
 def _requirement(clauses: Clauses, question: FormQuestion) -> Requirement:

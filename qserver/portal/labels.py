@@ -19,6 +19,10 @@ TEXT_LABEL = "What to count, in SQL or as JSON"
 LENGTH_LABEL = "Length of the interval"
 CONFIDENCE_LABEL = "Confidence, percent"
 MEASURE_LABEL = "What may be measured"
+AMONG_LABEL = "Numbers that were looked at"
+RULE_LABEL = "How it was picked out"
+FIRST_LABEL = "How many are reported"
+INDEPENDENT_LABEL = "measure anew, with fresh noise"
 THRESHOLD_LABEL = "How likely is a count of at least"
 EPSILON_LABEL = "Tables may cost, ε"
 COUNT_LABEL = "In SQL, or as JSON for HTTP"
@@ -97,6 +101,10 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
         "length": Field(LENGTH_LABEL, ("length",)),
         "confidence": Field(CONFIDENCE_LABEL, ("confidence",)),
         "measure": Field(MEASURE_LABEL, ("measure",)),
+        "selected_from.m": Field(AMONG_LABEL, ("among",)),
+        "selected_from.rule": Field(RULE_LABEL, ("rule",)),
+        "selected_from.first": Field(FIRST_LABEL, ("first",)),
+        "independent": Field(INDEPENDENT_LABEL, ("independent", "among")),
     }
     text = Field(TEXT_LABEL, ("text",))
     if question.is_json:

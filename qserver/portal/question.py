@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from werkzeug.datastructures import MultiDict
 
-from qserver.errors import QueryError, RequirementError
+from qserver.errors import InputError, QueryError, RequirementError
 from qserver.portal.price_record import mark_of
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA, Requirement
@@ -54,6 +55,9 @@ class FormQuestion:
         length: of the interval, as typed.
         confidence: in percent, as typed.
         measure: what may be measured, as chosen; '' for the owner's choice.
+        among, rule, first: the choice that the question came of, as typed; none where `among` is
+            empty.
+        independent: whether to measure anew, with fresh noise.
     """
 
     ranges: Mapping[str, Range]
@@ -62,6 +66,10 @@ class FormQuestion:
     length: str
     confidence: str
     measure: str = ""
+    among: str = ""
+    rule: str = ""
+    first: str = ""
+    independent: bool = False
 
     @classmethod
     def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
@@ -87,6 +95,10 @@ class FormQuestion:
             length=fields.get("length", DEFAULT_LENGTH).strip(),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
             measure=fields.get("measure", ""),
+            among=(among := fields.get("among", "").strip()),
+            rule=fields.get("rule", "") if among else "",
+            first=fields.get("first", "").strip() if among else "",
+            independent=bool(fields.get("independent")),
         )
 
     @property
@@ -103,6 +115,20 @@ class FormQuestion:
     def chosen(self) -> Measure | None:
         """What may be measured, None for the owner's choice; InputError where it is unknown."""
         return measure_of(self.measure) if self.measure else None
+
+    def looking(self) -> Looking:
+        """What was looked at; InputError where that means nothing."""
+        chosen = None
+        if self.among:
+            try:
+                chosen = Selection(
+                    _whole(self.among, "m"),
+                    cast("Rule", self.rule or "largest"),
+                    _whole(self.first or "1", "first"),
+                )
+            except InputError as exc:
+                raise exc.under("selected_from") from exc
+        return Looking(chosen, independent=self.independent)
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where one cannot be read or is out of range."""
@@ -137,7 +163,9 @@ class FormQuestion:
         for name, choice in self.choices.items():
             found += [(f"is:{name}", label) for label in choice.labels]
             found += [(f"not:{name}", "1")] if choice.is_not else []
-        found += [("measure", self.measure)] if self.measure else []
+        for name in ("measure", "rule", "among", "first"):
+            found += [(name, getattr(self, name))] if getattr(self, name) else []
+        found += [("independent", "1")] if self.independent else []
         return [*found, ("length", length or self.length), ("confidence", self.confidence)]
 
     def encoded(self, *, length: str | None = None) -> str:
@@ -162,6 +190,14 @@ def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:
 def _number(text: str, name: str) -> Fraction:
     # People set thousands apart; a document may not.
     return exact_number(text.replace(",", ""), name, RequirementError)
+
+
+def _whole(text: str, name: str) -> int:
+    """A whole number as people write it."""
+    digits = text.replace(",", "")
+    if not digits.isascii() or not digits.isdigit():
+        raise InputError(name, "be a whole number", text)
+    return int(digits)
 
 
 def bin_hint(attribute: Attribute) -> str:

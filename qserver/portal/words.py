@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from qserver.query.looking import chosen_text
 from qserver.records.answer import Answer
+from qserver.records.statement import Statement
+from qserver.text import LookedNumber, looking_text
 
 NANO = 10**9
 _MOST_DECIMALS = 9
@@ -98,6 +102,11 @@ def interval_words(low: float, high: float, confidence: float) -> str:
     return f"{ends} with {percent(confidence)} percent confidence"
 
 
+def looking(numbers: Sequence[LookedNumber], *, n: int) -> str:
+    """What holds for each of n numbers, for all at once and for the largest; '' where unknown."""
+    return looking_text(numbers, n=n).replace("+-", "±").replace("-", "−")
+
+
 def answer_words(answer: Answer, *, charged_nano: int) -> str:
     """An answer in a sentence: the interval, what it cost, what remains."""
     if answer.source == "exact":
@@ -105,7 +114,8 @@ def answer_words(answer: Answer, *, charged_nano: int) -> str:
     cost = f"cost {epsilon(charged_nano)}" if charged_nano else "cost nothing"
     interval = interval_words(answer.low, answer.high, answer.confidence)
     left = epsilon_left(answer.remaining_nano)
-    return f"{interval[0].upper()}{interval[1:]}; {cost}; remaining {left}."
+    chosen = chosen_text(answer.selected_from)
+    return f"{interval[0].upper()}{interval[1:]}{chosen}; {cost}; remaining {left}."
 
 
 def _rounded(value: float, decimals: int, rounding: str) -> str:
@@ -113,3 +123,18 @@ def _rounded(value: float, decimals: int, rounding: str) -> str:
         return "unbounded"
     places = Decimal(1).scaleb(-decimals)
     return f"{Decimal(value).quantize(places, rounding=rounding):,f}"
+
+
+def statement(found: Statement) -> str:
+    """What an interval says: `the posterior given 2 disagreements, within 0.0004`."""
+    if found.law == "exact":
+        return "exact"
+    if found.law == "estimator":
+        return "the law of the estimate's error, whatever released answers disagree about"
+    if not found.disagreements:
+        return "the posterior; nothing that was released disagrees"
+    plural = "" if found.disagreements == 1 else "s"
+    return (
+        f"the posterior given {found.disagreements} disagreement{plural} among released answers, "
+        f"each probability within {found.error:.2g}"
+    )

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.linear import LinearQuery
+from qserver.query.looking import NOTHING_SEEN, Looking, Selection
 from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import MIN_DELTA, Requirement
@@ -28,11 +29,14 @@ class Question:
 
     Args:
         measure: what may be measured for it; None leaves that to the dataset's owner.
+        looking: what its asker had looked at. It changes neither plan nor price, unless the noise
+            shall be independent.
     """
 
     query: LinearQuery
     requirement: Requirement
     measure: Measure | None = None
+    looking: Looking = NOTHING_SEEN
 
     @cached_property
     def row(self) -> Primitive:
@@ -85,16 +89,20 @@ class Workload:
         questions: at least one, on one domain, with one choice of what may be measured.
         simultaneous: whether all intervals must hold at once with the one confidence that all
             questions then share.
+        selected_from: the choice that will be made among the answers, and perhaps others; the
+            intervals allow for it.
 
     Raises:
         RequirementError: there are none, or `simultaneous` with several confidences, or with one
             so high that a single interval of so many would pass 0.999999999.
-        InputError: the choices of what may be measured differ.
+        InputError: the choices of what may be measured differ, or there is a choice among
+            intervals that must hold at once anyway.
         CapacityError: there are too many, or they have too many terms in all.
     """
 
     questions: tuple[Question, ...]
     simultaneous: bool = False
+    selected_from: Selection | None = None
 
     def __post_init__(self) -> None:
         if not self.questions:
@@ -107,6 +115,14 @@ class Workload:
         check_terms(self.questions)
         if any(q.measure != self.measure for q in self.questions):
             raise InputError("measure", "be the same for all questions of a workload")
+        if any(q.looking != NOTHING_SEEN for q in self.questions):
+            raise InputError("questions", "say together what was looked at")
+        if self.selected_from is not None and self.simultaneous:
+            raise InputError(
+                "selected_from",
+                "be left out where `simultaneous` is true",
+                hint="Intervals that all hold at once hold for any choice.",
+            )
         if self.simultaneous:
             self._check_confidences()
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from qserver.query.looking import Ends, Selection
 from qserver.query.measure import Measure
+from qserver.records.statement import OF_ESTIMATOR, Statement
 
 Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]
@@ -18,17 +20,21 @@ class Answer:
     """An estimate with its credible interval.
 
     Args:
-        estimate: best linear unbiased estimate, in the query's units.
+        estimate: the best unbiased estimate, in the query's units.
         low, high: ends of the interval at the asked confidence, rounded outward.
         confidence: as asked.
-        confidence_attained: certified confidence of an interval of the asked length.
+        confidence_attained: probability of the best interval of the asked length.
         source: `history` (nothing was spent), `measured`, `refined` (measured rows got less
             noise, perhaps with a new row) or `exact` (public, no noise).
         charged_nano: cost of this question, in nano-epsilon.
         remaining_nano: rest of the population's limit.
         evidence: ids of the history's rows and tables used.
-        method: how the weights were found: direct, planned, stored, blue, tail, blocks or exact.
+        weights: origin of the weights: direct, planned, stored, blue, tail, blocks, exact or
+            independent (a new measurement alone).
         version: version of the history behind the answer.
+        selected_from: the choice that the interval allows for; None if it holds by itself alone.
+            `confidence_attained` is without it.
+        statement: the law of the interval and of `confidence_attained`; OF_ESTIMATOR of old.
     """
 
     estimate: float
@@ -40,8 +46,10 @@ class Answer:
     charged_nano: int
     remaining_nano: int
     evidence: tuple[int, ...]
-    method: str
+    weights: str
     version: int
+    selected_from: Selection | None = None
+    statement: Statement = OF_ESTIMATOR
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -77,6 +85,8 @@ class WorkloadAnswer:
         remaining_nano: rest of the population's limit.
         simultaneous: None if not asked for.
         version: version of the history behind the answers.
+        ends: per question the ends for readings after looking at all of them; empty for one
+            question, and where all intervals hold at once already.
     """
 
     answers: tuple[Answer, ...]
@@ -84,6 +94,7 @@ class WorkloadAnswer:
     remaining_nano: int
     simultaneous: Simultaneous | None
     version: int
+    ends: tuple[Ends, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,11 +123,12 @@ AnyAnswer = Answer | WorkloadAnswer | ModelAnswer
 
 @dataclass(frozen=True)
 class Offer:
-    """The best free interval at a confidence."""
+    """The best free interval at a confidence; of several, with the ends for a choice among them."""
 
     low: float
     high: float
     confidence: float
+    ends: Ends | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -218,9 +230,7 @@ class Explanation:
     Args:
         kind: `free`, `exact`, `fresh`, `combined`, `refined` or `blocks`.
         price_nano: rise of the ledger, in nano-epsilon.
-        remaining_nano: rest of the limit now.
         affordable: whether the price fits into the rest.
-        rows, tables: the rows and tables to measure or refine.
         free: the best free interval, or None.
         curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
             A length that costs more than a shorter one is left out, even the asked one.
@@ -299,6 +309,7 @@ class Probability:
 
     probability: float
     version: int
+    statement: Statement = OF_ESTIMATOR
 
 
 @dataclass(frozen=True)
@@ -378,7 +389,6 @@ class LedgerReport:
         remaining_nano: the amount that this dataset may still spend under the limit.
         loss_nano: the largest loss of a cell in the asked set (a sound upper bound).
         by_value: for the asked attribute, the largest loss over the cells of each value.
-        n_charges: number of charges so far.
     """
 
     limit_nano: int

@@ -47,6 +47,8 @@ class Asking:
     Args:
         workloads: what workloads are answered from; they may take long, and questions shall not
             wait for them.
+        starting_s: how long questions wait for a worker that is not there yet: whoever starts this
+            process may be about to start it, too.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
     """
@@ -58,6 +60,7 @@ class Asking:
         workloads: OpenDatasets,
         settings: Settings,
         *,
+        starting_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -66,6 +69,7 @@ class Asking:
         self._workloads = workloads
         self._settings = settings
         self._clock = clock
+        self._started_at = clock() + starting_s
         self._sleep = sleep
 
     def ask(
@@ -141,7 +145,7 @@ class Asking:
                 found = free_answer(opened.replica, asked)
         if found is None:
             request = Request(opened.meta.name, opened.meta.snapshot, asked, by)
-            return self._submit(opened.meta, request, need_worker=wait_s > 0)
+            return self._submit(opened.meta, request, need_worker=self._needs_worker(wait_s))
         # Weights that are the only ones are found again: inference starts from them as well.
         for estimator in found.estimators:
             # A store without room answers all the same; the weights are found again.
@@ -158,6 +162,10 @@ class Asking:
             need_worker=need_worker,
         )
         return JobStatus(submission.job, "queued", meta.name)
+
+    def _needs_worker(self, wait_s: float) -> bool:
+        """Whether a question is refused where no worker is alive."""
+        return wait_s > 0 and self._clock() >= self._started_at
 
     def _bind(self, meta: DatasetMeta, idempotency: Idempotency, outcome: str) -> str:
         key, digest = idempotency.key, idempotency.body_digest
@@ -235,8 +243,12 @@ def _digest(request: Request) -> str:
         row, requirement = question.row, question.requirement
         parts += [row.key, str(row.multiplier)]
         parts += [repr(requirement.length), repr(requirement.confidence)]
+        if looked := question.looking.to_plain():
+            parts.append(looked)
     if isinstance(request.asked, Workload):
         parts.append({"simultaneous": request.asked.simultaneous})
+        if request.asked.selected_from is not None:
+            parts.append(request.asked.selected_from.to_plain())
     if isinstance(request.asked, ModelAsked):
         asked = request.asked
         parts.append({"model": [asked.kind, asked.specification, asked.epsilon_nano]})

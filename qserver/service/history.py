@@ -7,8 +7,13 @@ from itertools import accumulate
 
 from qserver.errors import NotFoundError
 from qserver.records.dataset import DatasetMeta
-from qserver.records.history import AnyMeasurement, TableMeasurement
-from qserver.records.history_page import HistoryPage, HistoryRow, HistoryTable
+from qserver.records.history import (
+    AnyMeasurement,
+    HistoryPage,
+    HistoryRow,
+    HistoryTable,
+    TableMeasurement,
+)
 from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
 from qserver.storage.snapshots import FrozenHistory

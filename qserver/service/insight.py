@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from qserver.answering.answer import answer_from, exact_answer, offer_from
 from qserver.answering.quotient import joint_parts
 from qserver.answering.workload import offers
 from qserver.errors import NotEstimableError
-from qserver.inference.engine import RowEstimate
 from qserver.inference.joint.quotient import JointParts
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
+from qserver.inference.posterior.stated import Stated
 from qserver.query.linear import LinearQuery
+from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, Offer, Probability
+from qserver.records.statement import EXACT
 from qserver.service.ask import job_status
 from qserver.service.datasets import OpenDatasets
 from qserver.storage.encoding.requests import Request
@@ -65,13 +66,20 @@ class Insight:
         self._datasets = datasets
         self._workloads = workloads
 
-    def known(self, name: str, query: LinearQuery, requirement: Requirement) -> Known:
-        """The answer that history gives to the query now.
+    def known(
+        self,
+        name: str,
+        query: LinearQuery,
+        requirement: Requirement,
+        *,
+        looking: Looking = NOTHING_SEEN,
+    ) -> Known:
+        """The answer that history gives to the query now, after what was looked at.
 
         Raises:
             NotEstimableError: history has no estimate of it.
         """
-        question = Question(query, requirement)
+        question = Question(query, requirement, looking=looking)
         row = question.row
         opened = self._datasets.refresh(name)
         with opened.lock:
@@ -83,17 +91,19 @@ class Insight:
                 return Known(answer, ())
             engine = opened.replica.engine
             estimate = engine.estimate(row, confidence=requirement.confidence)
-        if estimate is None:
-            raise NotEstimableError
+            if estimate is None:
+                raise NotEstimableError
+            stated = engine.stated(row, estimate)
         answer = answer_from(
             question,
             estimate,
+            stated,
             source="history",
             charged_nano=0,
             remaining_nano=present.remaining_nano,
             version=present.n_shown,
         )
-        return Known(answer, _curve(estimate, row.multiplier, requirement.confidence))
+        return Known(answer, _curve(stated.scaled(row.multiplier), requirement.confidence))
 
     def asked(self, job_id: str) -> AskedJob:
         """A job's state, result or problem, with what it asks; NotFoundError."""
@@ -113,10 +123,10 @@ class Insight:
         return None if estimate is None else offer_from(row, estimate, confidence=confidence)
 
     def offers(self, name: str, workload: Workload) -> tuple[Offer | None, ...]:
-        """The free interval of each question of a workload, or None."""
+        """The free interval of each question of a workload with its ends, or None."""
         opened = self._workloads.refresh(name)
         with opened.lock:
-            return offers(opened.replica.engine, workload)
+            return offers(opened.replica.engine, workload, with_ends=True)
 
     def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
         """Both estimates of a quotient with their noises; None unless rows alone give them."""
@@ -131,17 +141,15 @@ class Insight:
         with opened.lock:
             version = opened.replica.present.n_shown
             if row.is_zero:
-                return Probability(float(low <= 0 <= high), version)
+                return Probability(float(low <= 0 <= high), version, EXACT)
             estimate = opened.replica.engine.estimate(row, confidence=_PROBABILITY_CONFIDENCE)
-        if estimate is None:
-            raise NotEstimableError
-        posterior = estimate.posterior.scaled(row.multiplier)
-        return Probability(posterior.probability_between(low, high), version)
+            if estimate is None:
+                raise NotEstimableError
+            stated = opened.replica.engine.stated(row, estimate).scaled(row.multiplier)
+        found = stated.posterior.probability_between(low, high)
+        return Probability(found, version, stated.statement)
 
 
-def _curve(
-    estimate: RowEstimate, multiplier: Fraction, confidence: float
-) -> tuple[DensityPoint, ...]:
+def _curve(stated: Stated, confidence: float) -> tuple[DensityPoint, ...]:
     span = min(max(confidence + (1 - confidence) * 0.9, _LEAST_SPAN), _MOST_SPAN)
-    posterior = estimate.posterior.scaled(multiplier)
-    return posterior_curve(posterior, confidence=span, n_points=_N_POINTS)
+    return posterior_curve(stated.posterior, confidence=span, n_points=_N_POINTS)

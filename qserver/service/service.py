@@ -11,6 +11,7 @@ from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
+from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
@@ -46,6 +47,7 @@ class Service:
     """Thread-safe; one per process.
 
     Args:
+        starting_s: how long questions wait for a worker that is not there yet.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
     """
@@ -55,6 +57,7 @@ class Service:
         store: Store,
         settings: Settings,
         *,
+        starting_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -67,7 +70,13 @@ class Service:
         # Workloads have replicas of their own: one may take seconds, and questions shall not wait.
         self._workloads = OpenDatasets(store, settings)
         self._asking = Asking(
-            store, self._datasets, self._workloads, settings, clock=clock, sleep=sleep
+            store,
+            self._datasets,
+            self._workloads,
+            settings,
+            starting_s=starting_s,
+            clock=clock,
+            sleep=sleep,
         )
         self.models = ModelService(
             store, self._datasets, self._workloads, self._asking, self._allowances
@@ -143,6 +152,7 @@ class Service:
         *,
         wait_s: float,
         measure: Measure | None = None,
+        looking: Looking = NOTHING_SEEN,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> Answer | JobStatus:
@@ -150,6 +160,7 @@ class Service:
 
         Args:
             measure: what may be measured; None leaves that to the dataset's owner.
+            looking: what the asker had looked at.
             by: account that asks, and pays where nobody asked the same before.
 
         Raises:
@@ -160,7 +171,7 @@ class Service:
             IdempotencyError: the key came with another body before.
             MeasurementError: the measurement failed.
         """
-        question = Question(query, requirement, measure)
+        question = Question(query, requirement, measure, looking)
         found = self._asking.ask(name, question, wait_s=wait_s, idempotency=idempotency, by=by)
         return narrowed(found, Answer)
 
@@ -196,17 +207,20 @@ class Service:
         requirement: Requirement,
         *,
         measure: Measure | None = None,
+        looking: Looking = NOTHING_SEEN,
         by: str = "",
     ) -> Explanation:
         """The plan, the price, the free interval and a price curve; spends nothing.
 
         Args:
             measure: what may be measured; None leaves that to the dataset's owner.
+            looking: what the asker had looked at.
             by: account that asks, whose own allowance is shown.
         """
         opened = self._datasets.refresh(name)
         with opened.lock:
-            explained = explain_question(opened.replica, Question(query, requirement, measure))
+            question = Question(query, requirement, measure, looking)
+            explained = explain_question(opened.replica, question)
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
 

@@ -1,18 +1,54 @@
-"""Answers and prices of statements of SQL, by group and column."""
+"""Answers and prices of statements of SQL, by group and column; what tables say after looking.
+
+A choice is made within a column. The cells of a column that are sums have the readings of
+`qserver.inference.posterior.choice`. A quotient has one reading for every rule: all values that
+its two parts allow when each has the interval that holds for any choice. Both parts miss at most
+with the probability that their quotient may miss with, so it holds as well.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from qserver.query.sql.cells import CellInterval, CellValue, StatementQuestions
+from qserver.errors import NotEstimableError
+from qserver.inference.posterior.choice import table_readings
+from qserver.inference.posterior.positive_prior import CredibleInterval
+from qserver.query.linear import LinearQuery
+from qserver.query.looking import Ends, Rule, Selection
+from qserver.query.sql.cells import (
+    CellInterval,
+    CellQuestions,
+    CellValue,
+    StatementQuestions,
+    cell_value,
+)
+from qserver.query.sql.statement import Bounds, Ratio, Statement, Sum
 from qserver.records.answer import (
     BothChoices,
+    DatasetStatus,
     FactorPoint,
     OwnPrice,
     PlanKind,
+    Probability,
     Simultaneous,
     Source,
 )
+
+
+@dataclass(frozen=True)
+class CellReading:
+    """The intervals of a cell for any choice, for the largest of its column, and for the least."""
+
+    at_once: CellInterval
+    largest: CellInterval
+    least: CellInterval
+
+    def by(self, rule: Rule) -> CellInterval:
+        """The interval that holds for a choice by this rule."""
+        return {"any": self.at_once, "largest": self.largest, "least": self.least}[rule]
 
 
 @dataclass(frozen=True)
@@ -22,11 +58,15 @@ class AnsweredCell:
     Args:
         consistent: its value by the consistent answers of all questions, where they were asked
             for and give one.
+        after_looking: the intervals that hold after all numbers were looked at; None where there
+            is one number, where all hold at once, or where the statement names a choice, which
+            the interval of `value` then allows for.
     """
 
     value: CellValue
     source: Source
     consistent: float | None = None
+    after_looking: CellReading | None = None
 
 
 @dataclass(frozen=True)
@@ -76,3 +116,102 @@ class StatementExplanation:
 
 
 AnyStatement = StatementAnswer | StatementExplanation
+
+
+def looked(
+    questions: StatementQuestions,
+    cells: Sequence[Sequence[AnsweredCell]],
+    estimates: Sequence[float],
+    ends: Sequence[Ends | None],
+) -> tuple[tuple[AnsweredCell, ...], ...]:
+    """The cells with what they say after all were looked at, or after the choice that is named.
+
+    Args:
+        estimates, ends: one per question; no ends where there is nothing to choose.
+    """
+    selection = questions.statement.clauses.looking.selected_from
+    is_one = selection is None and sum(map(len, cells)) == 1
+    if is_one or all(end is None for end in ends):
+        return tuple(map(tuple, cells))
+    pairs = zip(cells, cell_readings(questions, estimates, ends), strict=True)
+    return tuple(
+        tuple(_chosen(cell, reading, selection) for cell, reading in zip(row, found, strict=True))
+        for row, found in pairs
+    )
+
+
+def _chosen(
+    cell: AnsweredCell, reading: CellReading | None, selection: Selection | None
+) -> AnsweredCell:
+    if selection is None or reading is None:
+        return replace(cell, after_looking=reading)
+    return replace(cell, value=CellValue(cell.value.estimate, reading.by(selection.rule)))
+
+
+def cell_readings(
+    questions: StatementQuestions, estimates: Sequence[float], ends: Sequence[Ends | None]
+) -> list[list[CellReading | None]]:
+    """Per group and column the readings of the cell; None where its ends are not known.
+
+    Args:
+        estimates, ends: one per question.
+    """
+    found = [[_at_once(cell, estimates, ends) for cell in row] for row in questions.cells]
+    for k in range(len(questions.statement.columns)):
+        sums = [
+            (i, end)
+            for i, row in enumerate(questions.cells)
+            if row[k].denominator is None and (end := ends[row[k].main]) is not None
+        ]
+        readings = table_readings([end for _, end in sums])
+        for (i, _), reading in zip(sums, readings, strict=True):
+            found[i][k] = CellReading(
+                *map(_cell, (reading.at_once, reading.largest, reading.least))
+            )
+    return found
+
+
+def _at_once(
+    cell: CellQuestions, estimates: Sequence[float], ends: Sequence[Ends | None]
+) -> CellReading | None:
+    if any(ends[i] is None for i in cell.parts):
+        return None
+    intervals = [
+        CellInterval(None, None) if end is None else CellInterval(end.lowest, end.highest)
+        for end in ends
+    ]
+    found = cell_value(cell, estimates, intervals).interval
+    return CellReading(found, found, found)
+
+
+def _cell(interval: CredibleInterval) -> CellInterval:
+    return CellInterval(interval.low, interval.high)
+
+
+class _ProbabilityOf(Protocol):
+    def __call__(self, query: LinearQuery, *, low: float, high: float) -> Probability: ...
+
+
+def probability_table(
+    statement: Statement, probability: _ProbabilityOf, status: DatasetStatus
+) -> StatementAnswer:
+    """The table of what PROBABILITY asks, from history alone; nothing is spent.
+
+    A cell has a probability in place of a number, and no value where history does not give the
+    number.
+    """
+
+    def cell_of(cell: Sum | Ratio, bounds: Bounds) -> AnsweredCell:
+        value = CellValue(None, CellInterval(None, None))
+        if isinstance(cell, Sum):
+            with contextlib.suppress(NotEstimableError):
+                found = probability(cell.query, low=bounds.low, high=bounds.high).probability
+                value = CellValue(found, CellInterval(found, found))
+        return AnsweredCell(value, "history")
+
+    cells = tuple(
+        tuple(cell_of(c, bounds) for c, bounds in zip(row.cells, statement.bounds, strict=True))
+        for row in statement.rows
+    )
+    asked = StatementQuestions(statement, (), (), 1.0, simultaneous=False)
+    return StatementAnswer(asked, cells, 0, status.remaining_nano, None, status.version)

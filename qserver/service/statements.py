@@ -11,6 +11,7 @@ from typing import TypeVar
 from qserver.answering.consistency import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
 from qserver.answering.quotient import joint_value
 from qserver.query.linear import total_query
+from qserver.query.looking import Ends
 from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
@@ -42,6 +43,8 @@ from qserver.service.statement_answers import (
     AnyStatement,
     StatementAnswer,
     StatementExplanation,
+    looked,
+    probability_table,
 )
 from qserver.service.visits import hold_thread, present_visit, visiting
 
@@ -85,6 +88,12 @@ class Statements:
         """
         statement = parse_statement(text, self._questions.domain(name), dataset=name)
         statement = statement.measuring(measure)
+        if statement.bounds:
+            if explain:
+                raise statement.without_price()
+            status = self._questions.dataset(name)
+            probability = partial(self._questions.insight.probability, name)
+            return probability_table(statement, probability, status)
         if explain or statement.explains:
             return self.explain(name, statement, by=by)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
@@ -156,7 +165,8 @@ class Statements:
         """The table that the answers of a statement's questions fill."""
         answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
         estimates = [answer.estimate for answer in answers]
-        nearest = self._nearest(name, questions, answers)
+        ends = found.ends if isinstance(found, WorkloadAnswer) else ()
+        nearest = self._nearest(name, questions, answers, ends)
         joint_of = partial(self._questions.insight.joint, name)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
@@ -166,7 +176,7 @@ class Statements:
 
         return StatementAnswer(
             questions,
-            _by_cell(questions, cell_of),
+            looked(questions, _by_cell(questions, cell_of), estimates, ends),
             found.charged_nano,
             found.remaining_nano,
             found.simultaneous if isinstance(found, WorkloadAnswer) else None,
@@ -196,7 +206,12 @@ class Statements:
             value = value_of(cell) or CellValue(None, _UNKNOWN)
             return AnsweredCell(value, "history", _consistent_of(cell, nearest))
 
-        cells = _by_cell(questions, cell_of)
+        cells = looked(
+            questions,
+            _by_cell(questions, cell_of),
+            [0.0 if offer is None else offer.estimate for offer in free],
+            [None if offer is None else offer.ends for offer in free],
+        )
         return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
 
     def _known_value(
@@ -232,14 +247,18 @@ class Statements:
         return steps
 
     def _nearest(
-        self, name: str, questions: StatementQuestions, answers: Sequence[Answer | Offer]
+        self,
+        name: str,
+        questions: StatementQuestions,
+        answers: Sequence[Answer | Offer],
+        ends: Sequence[Ends] = (),
     ) -> Sequence[float] | None:
         """The consistent answers of all questions, where the statement asks for them."""
         consistent = _consistent(questions)
         if consistent is None:
             return None
         total = known_total(self._questions, name, questions.questions[0].query.sizes)
-        return consistent.answers(answers, total=total).estimates
+        return consistent.answers(answers, total=total, ends=ends).estimates
 
     def _answered(
         self,
@@ -256,6 +275,7 @@ class Statements:
                 only.query,
                 only.requirement,
                 measure=only.measure,
+                looking=questions.statement.clauses.looking,
                 wait_s=wait_s,
                 idempotency=idempotency,
                 by=by,
@@ -268,7 +288,12 @@ class Statements:
         found: Explanation | WorkloadExplanation
         if (only := _only(questions)) is not None:
             found = self._questions.explain(
-                name, only.query, only.requirement, measure=only.measure, by=by
+                name,
+                only.query,
+                only.requirement,
+                measure=only.measure,
+                looking=questions.statement.clauses.looking,
+                by=by,
             )
             free: tuple[Offer | None, ...] = (found.free,)
             apart, length = None, only.requirement.length
@@ -337,7 +362,11 @@ def _only(questions: StatementQuestions) -> Question | None:
 
 def workload_of(questions: StatementQuestions) -> Workload:
     """The questions of a statement as one workload."""
-    return Workload(questions.questions, simultaneous=questions.simultaneous)
+    return Workload(
+        questions.questions,
+        simultaneous=questions.simultaneous,
+        selected_from=questions.statement.clauses.looking.selected_from,
+    )
 
 
 def _by_cell(

@@ -45,7 +45,7 @@ def answer(estimate: float, *, half_width: float, confidence: float = 0.95) -> A
         charged_nano=0,
         remaining_nano=0,
         evidence=(),
-        method="blue",
+        weights="blue",
         version=0,
     )
 

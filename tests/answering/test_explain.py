@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qserver.answering import explain
 from qserver.answering.explain import falling
 from qserver.answering.replica import Replica
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.primitive import primitive
@@ -142,7 +145,7 @@ def test_a_workload_is_priced_without_the_demand_of_earlier_questions(
     def follow(*_args: Any) -> None:
         raise AssertionError("The demand was replayed.")
 
-    monkeypatch.setattr("qserver.planning.blocks.rent_or_buy.RentOrBuy._follow", follow)
+    monkeypatch.setattr("qserver.planning.blocks.scopes.Scope.follow", follow)
     workload = town.workload([{"age": {"between": [23, 27]}}, {"age": 21}, {"sex": "Female"}])
     found = town.service().explain_workload("people", workload)
     assert found.price_apart_nano is not None
@@ -155,3 +158,33 @@ def replica_of(town: Deployment) -> Replica:
     replica = Replica(town.meta, town.settings, shown_only=True)
     replica.refresh(Store.open(town.settings))
     return replica
+
+
+def test_of_a_long_workload_only_the_price_is_told(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prices one by one and those of other lengths have a limit of work; the price has not."""
+    workload = town.workload([{"age": {"between": [23, 27]}}, {"age": 21}, {"sex": "Female"}])
+    whole = town.service().explain_workload("people", workload)
+    assert len(whole.curve) > 1
+    monkeypatch.setattr(explain, "APART_WORK", 1.0)
+    found = town.service().explain_workload("people", workload)
+    assert found == replace(whole, price_apart_nano=None)
+    monkeypatch.setattr(CellLedger, "n_shifted", 10_000)
+    found = town.service().explain_workload("people", workload)
+    assert [p.factor for p in found.curve] == [1.0]
+    assert found.price_nano == whole.price_nano
+
+
+def test_a_plan_by_many_rows_counts_as_more_work(town: Deployment) -> None:
+    """Each row of history that gives the question may be raised, and is priced."""
+    replica = replica_of(town)
+    query = primitive(town.service().parse("people", {"where": {"age": {"between": [21, 24]}}}))
+    asked, fresh, combined = question_of(query, Requirement(5, 0.95)), Effort(), Effort()
+    replica.plans_apart([asked], fresh)
+    for age in (21, 22, 23, 24):
+        town.ask({"age": age})
+    replica.refresh(Store.open(town.settings))
+    replica.plans_apart([asked], combined)
+    rows = 4 * PLANNER.row_of_history_work
+    assert combined.done == fresh.done + rows

@@ -12,6 +12,7 @@ from qserver.inference.joint.quotient import JointParts
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.linear import LinearQuery
+from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
@@ -37,7 +38,8 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.records.history_page import HistoryPage, HistoryRow, HistoryTable
+from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
+from qserver.records.statement import Statement
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Idempotency
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
@@ -62,8 +64,9 @@ FREE = Answer(
     charged_nano=0,
     remaining_nano=1_234_567,
     evidence=(0, 3),
-    method="contour",
+    weights="contour",
     version=7,
+    statement=Statement("posterior", 0.0004, 2),
 )
 MANY = WorkloadAnswer(
     answers=(FREE, replace(FREE, source="measured", charged_nano=60_000_001)),
@@ -159,6 +162,7 @@ class FakeService:
         *,
         wait_s: float,
         measure: Measure | None = None,
+        looking: Looking = NOTHING_SEEN,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> Answer | JobStatus:
@@ -169,6 +173,7 @@ class FakeService:
             requirement=requirement,
             wait_s=wait_s,
             measure=measure,
+            looking=looking,
             key=idempotency,
             by=by,
         )
@@ -220,9 +225,18 @@ class FakeService:
         requirement: Requirement,
         *,
         measure: Measure | None = None,
+        looking: Looking = NOTHING_SEEN,
         by: str = "",
     ) -> Explanation:
-        self._enter("explain", name, query=query, requirement=requirement, measure=measure, by=by)
+        self._enter(
+            "explain",
+            name,
+            query=query,
+            requirement=requirement,
+            measure=measure,
+            looking=looking,
+            by=by,
+        )
         return Explanation(
             kind="fresh",
             price_nano=60_000_001,

@@ -23,6 +23,11 @@ from tests.api.fake_service import DOMAIN, FREE, MEASURED, WIDE_CELLS, FakeServi
 
 JOB = JobStatus("j1", "queued", "adult")
 ASYNC = {"Prefer": "respond-async"}
+PROBABILITY = {
+    "probability": 0.75,
+    "version": 7,
+    "statement": {"law": "estimator", "error": 0.0, "disagreements": 0},
+}
 
 
 def test_an_answer_holds_every_member_of_the_contract(caller: Caller) -> None:
@@ -35,8 +40,10 @@ def test_an_answer_holds_every_member_of_the_contract(caller: Caller) -> None:
         "epsilon_charged": 0.0,
         "epsilon_remaining": 0.001234567,
         "evidence": [0, 3],
-        "method": "contour",
+        "weights": "contour",
         "version": 7,
+        "selected_from": None,
+        "statement": {"law": "posterior", "error": 0.0004, "disagreements": 2},
     }
 
 
@@ -160,7 +167,7 @@ def test_probability_asks_for_the_bounds_that_were_sent(
     caller: Caller, service: FakeService, form: dict[str, object], low: float, high: float
 ) -> None:
     reply = caller.post("/v1/datasets/adult/probability", {"query": QUERY, **form})
-    assert reply.document == {"probability": 0.75, "version": 7}
+    assert reply.document == PROBABILITY
     (asked,) = service.calls_of("probability")
     assert (asked["low"], asked["high"]) == (low, high)
 

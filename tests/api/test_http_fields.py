@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from qserver.query.looking import Looking, Selection
 from tests.api.calls import ASK, QUERY, QUESTION, WORKLOAD, Caller, assert_problem
 from tests.api.fake_service import FakeService
 
@@ -38,6 +39,22 @@ FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"measure": "only this"}, "measure", "invalid_input"),
     ({"measure": True}, "measure", "invalid_input"),
     ({"measure": ["auto"]}, "measure", "invalid_input"),
+    ({"selected_from": 64}, "selected_from", "invalid_input"),
+    ({"selected_from": {}}, "selected_from.m", "invalid_input"),
+    ({"selected_from": {"m": 0}}, "selected_from.m", "invalid_input"),
+    ({"selected_from": {"m": 2.5}}, "selected_from.m", "invalid_input"),
+    ({"selected_from": {"m": True}}, "selected_from.m", "invalid_input"),
+    ({"selected_from": {"m": 4, "first": 5}}, "selected_from.first", "invalid_input"),
+    ({"selected_from": {"m": 4, "first": 0}}, "selected_from.first", "invalid_input"),
+    (
+        {"selected_from": {"m": 4, "rule": "any", "first": 2}},
+        "selected_from.first",
+        "invalid_input",
+    ),
+    ({"selected_from": {"m": 4, "rule": "top"}}, "selected_from.rule", "invalid_input"),
+    ({"selected_from": {"m": 4, "of": 2}}, "selected_from.of", "invalid_input"),
+    ({"selected_from": {"m": 4}, "independent": True}, "independent", "invalid_input"),
+    ({"independent": 1}, "independent", "invalid_input"),
 ]
 
 
@@ -158,3 +175,34 @@ def test_an_idempotency_key_with_another_body_is_refused(caller: Caller) -> None
     assert caller.post(ASK, QUESTION, key).status == 200
     reply = caller.post(ASK, {**QUESTION, "length": 99}, key)
     assert_problem(reply, 422, "idempotency_mismatch")
+
+
+@pytest.mark.parametrize(
+    ("more", "looking"),
+    [
+        ({}, Looking()),
+        ({"selected_from": None, "independent": False}, Looking()),
+        ({"selected_from": {"m": 64}}, Looking(Selection(64, "largest", 1))),
+        (
+            {"selected_from": {"m": 64, "rule": "least", "first": 5}},
+            Looking(Selection(64, "least", 5)),
+        ),
+        ({"independent": True}, Looking(independent=True)),
+    ],
+)
+def test_what_was_looked_at_reaches_the_service(
+    caller: Caller, service: FakeService, more: dict[str, Any], looking: Looking
+) -> None:
+    caller.post(ASK, {**QUESTION, **more})
+    caller.post(f"{D}/explain", {**QUESTION, **more})
+    asked = [*service.calls_of("ask"), *service.calls_of("explain")]
+    assert [found["looking"] for found in asked] == [looking] * 2
+
+
+def test_a_refused_choice_says_how_to_mend_it(caller: Caller) -> None:
+    document = {**QUESTION, "selected_from": {"m": 4, "first": 5}}
+    problem = assert_problem(caller.post(ASK, document), 422, "invalid_input")
+    assert problem["detail"] == (
+        "`selected_from.first` must be a whole number from 1 to `m`, which is 4, got 5. "
+        "It says how many of the m are reported."
+    )

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 from flask import Flask
 
-from qserver.answering import consistency
+from qserver.answering import consistency, explain
 from qserver.answering.models import correlated
 from qserver.answering.models.kinds import network_kind
 from qserver.api.app import create_app
@@ -31,7 +31,7 @@ from qserver.query.structured import parse_query
 from qserver.service import history, ledger, models, quotient_steps
 
 LIMITS = Path(__file__).parents[2] / "docs" / "limits.md"
-_LANES = {"": "short", "questions": "questions", "costly": "costly"}
+_LANES = {"": "short", "questions": "questions", "costly": "costly", "long": "long"}
 
 
 def the_app() -> Flask:
@@ -78,9 +78,9 @@ def test_every_route_has_a_line_with_its_lane_and_its_limits() -> None:
         ("/v1/datasets/people/query", "questions"),
         ("/v1/datasets/people/probability", "questions"),
         ("/v1/datasets/people/explain", "costly"),
-        ("/v1/datasets/people/models", "costly"),
-        ("/v1/datasets/people/models/m1/query", "costly"),
-        ("/v1/datasets/people/workload/explain", "costly"),
+        ("/v1/datasets/people/models", "long"),
+        ("/v1/datasets/people/models/m1/query", "long"),
+        ("/v1/datasets/people/workload/explain", "long"),
         ("/v1/datasets/people/explained", ""),
         ("/portal/", "costly"),
         ("/portal/static/a.css", ""),
@@ -119,6 +119,8 @@ def test_the_bounds_that_the_page_states_are_those_of_the_code() -> None:
         f"{consistency.MAX_STEPS:,} steps on {consistency.MAX_CELLS:,} cells",
         f"{PLANNER.workload_work:,.0f} units for a plan",
         f"{PLANNER.apart_work:,.0f} one by one",
+        f"prices one by one within {explain.APART_WORK:,.0f}",
+        f"takes at most {explain.CURVE_WORK:,.0f}",
         f"{quotient_steps.MOST_STEPS} steps for a ratio",
         f"{models.MAX_MODELS:,} models",
         f"{network_kind.MAX_ANSWER_CELLS:,} probabilities",

@@ -14,7 +14,6 @@ cells have rank 3,439 at most.
 from __future__ import annotations
 
 import gc
-import random
 import resource
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -132,7 +131,7 @@ def _times(ask: Callable[[LinearQuery], object], queries: Sequence[LinearQuery])
 
 def _answer_times(case: Case, rows: Sequence[Measurement]) -> Times:
     """The whole way to an interval: weights of the shortest tail, estimate, half-width."""
-    engine = InferenceEngine(case.rows[0].sizes, random.Random(SEED), max_rows=2 * len(case.rows))
+    engine = InferenceEngine(case.rows[0].sizes, max_rows=2 * len(case.rows))
     engine.extend(rows)
     engine.catch_up()
 

@@ -218,7 +218,7 @@ class RowsAlone:
 
     def __post_init__(self) -> None:
         sizes = self.counts.cells.shape
-        self.engine = InferenceEngine(sizes, random.Random(self.seed))
+        self.engine = InferenceEngine(sizes)
         self.ledger = CellLedger(sizes)
 
     @property

@@ -168,6 +168,6 @@ def _answer(value: float) -> Answer:
         charged_nano=0,
         remaining_nano=0,
         evidence=(),
-        method="direct",
+        weights="direct",
         version=0,
     )

@@ -146,6 +146,26 @@ HEADLINES: Mapping[str, Headline] = {
             "most": "most",
         }
     ),
+    "disagreements": Headline(
+        {
+            "design": "design",
+            "length": "length",
+            "longer": "longer",
+            "holds": "cover",
+            "holds where most disagree": "cover_disagreeing",
+            "before": "plain_disagreeing",
+            "error": "error",
+            "ms": "ms",
+        }
+    ),
+    "looking": Headline(
+        {
+            "reading": "reading",
+            "share that holds": "share",
+            "standard error": "standard_error",
+            "mean length": "mean_length",
+        }
+    ),
     "many_attributes": Headline(
         {
             "stream": "stream",

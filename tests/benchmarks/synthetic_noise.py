@@ -7,7 +7,6 @@ and put on the lattice.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -63,7 +62,7 @@ class Snapshot:
     paid: list[PaidQuestion] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.engine = InferenceEngine(self.sizes, random.Random(1))
+        self.engine = InferenceEngine(self.sizes)
         self.ledger = self._ledger()
         if self.relation == "replace-one" and self.is_total and self.k == 1:
             row = primitive(total_query(self.sizes))

@@ -34,8 +34,10 @@ NAMES = [
     "blue",
     "consistent",
     "coverage",
+    "disagreements",
     "learnt_levels",
     "lifetime",
+    "looking",
     "many_attributes",
     "marginals",
     "marginals_choices",
@@ -218,6 +220,14 @@ def test_coverage_is_counted_for_every_design_and_confidence(tmp_path: Path) -> 
     fixed = [row for row in rows if not row["design"].startswith("adaptive")]
     assert len(rows) > len(fixed) > 0
     assert min(row["difference_in_standard_errors"] for row in fixed) > -5.0
+
+
+def test_every_reading_after_looking_is_counted_on_a_whole_server(tmp_path: Path) -> None:
+    rows = quick_document("looking", tmp_path)["rows"]
+    assert len(rows) == 7
+    lengths = {row["reading"]: row["mean_length"] for row in rows}
+    assert lengths["the largest, by itself"] == pytest.approx(20, rel=1e-3)
+    assert lengths["all 64 at once"] > lengths["the largest, as the largest of 64"] > 33
 
 
 def test_rows_alone_spend_no_more_than_the_exact_cache_and_that_no_more_than_naive(

@@ -22,8 +22,9 @@ ANSWER = {
     "epsilon_charged": 0.059914646,
     "epsilon_remaining": 1.940085354,
     "evidence": [0],
-    "method": "closed form",
+    "weights": "direct",
     "version": 1,
+    "statement": {"law": "posterior", "error": 0.0, "disagreements": 0},
 }
 DATASET = {
     "name": "adult",
@@ -93,6 +94,23 @@ def test_query_sends_the_question_and_shows_the_interval_and_its_cost(
         "remaining: 1.940085354 epsilon",
     ]
     assert code == ExitCode.OK
+
+
+def test_query_says_what_released_answers_disagree_about(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement = {"law": "posterior", "error": 0.0012, "disagreements": 2}
+    server.reply({**ANSWER, "confidence_attained": 0.9128, "statement": statement})
+    assert call(server, "query", "adult", "--length", "90") == ExitCode.OK
+    assert capsys.readouterr().out.splitlines()[4:] == [
+        "the posterior given 2 disagreements among released answers; each probability within "
+        "0.0012",
+        "longer than asked, since they disagree much: length 90 holds with 91.3 percent; ask for "
+        "a shorter one to measure more",
+    ]
+    server.reply({**ANSWER, "statement": statement})
+    assert call(server, "query", "adult", "--length", "110") == ExitCode.OK
+    assert "longer than asked" not in capsys.readouterr().out
 
 
 def test_json_prints_what_the_server_sent_to_the_letter(

@@ -61,6 +61,7 @@ def test_a_wrong_command_line_ends_with_the_usage_code(
         "budget",
         "query",
         "explain",
+        "probability",
         "workload",
         "account",
         "account create",

@@ -248,7 +248,9 @@ def test_a_lost_reply_to_learning_and_to_a_check_is_charged_once(
     count = ask("check", "people", learnt, WOMEN, length=20)
     assert len(set(served.front.keys)) == 1
     assert "" not in served.front.keys
-    assert count.guarantee.interval.length <= 20
+    guarantee = count.guarantee
+    # The posterior may be longer where the tables' cells disagree, and then says so.
+    assert guarantee.interval.length <= 20 or guarantee.statement.disagreements
     assert served.n_charges() == charges + 1
     paid = learnt.cost.charged + count.guarantee.cost.charged
     assert served.spent_nano() == round(paid * 1e9)

@@ -21,8 +21,9 @@ ANSWER: dict[str, Any] = {
     "epsilon_charged": 0.059914646,
     "epsilon_remaining": 1.940085354,
     "evidence": [0, 3],
-    "method": "direct",
     "version": 4,
+    "weights": "direct",
+    "statement": {"law": "posterior", "error": 0.0, "disagreements": 0},
 }
 
 
@@ -137,3 +138,31 @@ def test_a_price_says_whether_it_can_be_paid() -> None:
     assert price.free == (Interval(1.0, 2.0),)
     assert price.curve == ((50, 1.0), (100, 0.5), (1, None))
     assert price._repr_html_().startswith("<p><b>0.5 of 0.25")
+
+
+def looked(estimate: float, half: float) -> dict[str, Any]:
+    low, high = estimate - 2 * half, estimate + 2 * half
+    return {
+        "estimate": estimate,
+        "interval": [estimate - half, estimate + half],
+        "source": "history",
+        "binning": None,
+        "after_looking": {
+            "at_once": [low, high],
+            "largest": [low, estimate + half],
+            "least": [estimate - half, high],
+        },
+    }
+
+
+def test_the_line_after_looking_gives_widths_or_how_many_times_they_are() -> None:
+    rows = [{"group": [str(i)], "cells": [looked(10.0 * i, 5.0)]} for i in range(3)]
+    assert table(columns=["n"], rows=rows).looking == (
+        "Each holds alone. All 3 at once: +-10 for +-5. The largest: -10 +5."
+    )
+    uneven = [*rows, {"group": ["x"], "cells": [looked(7.0, 1.0)]}]
+    assert table(columns=["n"], rows=uneven).looking == (
+        "Each holds alone. All 4 at once: 2.0 times as long as printed. "
+        "The largest: 1.5 times as long, mostly below."
+    )
+    assert table().looking == ""

@@ -11,6 +11,7 @@ from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, t
 from qserver.answering.plots.render import svg_of
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.benchmarks.endurance.figure import endurance
+from tests.benchmarks.purchases.figure import purchases
 
 _ESTIMATE = 12_340.0
 _SCALES = (9.0, 6.0, 4.0)
@@ -24,6 +25,7 @@ def figures() -> dict[str, str]:
         "refinement.svg": refinement(),
         "ledger.svg": ledger(),
         "endurance.svg": endurance(),
+        "purchases.svg": purchases(),
     }
 
 

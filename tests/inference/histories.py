@@ -28,10 +28,8 @@ def measured(
     return Measurement(number, row.row, row.key, alpha, STEP, round(Fraction(answer) / STEP))
 
 
-def engine(
-    sizes: Sequence[int], events: Iterable[Measurement | Estimator], *, seed: int = 1
-) -> InferenceEngine:
-    found = InferenceEngine(tuple(sizes), random.Random(seed))
+def engine(sizes: Sequence[int], events: Iterable[Measurement | Estimator]) -> InferenceEngine:
+    found = InferenceEngine(tuple(sizes))
     found.extend(events)
     return found
 

@@ -77,7 +77,7 @@ def test_an_empty_history_gives_nothing_but_the_zero_query():
 def test_a_stored_estimator_is_used_where_it_is_the_shortest():
     rows = [measured(0, _box(1), scale=10, answer=3), measured(1, _box(2), scale=10, answer=4)]
     query = primitive(_box(1, 2))
-    inference = InferenceEngine(SIZES, random.Random(1), max_rows=1)
+    inference = InferenceEngine(SIZES, max_rows=1)
     inference.extend(rows)
     assert not is_estimable(inference, query)
     inference.extend([Estimator(query.key, ((0, 1.0), (1, 1.0)))])
@@ -138,7 +138,7 @@ def test_a_confidence_out_of_range_is_refused(confidence):
 
 
 def test_beyond_the_cap_the_rows_of_least_noise_stay_in_play():
-    inference = InferenceEngine((40,), random.Random(2), max_rows=10)
+    inference = InferenceEngine((40,), max_rows=10)
     boxes = [linear_query((40,), [(1, {0: interval(40, i, i + 1)})]) for i in range(30)]
     rows = [measured(i, q, scale=1 if i % 4 == 0 else 50) for i, q in enumerate(boxes)]
     for row in rows:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from numpy.testing import assert_allclose
 
@@ -19,7 +17,7 @@ from tests.inference.tables.table_cases import BLOCKS, SIZES, asked, random_coun
 
 
 def engine_of(*events) -> InferenceEngine:
-    engine = InferenceEngine(SIZES, random.Random(3))
+    engine = InferenceEngine(SIZES)
     engine.extend(events)
     return engine
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
 
 import pytest
@@ -42,7 +41,7 @@ ASKED = [prefix(2), band(1, 3), band(0, 2), band(2, 3), primitive(TABLE.row(1))]
 
 
 def engine(*events: AnyMeasurement) -> InferenceEngine:
-    found = InferenceEngine(SIZES, random.Random(1))
+    found = InferenceEngine(SIZES)
     found.extend(events)
     return found
 

@@ -187,6 +187,7 @@ def test_the_job_of_a_workload_shows_each_answer(browser: Browser) -> None:
     browser.town.work_off()
     page = browser.text(f"/portal/jobs/{job.id}")
     assert "A workload of 2 questions: age 22; age 23" in page
+    assert "Each holds alone. All 2 at once: ±" in page
     for age in (22, 23):
         assert f">age {age}</td>" in page
     assert page.count("with 90 percent confidence") == 2

@@ -10,7 +10,7 @@ from qserver.portal.describe import describe_released, describe_terms
 from qserver.portal.pages.datasets import heat_cells
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
-from qserver.records.history_page import HistoryRow, HistoryTable
+from qserver.records.history import HistoryRow, HistoryTable
 
 DOMAIN = domain_from_document(
     {

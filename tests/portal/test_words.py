@@ -22,7 +22,7 @@ ANSWER = Answer(
     charged_nano=6_000_000,
     remaining_nano=930_000_000,
     evidence=(1,),
-    method="direct",
+    weights="direct",
     version=3,
 )
 

@@ -50,10 +50,10 @@ def test_what_is_known_is_what_asking_again_answers_and_its_curve_fits(town: Dep
         assert point.at_least == pytest.approx(asked.probability, abs=1e-9)
 
 
-def test_with_more_rows_than_needed_the_weights_suit_the_asked_confidence(
+def test_with_more_rows_than_needed_the_posterior_is_that_of_all(
     town: Deployment,
 ) -> None:
-    """Three rows give the sum two ways; which mixture is shortest depends on the confidence."""
+    """Three rows give the sum two ways. Whatever is made of them, the posterior is the same."""
     both = {"age": {"between": [22, 23]}}
     for where, length in ((both, 90), ({"age": 22}, 60), ({"age": 23}, 70)):
         town.ask(where, length=length)
@@ -62,11 +62,13 @@ def test_with_more_rows_than_needed_the_weights_suit_the_asked_confidence(
         confidence: town.service().insight.known("people", query, Requirement(90, confidence))
         for confidence in (0.3, 0.95)
     }
-    assert found[0.95].answer.estimate != found[0.3].answer.estimate
-    # Asking takes the first weights that suffice; looking takes the best.
+    # Asking takes the first weights that suffice; looking takes the best. The posterior given all
+    # that was released is one and the same.
     asked, best = town.ask(both, length=90), found[0.95].answer
-    assert asked.charged_nano == 0
-    assert best.high - best.low <= asked.high - asked.low
+    assert (asked.charged_nano, asked.statement.disagreements) == (0, 1)
+    assert best.interval == pytest.approx(asked.interval, rel=1e-7)
+    assert best.estimate == pytest.approx(found[0.3].answer.estimate, rel=1e-7)
+    assert best.low < best.estimate < best.high
 
 
 def test_a_tighter_wish_gets_the_best_that_is_known_and_spends_nothing(town: Deployment) -> None:

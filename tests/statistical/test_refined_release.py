@@ -131,7 +131,7 @@ def test_intervals_on_refined_rows_hold_the_truth_as_often_as_stated(
             for i, ((q, alphas), t) in enumerate(zip(rows, truths, strict=True))
         ]
         if half_width is None:
-            engine = InferenceEngine((8,), random.Random(1))
+            engine = InferenceEngine((8,))
             engine.extend([chain[0] for chain in chains])
             engine.extend([m for chain in chains for m in chain[1:]])
             estimate = engine.estimate(asked, confidence=confidence)

@@ -17,6 +17,7 @@ from qserver.errors import (
 )
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
+from qserver.query.looking import Looking, Selection
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import ModelAsked, Question, Workload
@@ -38,6 +39,7 @@ from qserver.records.paid_question import FittedBase, PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, Sampled, TableCell
 from qserver.records.problem import problem_from_error
 from qserver.records.standing import Standing
+from qserver.records.statement import Statement
 from qserver.storage.encoding.jobs import answer_from_json, answer_json
 from qserver.storage.encoding.records import (
     estimator_from_json,
@@ -93,10 +95,18 @@ RAISED_TABLE = PlannedTable(TABLE, 500, STEP, 1, 300, (CellSource(1, 0, 400),))
 BEFORE, AFTER = Standing(10**9, 90, 80, 5), Standing(10**9, 580, 580, 505)
 QUESTION = Request("people", "s1", Question(TOTAL, REQUIREMENT), by="ann")
 ONLY_THIS = Request("people", "s1", Question(TOTAL, REQUIREMENT, "only_this"))
+CHOSEN = Selection(64, "least", 5)
+AFTER_A_CHOICE = Request(
+    "people", "s1", Question(TOTAL, REQUIREMENT, looking=Looking(selected_from=CHOSEN))
+)
+FRESH_NOISE = Request(
+    "people", "s1", Question(TOTAL, REQUIREMENT, looking=Looking(independent=True))
+)
 WORKLOAD = Request("people", "s1", Workload((Question(TOTAL, REQUIREMENT),) * 2, simultaneous=True))
 MODEL = Request("people", "s1", ModelAsked("network", SIZES, '{"edges": []}', 7))
 ESTIMATOR = Estimator(KEY, ((0, 0.1), (3, -2.0)), 1e-12, 4)
-ANSWER = Answer(0.1, -1.5, 1.7, 0.95, 0.96, "refined", 5, 9, (0, 3), "blue", 4)
+EARLIER_ANSWER = Answer(0.1, -1.5, 1.7, 0.95, 0.96, "refined", 5, 9, (0, 3), "blue", 4)
+ANSWER = replace(EARLIER_ANSWER, statement=Statement("posterior", 0.0004, 2))
 MODEL_ANSWER = ModelAnswer("town~1", "network", 5, 9, (1, 2), 4)
 SIMULTANEOUS = Simultaneous(0.9, "union")
 RESERVATION = Reservation(
@@ -191,6 +201,8 @@ STORED: Mapping[str, Stored] = {
     "paid question": _json(PAID, SIZES),
     "paid question that measured itself": _json(replace(PAID, measure="only_this"), SIZES),
     "question that measures itself": _json(ONLY_THIS),
+    "question after a choice": _json(AFTER_A_CHOICE),
+    "question for fresh noise": _json(FRESH_NOISE),
     "question": _json(QUESTION),
     "workload": _json(WORKLOAD),
     "model request": _json(MODEL),
@@ -200,8 +212,15 @@ STORED: Mapping[str, Stored] = {
     "outcome": _json(OUTCOME),
     "estimator": Stored(ESTIMATOR, estimator_json, estimator_from_json),
     "answer": Stored(ANSWER, answer_json, answer_from_json),
+    "answer after a choice": Stored(
+        replace(ANSWER, selected_from=CHOSEN), answer_json, answer_from_json
+    ),
+    "earlier answer": Stored(EARLIER_ANSWER, None, answer_from_json),
     "workload answer": Stored(
         WorkloadAnswer((ANSWER,), 5, 9, SIMULTANEOUS, 4), answer_json, answer_from_json
+    ),
+    "earlier workload answer": Stored(
+        WorkloadAnswer((EARLIER_ANSWER,), 5, 9, SIMULTANEOUS, 4), None, answer_from_json
     ),
     "model answer": Stored(MODEL_ANSWER, answer_json, answer_from_json),
     "model": _text(model_json(MODEL, MODEL_ANSWER)),

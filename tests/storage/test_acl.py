@@ -13,7 +13,7 @@ from qserver.errors import StoreError
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
-from qserver.records.history_page import HistoryTable
+from qserver.records.history import HistoryTable
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key

@@ -8,6 +8,7 @@ from qserver.answering.models.purchase import learnt
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload
 from qserver.errors import MeasurementError
+from qserver.inference.engine import RowEstimate
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import ModelAsked, Question, Workload
@@ -68,24 +69,33 @@ def answer_spent(replica: Replica, reservation: Reservation) -> Free:
 
 
 def _question(replica: Replica, reservation: Reservation, asked: Question) -> Free:
-    estimate = replica.engine.estimate_with(
-        asked.row,
-        reservation.weights,
-        confidence=asked.confidence,
-        enough=asked.row_half_width,
-        tables_give_rest=reservation.tables_give_rest,
-    )
-    if estimate is None:
-        raise MeasurementError
+    estimate = _estimate(replica, reservation, asked)
     answer = answer_from(
         asked,
         estimate,
+        replica.engine.stated(asked.row, estimate),
         source=reservation.source,
         charged_nano=reservation.price_nano,
         remaining_nano=_remaining_nano(replica, reservation),
         version=replica.n_events,
     )
     return Free(answer, () if estimate.is_kept else (estimate.estimator(asked.row.key),))
+
+
+def _estimate(replica: Replica, reservation: Reservation, asked: Question) -> RowEstimate:
+    if asked.looking.independent:
+        [(new, _)] = reservation.weights
+        return replica.engine.alone(asked.row, new, confidence=asked.confidence)
+    found = replica.engine.estimate_with(
+        asked.row,
+        reservation.weights,
+        confidence=asked.confidence,
+        enough=asked.row_half_width,
+        tables_give_rest=reservation.tables_give_rest,
+    )
+    if found is None:
+        raise MeasurementError
+    return found
 
 
 def _workload(replica: Replica, reservation: Reservation, asked: Workload) -> Free:

@@ -7,7 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from qserver.api.bodies.record_body import Axes, Epsilon, Interval, RecordBody, Terms
+from qserver.query.looking import Rule
 from qserver.records.answer import Source
+from qserver.records.statement import Law
 
 
 class OfferBody(RecordBody):
@@ -17,14 +19,38 @@ class OfferBody(RecordBody):
     confidence: float
 
 
+class SelectionBody(RecordBody):
+    """A choice among released numbers that were looked at."""
+
+    m: int = Field(description="how many numbers were looked at")
+    rule: Rule
+    first: int = Field(description="how many are reported")
+
+
+class StatementBody(RecordBody):
+    """The law behind an interval or a probability."""
+
+    law: Law = Field(
+        description="`posterior`: given the released answers; `estimator`: of the estimate's "
+        "error, whatever the released answers disagree about; `exact`: there is no noise"
+    )
+    error: float = Field(
+        description="bound on the numerical error of a probability; intervals are widened by it",
+        ge=0,
+    )
+    disagreements: int = Field(
+        description="known disagreements among released answers that are counted in", ge=0
+    )
+
+
 class AnswerBody(RecordBody):
     """An estimate with its credible interval, what it cost and what is left."""
 
-    estimate: float = Field(description="best linear unbiased estimate, in the query's units")
+    estimate: float = Field(description="the best unbiased estimate, in the query's units")
     interval: Interval
     confidence: float = Field(description="as asked")
     confidence_attained: float = Field(
-        description="certified: what an interval of the asked length reaches"
+        description="the probability of the best interval of the asked length, rounded down"
     )
     source: Source = Field(
         description="`history`: nothing was spent; `measured`; `refined`: an earlier row was "
@@ -33,10 +59,15 @@ class AnswerBody(RecordBody):
     epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
     epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
     evidence: list[int] = Field(description="ids of the history's rows and tables used")
-    method: str = Field(
-        description="how the weights were found: direct, planned, stored, blue, tail, blocks, exact"
+    weights: str = Field(
+        description="how the estimate's weights were found: direct, planned, stored, blue, tail, "
+        "blocks, exact, independent"
     )
     version: int = Field(description="version of the history that the answer stands on")
+    selected_from: SelectionBody | None = Field(
+        description="the choice that the interval allows for; null where it holds by itself"
+    )
+    statement: StatementBody = Field(description="what the interval is a statement of")
 
 
 class ProbabilityBody(RecordBody):
@@ -44,6 +75,7 @@ class ProbabilityBody(RecordBody):
 
     probability: float = Field(ge=0, le=1)
     version: int
+    statement: StatementBody
 
 
 class HistoryRowBody(RecordBody):

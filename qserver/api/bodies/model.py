@@ -175,7 +175,9 @@ class ModelQuestion(RequestBody):
     """A question to a model; just one of `marginal`, `most_probable` and `count`."""
 
     model_config = ConfigDict(json_schema_extra=_one_question)
-    inner_fields = ("length", "confidence", "fallback_length")
+    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "check": ("length", "confidence", "fallback_length")
+    }
 
     marginal: Names = Field([], description="P of these variables, given `given`")
     most_probable: Names = Field([], description="their most probable labels; all if empty")

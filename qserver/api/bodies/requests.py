@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, isfinite
@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
+    StrictInt,
     ValidationError,
     WithJsonSchema,
 )
@@ -23,6 +24,7 @@ from qserver.api.bodies.query import JSON_REF, PAIR_SCHEMA
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
 from qserver.query.linear import LinearQuery
+from qserver.query.looking import MOST_AMONG, RULES, Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
 from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
 from qserver.query.requirement import MIN_DELTA, Requirement
@@ -49,6 +51,12 @@ def _measure(value: object) -> Measure | None:
         raise PydanticCustomError("measure", "be `auto` or `only_this`, or be left out") from exc
 
 
+def _rule(value: object) -> object:
+    if value not in RULES:
+        raise PydanticCustomError("rule", "be `largest`, `least` or `any`")
+    return value
+
+
 Number = Annotated[float, BeforeValidator(_number)]
 ChosenMeasure = Annotated[
     Measure | None,
@@ -69,7 +77,7 @@ class RequestBody(BaseModel):
     """A JSON object with known fields only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    inner_fields: ClassVar[tuple[str, ...]] = ()
+    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Self:
@@ -84,8 +92,48 @@ class RequestBody(BaseModel):
             raise fields_problem(exc, tuple(cls.model_fields), cls.inner_fields) from exc
 
 
+class SelectionRequest(RequestBody):
+    """A choice among released numbers that were looked at."""
+
+    m: StrictInt = Field(
+        description="how many numbers were looked at",
+        json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
+    )
+    rule: Annotated[Rule, BeforeValidator(_rule)] = Field(
+        "largest", description="how one was chosen: the `largest`, the `least`, or by `any` rule"
+    )
+    first: StrictInt = Field(
+        1,
+        description="how many of the largest or least are reported, all of which hold at once",
+        json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
+    )
+
+
+ChosenAmong = Annotated[
+    SelectionRequest | None,
+    Field(
+        description="the choice among released numbers that is made or was made; intervals are "
+        "then ones that hold after such a choice, for the same price"
+    ),
+]
+
+
+def selection_of(asked: SelectionRequest | None) -> Selection | None:
+    """The choice that a request names; InputError where it means nothing."""
+    if asked is None:
+        return None
+    try:
+        return Selection(**asked.model_dump())
+    except InputError as exc:
+        raise exc.under("selected_from") from exc
+
+
 class QueryRequest(RequestBody):
     """A question: what to count, how long the interval may be, and how sure."""
+
+    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "selected_from": tuple(SelectionRequest.model_fields)
+    }
 
     query: QueryDocument
     length: Number = Field(
@@ -98,6 +146,17 @@ class QueryRequest(RequestBody):
     )
 
     measure: ChosenMeasure = None
+    selected_from: ChosenAmong = None
+    independent: StrictBool = Field(
+        False,
+        description="measure with fresh noise, combined with nothing released before; not together "
+        "with `selected_from`",
+    )
+
+    def looking(self) -> Looking:
+        """What the asker had looked at; InputError where that means nothing."""
+        chosen = selection_of(self.selected_from)
+        return Looking(chosen, independent=self.independent)
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where they are out of range."""
@@ -179,7 +238,10 @@ class WorkloadRequest(RequestBody):
     """Many questions to be answered as one; `length` and `confidence` hold where one has none."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
-    inner_fields: ClassVar[tuple[str, ...]] = tuple(WorkloadQuestion.model_fields)
+    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "questions": tuple(WorkloadQuestion.model_fields),
+        "selected_from": tuple(SelectionRequest.model_fields),
+    }
 
     questions: list[WorkloadQuestion] = Field(
         json_schema_extra={"minItems": 1, "maxItems": MAX_QUESTIONS}
@@ -193,6 +255,7 @@ class WorkloadRequest(RequestBody):
         False, description="beside the answers those of one non-negative table, at no cost"
     )
     measure: ChosenMeasure = None
+    selected_from: ChosenAmong = None
 
     def workload(self, parse: Callable[[object], LinearQuery]) -> Workload:
         """The workload.
@@ -219,7 +282,15 @@ class WorkloadRequest(RequestBody):
                 raise exc.under(f"questions[{i}]") from exc
             # A short text may mean many terms: it ends before all are read.
             check_terms(found)
-        return Workload(tuple(found), simultaneous=self.simultaneous)
+        chosen = selection_of(self.selected_from)
+        if chosen is not None and chosen.m < len(found):
+            raise InputError(
+                "selected_from.m",
+                f"be at least {len(found):,}, the number of answers",
+                chosen.m,
+                hint="It counts all numbers that are looked at, and these are shown.",
+            )
+        return Workload(tuple(found), simultaneous=self.simultaneous, selected_from=chosen)
 
     def _requirement(self, asked: WorkloadQuestion) -> Requirement:
         values = {}

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
+from qserver.api.bodies.answers import SelectionBody
 from qserver.api.bodies.plan import BothChoicesBody
 from qserver.api.bodies.record_body import Epsilon, OpenInterval, RecordBody
 from qserver.api.bodies.requests import ChosenMeasure, RequestBody
@@ -44,6 +45,14 @@ class BinningBody(BaseModel):
     )
 
 
+class CellReadingBody(RecordBody):
+    """Intervals of a number that hold after all numbers of its table were looked at."""
+
+    at_once: OpenInterval = Field(description="all hold at once, so for any choice")
+    largest: OpenInterval = Field(description="holds for the one that is the largest of its column")
+    least: OpenInterval = Field(description="holds for the one that is the least of its column")
+
+
 class SqlCellBody(RecordBody):
     """One number of the table."""
 
@@ -58,6 +67,10 @@ class SqlCellBody(RecordBody):
         "not said, or where the table has no record in the denominator"
     )
     binning: BinningBody | None
+    after_looking: CellReadingBody | None = Field(
+        description="intervals that hold after all numbers were looked at; null for one number, "
+        "and where `interval` holds at once with all others or allows for a choice already"
+    )
 
 
 class SqlRowBody(BaseModel):
@@ -90,6 +103,10 @@ class SqlTableBody(RecordBody):
     epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
     epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
     version: int = Field(description="version of the history that the answers stand on")
+    selected_from: SelectionBody | None = Field(
+        description="the choice that the intervals allow for; null where each holds by itself",
+        validation_alias=AliasPath("asked", "statement", "clauses", "looking", "selected_from"),
+    )
 
     @classmethod
     def of_answer(cls, found: StatementAnswer) -> Self:

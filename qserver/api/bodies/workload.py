@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from qserver.api.bodies.answers import AnswerBody, OfferBody
 from qserver.api.bodies.model import LearntBody
@@ -16,8 +16,9 @@ from qserver.api.bodies.plan import (
     PriceOfFactor,
 )
 from qserver.api.bodies.query import JSON_REF
-from qserver.api.bodies.record_body import Epsilon, RecordBody
+from qserver.api.bodies.record_body import Epsilon, Interval, RecordBody
 from qserver.api.errors import job_problem
+from qserver.inference.posterior.choice import table_readings
 from qserver.records.answer import (
     AnyAnswer,
     JobState,
@@ -59,6 +60,31 @@ class ConsistentPriceBody(RecordBody):
     price: Epsilon
 
 
+class AfterLookingBody(BaseModel):
+    """Intervals that hold after all answers were looked at, in the order of the questions.
+
+    Those of `answers` hold each by itself.
+    """
+
+    m: int = Field(description="how many answers there are to look at")
+    at_once: list[Interval] = Field(description="all hold at once, so for any choice")
+    largest: list[Interval] = Field(description="holds for the one that is the largest")
+    least: list[Interval] = Field(description="holds for the one that is the least")
+
+    @classmethod
+    def of(cls, found: WorkloadAnswer) -> Self | None:
+        """The intervals of a workload; None where there is no choice, or it is allowed for."""
+        if not found.ends or found.answers[0].selected_from is not None:
+            return None
+        readings = table_readings(found.ends)
+        return cls(
+            m=len(readings),
+            at_once=[(r.at_once.low, r.at_once.high) for r in readings],
+            largest=[(r.largest.low, r.largest.high) for r in readings],
+            least=[(r.least.low, r.least.high) for r in readings],
+        )
+
+
 class WorkloadAnswerBody(RecordBody):
     """The answers of a workload in the order of its questions, what they cost, what is left."""
 
@@ -72,6 +98,16 @@ class WorkloadAnswerBody(RecordBody):
         description="null where it was not asked for, and in the result of a job"
     )
     version: int = Field(description="version of the history that the answers stand on")
+    after_looking: AfterLookingBody | None = Field(
+        description="null for one question, and where all intervals hold at once or allow for a "
+        "choice already"
+    )
+
+    @classmethod
+    def of(cls, record: object, **more: object) -> Self:
+        """The workload's answer as JSON has it."""
+        looked = AfterLookingBody.of(record) if isinstance(record, WorkloadAnswer) else None
+        return super().of(record, after_looking=looked, **more)
 
 
 class WorkloadExplanationBody(RecordBody):

@@ -76,10 +76,16 @@ class QuestionViews(Views):
     def explain(self, dataset: str) -> Response:
         """Show what an answer would cost, how it is found, and what is free. Spends nothing."""
         asked = read_request(QueryRequest)
-        requirement = asked.requirement()
+        requirement, looking = asked.requirement(), asked.looking()
         query = self._service.parse(dataset, asked.query)
-        by = caller_of_request().account
-        found = self._service.explain(dataset, query, requirement, measure=asked.measure, by=by)
+        found = self._service.explain(
+            dataset,
+            query,
+            requirement,
+            measure=asked.measure,
+            looking=looking,
+            by=caller_of_request().account,
+        )
         return json_reply(ExplanationBody.of(found))
 
     @operation(
@@ -100,13 +106,14 @@ class QuestionViews(Views):
 
     def _ask(self, dataset: str, body: bytes, version: Hashable) -> Response:
         asked = QueryRequest.read(parse_object(body))
-        requirement = asked.requirement()
+        requirement, looking = asked.requirement(), asked.looking()
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._service.ask(
             dataset,
             self._service.parse(dataset, asked.query),
             requirement,
             measure=asked.measure,
+            looking=looking,
             wait_s=terms.wait_s,
             idempotency=terms.idempotency,
             by=terms.by,

@@ -67,7 +67,7 @@ class WorkloadViews(Views):
         nearest = None
         if consistent is not None:
             total = known_total(self._service, dataset, workload.questions[0].query.sizes)
-            nearest = consistent.answers(found.answers, total=total)
+            nearest = consistent.answers(found.answers, total=total, ends=found.ends)
         return json_reply(WorkloadAnswerBody.of(found, consistent=nearest))
 
     @operation(

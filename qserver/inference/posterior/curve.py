@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.errors import RequirementError
-from qserver.inference.posterior.posterior import Posterior
+from qserver.inference.posterior.given import GivenPosterior
+from qserver.inference.posterior.stated import AnyPosterior
 
 MAX_POINTS = 2001
 
@@ -26,16 +27,16 @@ class DensityPoint:
 
 
 def posterior_curve(
-    posterior: Posterior, *, confidence: float, n_points: int
+    posterior: AnyPosterior, *, confidence: float, n_points: int
 ) -> tuple[DensityPoint, ...]:
-    """Points of a posterior, evenly spaced over its centred interval at `confidence`.
+    """Points of a posterior, evenly spaced over its shortest interval at `confidence`.
 
     The points describe the continuous law of the error. The allowance for lattice and floats only
-    lengthens intervals. The law is symmetric, so half of it is computed.
+    lengthens intervals. Where nothing disagrees the law is symmetric, and half of it is computed.
 
     Args:
         confidence: of the interval that the points span, in (0, 1).
-        n_points: odd, from 3 to 2,001, so that one lies on the estimate.
+        n_points: odd, from 3 to 2,001, so that one lies on the estimate of a symmetric law.
 
     Returns:
         The points, x rising; none for an exact posterior, which has no density.
@@ -45,6 +46,8 @@ def posterior_curve(
     """
     if not 3 <= n_points <= MAX_POINTS or n_points % 2 == 0:
         raise RequirementError("n_points", f"be odd, from 3 to {MAX_POINTS:,}", n_points)
+    if isinstance(posterior, GivenPosterior):
+        return _given(posterior, confidence=confidence, n_points=n_points)
     error = posterior.error
     if error.is_exact:
         return ()
@@ -61,3 +64,17 @@ def posterior_curve(
         for p in reversed(right[1:])
     ]
     return (*left, *right)
+
+
+def _given(
+    posterior: GivenPosterior, *, confidence: float, n_points: int
+) -> tuple[DensityPoint, ...]:
+    """The curve of a law that is known by its probabilities."""
+    ends = posterior.interval(confidence)
+    step = (ends.high - ends.low) / (n_points - 1)
+    found = []
+    for i in range(n_points):
+        x = ends.low + i * step
+        mass = posterior.probability_between(x - 0.5 * step, x + 0.5 * step)
+        found.append(DensityPoint(x, mass / step, posterior.probability_at_least(x)))
+    return tuple(found)

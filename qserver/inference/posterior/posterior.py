@@ -19,7 +19,7 @@ from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.posterior.positive_prior import CredibleInterval, PositivePosterior
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.tail import safe_half_width, safe_half_width_of_tail
 
 _ULP = 2.0**-52
 
@@ -60,6 +60,19 @@ class Posterior:
             low=math.nextafter(self.estimate - half_width, -math.inf),
             high=math.nextafter(self.estimate + half_width, math.inf),
         )
+
+    def low_at(self, probability: float) -> float:
+        """An end that q is below with at most this probability, in (0, 1/2); rounded outward."""
+        return math.nextafter(self.estimate - self._beyond(probability), -math.inf)
+
+    def high_at(self, probability: float) -> float:
+        """An end that q is above with at most this probability, in (0, 1/2); rounded outward."""
+        return math.nextafter(self.estimate + self._beyond(probability), math.inf)
+
+    def _beyond(self, probability: float) -> float:
+        if not 0.0 < probability < 0.5:
+            raise RequirementError("probability", "lie in (0, 1/2)", probability)
+        return safe_half_width_of_tail(self.scales, 2.0 * probability) + self.allowance
 
     def confidence_of(self, half_width: float) -> float:
         """Confidence of the centred interval of this half-width: certified, rounded down.

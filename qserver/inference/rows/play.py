@@ -13,6 +13,7 @@ from qserver.inference.corners.base import Base
 from qserver.inference.corners.grown import GrownRows
 from qserver.inference.corners.row_matrix import RowMatrix
 from qserver.inference.corners.vectors import CornerVector, IntArray
+from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.rows.blue import Noise, float_room
 from qserver.records.history import Measurement
 from qserver.records.state import State
@@ -177,6 +178,24 @@ class Play:
                 self._alphas[number] = measurement.alpha_nano
             else:
                 self.left_out.add(number)
+
+    def known_sums(self, weights: Sequence[tuple[int, float]]) -> KnownSums | None:
+        """An error by weights on rows in play, and all sums of errors that bear on it.
+
+        Returns:
+            None if too many rows are in reach of these.
+        """
+        full = np.zeros(len(self))
+        full[[self._place[i] for i, _ in weights]] = [w for _, w in weights]
+        directions = self.grown.directions(full)
+        if directions is None:
+            return None
+        noise, directions = self.noise, directions * self.rows.units
+        used = ((full != 0.0) | directions.any(axis=0)) & (noise.scales > 0.0)
+        scales = noise.scales[used]
+        # These weights give nothing of the truth, so they give the sum of the errors.
+        values = directions @ noise.answers
+        return KnownSums(full[used] * scales, directions[:, used] * scales, values)
 
     def holds(self, number: int) -> bool:
         """Whether the measurement of this id is in play."""

@@ -15,9 +15,11 @@ from threading import Thread
 import numpy as np
 
 from qserver.inference.corners.bias import Bias
+from qserver.inference.corners.core import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.row_matrix import RowMatrix, Sums
 from qserver.inference.corners.settle import Settled, settled
 from qserver.inference.corners.vectors import CornerNames, CornerVector
+from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.rows.blue import NEW, Combinations, orthonormal
 from qserver.inference.rows.play import Play
 from qserver.inference.rows.polish import Polished, Work
@@ -81,6 +83,15 @@ class RowsInPlay:
     def room(self) -> float:
         """What intervals allow for floats per unit of weight, in records."""
         return self._bias.room
+
+    @property
+    def most_records(self) -> int:
+        """The public cap on the number of records."""
+        return self._bias.most_records
+
+    def answers(self, ids: Iterable[int]) -> list[float]:
+        """The released answers of live rows."""
+        return [self._live[i].value_float for i in ids]
 
     def note(self, measurement: Measurement) -> None:
         """Note a new row, or a row's refinement."""
@@ -206,6 +217,26 @@ class RowsInPlay:
             whitening=np.eye(len(directions)),
             error=self._bias.error(vector, found) + shift,
         )
+
+    def known_sums(self, weights: Weights) -> KnownSums:
+        """An error by weights on rows, and the known sums of errors that bear on it.
+
+        Where too many rows are in reach, the sums are those among the rows that weigh most. The law
+        given fewer sums is right, too: it only says less.
+        """
+        sizes = {i: abs(w) * self._live[i].scale for i, w in weights if i in self._live}
+        inside = [(i, w) for i, w in weights if self._play.holds(i)]
+        found = self._play.known_sums(inside)
+        if found is None:
+            most = sorted(inside, key=lambda pair: -sizes[pair[0]])[:MOST_FOR_DIRECTIONS]
+            inside = sorted(most)
+            rows = [self._live[i] for i, _ in inside]
+            found = Play.of(rows, self._vector_of, len(self._names)).known_sums(inside)
+        if found is None:
+            found = KnownSums.nothing()
+            inside = []
+        used = {i for i, _ in inside}
+        return found.with_independent(np.array([sizes[i] for i, _ in weights if i not in used]))
 
     def polished(self, query: LinearQuery, weights: Weights) -> Polished:
         """Given weights, corrected until they give the query as nearly as floats can.

@@ -7,6 +7,7 @@ weights, starting from those of least variance. It includes the allowances for l
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,6 +23,9 @@ _OUTWARD = 1.0 + 1e-9
 # Planning, rehearsing and answering ask for the same few sums again and again.
 _CACHED = 4096
 _CACHED_SCALES = 128
+# A question with more scales asks for its sum at a few probabilities, one after the other.
+_CACHED_LATELY = 16
+_LEAST_BY_CONFIDENCE = 2.0**-20
 
 
 def safe_half_width(scales: FloatArray, confidence: float) -> float:
@@ -32,9 +36,10 @@ def safe_half_width(scales: FloatArray, confidence: float) -> float:
     differ by less than the evaluator resolves.
     """
     scales = np.asarray(scales, dtype=float)
-    if scales.ndim == 1 and len(scales) <= _CACHED_SCALES:
-        return _cached(scales.tobytes(), confidence)
-    return _safe_half_width(scales, confidence)
+    if scales.ndim != 1:
+        return _safe_half_width(scales, confidence)
+    cached = _cached if len(scales) <= _CACHED_SCALES else _cached_lately
+    return cached(scales.tobytes(), confidence)
 
 
 def _safe_half_width(scales: FloatArray, confidence: float) -> float:
@@ -44,8 +49,29 @@ def _safe_half_width(scales: FloatArray, confidence: float) -> float:
     return LaplaceSum(scales).half_width(1.0 - coarse) * _OUTWARD
 
 
+def safe_half_width_of_tail(scales: FloatArray, tail: float) -> float:
+    """Half-width that the sum exceeds with at most the probability `tail`, rounded up.
+
+    It keeps its accuracy for tails too small to be told from 0 by their confidence.
+    """
+    if tail >= _LEAST_BY_CONFIDENCE:
+        return safe_half_width(scales, 1.0 - tail)
+    array = np.asarray(scales, dtype=float)
+    return _cached_of_tail(array.tobytes(), math.log(tail))
+
+
+@lru_cache(maxsize=_CACHED_LATELY)
+def _cached_of_tail(scales: bytes, log_tail: float) -> float:
+    return LaplaceSum(np.frombuffer(scales)).half_width_of_tail(log_tail) * _OUTWARD
+
+
 @lru_cache(maxsize=_CACHED)
 def _cached(scales: bytes, confidence: float) -> float:
+    return _safe_half_width(np.frombuffer(scales), confidence)
+
+
+@lru_cache(maxsize=_CACHED_LATELY)
+def _cached_lately(scales: bytes, confidence: float) -> float:
     return _safe_half_width(np.frombuffer(scales), confidence)
 
 

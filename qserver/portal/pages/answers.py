@@ -13,6 +13,7 @@ from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.portal.faults import Fault
 from qserver.portal.render import csv_text
+from qserver.query.looking import chosen_text
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer
 from qserver.service.insight import Known
@@ -28,6 +29,7 @@ SOURCES = {
 _DIGITS = 9
 # Every so many points of the curve stand in the table.
 _TABLE_STEP = 20
+_LAST_DIGITS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,22 @@ class AnswerView:
 
     @property
     def is_longer(self) -> bool:
-        """Whether the interval is longer than was asked for."""
+        """Whether the interval is longer than was asked for, and not because of a choice."""
+        if self.answer.selected_from is not None:
+            return False
         return self.answer.high - self.answer.low > self.requirement.length * (1 + 1e-6)
 
     @property
+    def disagrees(self) -> bool:
+        """Whether the interval allows for disagreements among released answers."""
+        return self.answer.statement.disagreements > 0
+
+    @property
     def has_moved(self) -> bool:
-        """Whether history now gives another answer."""
+        """Whether history now gives another answer, but for the last digits of a posterior."""
+        digits = _LAST_DIGITS * (self.answer.high - self.answer.low)
         return self.known is not None and not math.isclose(
-            self.known.answer.estimate, self.answer.estimate, rel_tol=1e-12, abs_tol=1e-9
+            self.known.answer.estimate, self.answer.estimate, rel_tol=1e-12, abs_tol=digits
         )
 
     @property
@@ -138,6 +148,7 @@ def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:
     body = body_of(answer).model_dump()
     low, high = body.pop("interval")
     evidence: Sequence[int] = body.pop("evidence")
+    body["selected_from"] = chosen_text(answer.selected_from).removeprefix(", ")
     row = {"dataset": dataset, "question": question, "low": low, "high": high, **body}
     row["evidence"] = " ".join(map(str, evidence))
     return csv_text([row.keys(), row.values()])

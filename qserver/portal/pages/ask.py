@@ -133,6 +133,7 @@ class AskPages:
                 asked.query,
                 asked.requirement,
                 measure=asked.measure,
+                looking=asked.looking,
                 wait_s=NO_TIME_S,
                 by=by,
             )
@@ -186,7 +187,9 @@ class AskPages:
         asked, fields = read_question(self._service, dataset, question), question.encoded()
         if not isinstance(asked, OneQuestion):
             return known_view(self._service, dataset, asked.statement, query=fields)
-        known = self._service.insight.known(dataset, asked.query, asked.requirement)
+        known = self._service.insight.known(
+            dataset, asked.query, asked.requirement, looking=asked.looking
+        )
         view = AnswerView(
             heading=self._heading(dataset, question, asked),
             requirement=asked.requirement,
@@ -222,7 +225,12 @@ class AskPages:
     ) -> Quote:
         query, length = asked.query, asked.requirement.length
         found = self._service.explain(
-            dataset, query, asked.requirement, measure=asked.measure, by=g.caller.account
+            dataset,
+            query,
+            asked.requirement,
+            measure=asked.measure,
+            looking=asked.looking,
+            by=g.caller.account,
         )
         curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
         if asked.has_length:

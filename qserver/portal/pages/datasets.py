@@ -15,7 +15,7 @@ from qserver.portal.render import page
 from qserver.query.domain import Domain
 from qserver.query.requirement import Requirement
 from qserver.records.answer import DatasetStatus
-from qserver.records.history_page import HistoryRow, HistoryTable
+from qserver.records.history import HistoryRow, HistoryTable
 from qserver.service.service import Service
 
 N_SHADES = 9

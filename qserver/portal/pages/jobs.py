@@ -9,6 +9,7 @@ from flask import Blueprint, Response, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
+from qserver.inference.posterior.choice import table_readings
 from qserver.portal.describe import Heading, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
@@ -19,12 +20,13 @@ from qserver.portal.pages.ask import answer_file, with_threshold
 from qserver.portal.pages.tables import TableView, asks, heading_of, job_view
 from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
-from qserver.portal.words import interval_words
+from qserver.portal.words import interval_words, looking
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.records.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
 from qserver.records.problem import error_from_problem
 from qserver.service.insight import AskedJob, Known
 from qserver.service.service import Service
+from qserver.text import LookedNumber
 
 # Questions of a workload that are named where there is one line for all.
 _MOST_QUESTIONS = 3
@@ -100,6 +102,7 @@ class JobPages:
             view=self._view(asked, status),
             table=self._table(asked, status),
             lines=self._lines(asked),
+            looking=_looking(asked),
             fault=fault,
             query_part=request.query_string.decode("ascii", "replace"),
             tab="models" if isinstance(asked.asked, ModelAsked) else "ask",
@@ -212,6 +215,21 @@ class JobPages:
         if asked.snapshot != status.snapshot:
             return None
         try:
-            return self._service.insight.known(status.name, question.query, question.requirement)
+            return self._service.insight.known(
+                status.name, question.query, question.requirement, looking=question.looking
+            )
         except NotEstimableError:
             return None
+
+
+def _looking(asked: AskedJob) -> str:
+    """What holds after looking at all answers of a workload, in one line."""
+    result = asked.status.result
+    if not isinstance(result, WorkloadAnswer) or result.answers[0].selected_from is not None:
+        return ""
+    numbers = []
+    for answer, reading in zip(result.answers, table_readings(result.ends), strict=False):
+        top, all_ = reading.largest, reading.at_once
+        reach = (answer.estimate - top.low, top.high - answer.estimate)
+        numbers.append(LookedNumber(answer.high - answer.low, all_.high - all_.low, reach))
+    return looking(numbers, n=len(result.answers))

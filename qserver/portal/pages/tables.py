@@ -11,6 +11,7 @@ from qserver.portal.describe import Heading
 from qserver.portal.pages.prices import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
 from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
+from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, ratios
 from qserver.query.sql.parts import Halves
@@ -20,6 +21,7 @@ from qserver.service.insight import AskedJob
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements, workload_of
+from qserver.text import LookedNumber
 
 _KINDS = {
     "fresh": "New measurements.",
@@ -104,8 +106,16 @@ class TableView:
             text = f"All {n:,} intervals hold at once with {sure}"
         else:
             text = f"{n:,} intervals, each with {sure}"
+        text += chosen_text(self.statement.clauses.looking.selected_from)
         cost = f"cost {words.epsilon(found.charged_nano)}" if found.charged_nano else "cost nothing"
         return f"{text}; {cost}; remaining {words.epsilon_left(found.remaining_nano)}."
+
+    @property
+    def looking(self) -> str:
+        """What holds for each number, for all at once and for the largest; '' where unknown."""
+        cells = [cell for row in self.answer.cells for cell in row]
+        numbers = [found for cell in cells if (found := _looked_number(cell)) is not None]
+        return words.looking(numbers, n=len(cells))
 
     @property
     def columns(self) -> list[TableColumn]:
@@ -299,6 +309,16 @@ def _texts(cell: AnsweredCell) -> tuple[str, str, str]:
         "–" if v is None else words.number(v, decimals) for v in (estimate, cell.consistent)
     )
     return shown, f"{ends[0]} to {ends[1]}", consistent
+
+
+def _looked_number(cell: AnsweredCell) -> LookedNumber | None:
+    estimate, low, high = _numbers(cell)
+    looked = cell.after_looking
+    if estimate is None or low is None or high is None or looked is None:
+        return None
+    ends = [looked.at_once.low, looked.at_once.high, looked.largest.low, looked.largest.high]
+    all_low, all_high, top_low, top_high = (math.nan if end is None else end for end in ends)
+    return LookedNumber(high - low, all_high - all_low, (estimate - top_low, top_high - estimate))
 
 
 def _numbers(cell: AnsweredCell) -> tuple[float | None, float | None, float | None]:

@@ -87,6 +87,15 @@ class Quotient:
         )
 
 
+@dataclass(frozen=True)
+class Event:
+    """That a linear combination lies between two ends; None for an open end."""
+
+    of: Linear
+    low: Fraction | None
+    high: Fraction | None
+
+
 class Aggregates:
     """Items of SELECT on one domain, within the work limit of `regions`."""
 
@@ -108,6 +117,37 @@ class Aggregates:
                 "count or sum records, not only hold numbers", node, hint="Nearest: COUNT(*)."
             )
         return found
+
+    def event(self, node: exp.Expr) -> Event | None:
+        """What PROBABILITY(...) asks about; None for any other item.
+
+        Raises:
+            SqlError: it compares something else than a count or sum with numbers.
+        """
+        is_event = isinstance(node, exp.Anonymous) and node.name.upper() == "PROBABILITY"
+        if not is_event:
+            return None
+        inner = node.expressions[0].unnest() if len(node.expressions) == 1 else node
+        if isinstance(inner, exp.Between):
+            ends = (inner.args["low"], inner.args["high"])
+        elif isinstance(inner, exp.GTE | exp.LTE):
+            ends = (
+                (inner.expression, None) if isinstance(inner, exp.GTE) else (None, inner.expression)
+            )
+        else:
+            raise self._no_event(node)
+        bounds = [None if end is None else constant(end, self._source) for end in ends]
+        of = self._value(inner.this)
+        if not isinstance(of, Linear) or bounds.count(None) != ends.count(None):
+            raise self._no_event(node)
+        return Event(of, *bounds)
+
+    def _no_event(self, node: exp.Expr) -> SqlError:
+        return self._source.refuse(
+            "compare one count or sum with numbers in PROBABILITY, by >=, <= or BETWEEN",
+            node,
+            hint="Nearest: PROBABILITY(COUNT(*) >= 9).",
+        )
 
     def condition(self, node: exp.Expr | None) -> tuple[ProductTerm, ...]:
         """1 on the records that meet a condition, 0 elsewhere."""

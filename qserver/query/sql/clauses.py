@@ -6,6 +6,9 @@ SIMULTANEOUS                         all intervals hold at once with that confid
 CONSISTENT                           also the values of one non-negative table
 ASSUMING [AT LEAST] n                records in the denominator of a quotient
 ONLY THIS                            nothing is measured for later questions
+AS LARGEST [k] OF m | AS LEAST [k] OF m | AS ANY OF m
+                                     intervals hold after a choice among m numbers
+INDEPENDENT                          fresh noise, combined with nothing released before
 """
 
 from __future__ import annotations
@@ -13,16 +16,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import cast
 
 from sqlglot import Token, TokenType
 
-from qserver.errors import QueryError
+from qserver.errors import InputError, QueryError
 from qserver.query.domain import decimal_text
+from qserver.query.looking import NOTHING_SEEN, Looking, Rule, Selection
 from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.tokens import TokenizedSql
+from qserver.query.sql.tokens import CHOICES, TokenizedSql
 
 DEFAULT_CONFIDENCE = Fraction(19, 20)
 MOST_CONFIDENCE = 1 - Fraction(str(MIN_DELTA))
@@ -39,6 +44,7 @@ class Clauses:
         consistent: whether the values of one non-negative table are wanted, too.
         assuming: least number of records in the denominator of each quotient, or None.
         measure: what may be measured; None where the text does not say it.
+        looking: what was looked at, or will be.
     """
 
     half_width: Fraction | None = None
@@ -47,6 +53,7 @@ class Clauses:
     consistent: bool = False
     assuming: Fraction | None = None
     measure: Measure | None = None
+    looking: Looking = NOTHING_SEEN
 
 
 @dataclass
@@ -57,6 +64,7 @@ class _Reader:
     tokens: Sequence[Token]
     i: int = 0
     found: dict[str, Fraction] = field(default_factory=dict)
+    chosen: Selection | None = None
 
     def word(self, *words: str) -> bool:
         """Whether one of `words` comes next; if so, moves past it."""
@@ -87,7 +95,7 @@ class _Reader:
 def read_clauses(sql: TokenizedSql) -> Clauses:
     """The clauses of a text; SqlError if one is malformed, or comes twice."""
     reader = _Reader(sql.source, sql.clauses)
-    said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT"), False)
+    said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT", "INDEPENDENT"), False)
     is_only = False
     while reader.i < len(reader.tokens):
         if reader.word("WITHIN"):
@@ -100,14 +108,16 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
             _once(reader, "ASSUMING", reader.number("after ASSUMING AT LEAST"))
         elif reader.word(*said):
             said[reader.last().text.upper()] = True
+        elif reader.word("AS"):
+            _choose(reader)
         elif reader.word("ONLY"):
             is_only = reader.word("THIS")
             if not is_only:
                 raise sql.source.refuse("say THIS after ONLY", reader.last())
         else:
             raise sql.source.refuse(
-                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING and ONLY THIS "
-                "alone",
+                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING, ONLY THIS, "
+                "AS LARGEST OF and INDEPENDENT alone",
                 reader.tokens[reader.i],
             )
     return Clauses(
@@ -117,7 +127,48 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
         said["CONSISTENT"],
         reader.found.get("ASSUMING"),
         "only_this" if is_only else None,
+        _looking(reader, independent=said["INDEPENDENT"]),
     )
+
+
+def _choose(reader: _Reader) -> None:
+    """Read the choice after AS."""
+    if reader.chosen is not None:
+        raise reader.source.refuse("say AS LARGEST OF once", reader.last())
+    if not reader.word(*CHOICES):
+        raise reader.source.refuse("say LARGEST, LEAST or ANY after AS", reader.last())
+    rule, first = cast("Rule", reader.last().text.lower()), 1
+    if not reader.word("OF"):
+        first = _whole(reader, f"or OF after {rule.upper()}")
+        if not reader.word("OF"):
+            raise reader.source.refuse(
+                "say among how many the choice is made",
+                reader.last(),
+                hint="Nearest: AS LARGEST OF 64.",
+            )
+    m = _whole(reader, "after OF")
+    try:
+        reader.chosen = Selection(m, rule, first)
+    except InputError as exc:
+        raise reader.source.refuse(
+            f"name a choice whose `{exc.name}` can {exc.condition}", reader.last(), hint=exc.hint
+        ) from exc
+
+
+def _whole(reader: _Reader, what: str) -> int:
+    value = reader.number(what)
+    if value.denominator != 1:
+        raise reader.source.refuse(f"give a whole number {what}", reader.last())
+    return int(value)
+
+
+def _looking(reader: _Reader, *, independent: bool) -> Looking:
+    try:
+        return Looking(reader.chosen, independent=independent)
+    except InputError as exc:
+        raise reader.source.refuse(
+            "not have both INDEPENDENT and AS LARGEST OF", reader.last(), hint=exc.hint
+        ) from exc
 
 
 def _once(reader: _Reader, name: str, value: Fraction) -> None:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from qserver.errors import CapacityError
-from qserver.query.boxes import box_weights
+from qserver.query.boxes import mask_weights
 from qserver.query.domain import Attribute
 from qserver.query.linear import MAX_TERMS
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
@@ -68,6 +68,7 @@ class Functions:
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
+        self._weights: dict[tuple[int, int], ScaledWeights] = {}
 
     def of_attribute(self, attribute: Attribute, axis: int) -> RecordFunction:
         """The value of a numeric attribute, by the middle of its bin; none for `other`."""
@@ -151,8 +152,15 @@ class Functions:
     def _on(self, terms: tuple[ProductTerm, ...], region: Region) -> tuple[ProductTerm, ...]:
         if region == ALL:
             return terms
-        boxes = [box_weights(box, self._regions.sizes) for box in region]
+        boxes = [{a: self._weights_of(a, mask) for a, mask in box.items()} for box in region]
         return self.multiplied(terms, tuple(ProductTerm(Fraction(1), b) for b in boxes))
+
+    def _weights_of(self, axis: int, mask: int) -> ScaledWeights:
+        """1 on the values of a mask; groups share most of them."""
+        found = self._weights.get((axis, mask))
+        if found is None:
+            found = self._weights[axis, mask] = mask_weights(mask, self._regions.sizes[axis])
+        return found
 
     def _multiplied(self, one: ProductTerm, other: ProductTerm) -> ProductTerm:
         factors = dict(one.factors)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Literal
 
 from sqlglot import Dialect, ParseError, TokenType, exp
@@ -13,12 +13,12 @@ from sqlglot import Dialect, ParseError, TokenType, exp
 from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, checked_span, linear_query
-from qserver.query.sql.aggregates import Aggregates, Linear, Quotient
+from qserver.query.sql.aggregates import Aggregates, Event, Linear, Quotient
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, read_clauses
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.statement import Binning, Ratio, Row, Statement, Sum
+from qserver.query.sql.statement import Binning, Bounds, Ratio, Row, Statement, Sum
 from qserver.query.sql.text import TextPlace
 from qserver.query.sql.tokens import TokenizedSql, tokenize
 from qserver.query.structured import parse_query
@@ -105,7 +105,8 @@ class _Reading:
         """The statement of the text."""
         clauses = read_clauses(self._sql)
         axes = self._grouped()
-        columns, items = self._items(axes)
+        columns, found = self._items(axes)
+        items = tuple(item.of if isinstance(item, Event) else item for item in found)
         where = self._select.args.get("where")
         condition = None if where is None else where.this
         kept = self._aggregates.condition(condition)
@@ -123,6 +124,24 @@ class _Reading:
             tuple(self._domain.names[axis] for axis in axes),
             tuple(self._rows(axes, masks, items, kept)),
             clauses,
+            self._bounds(found),
+        )
+
+    def _bounds(self, items: Sequence[Linear | Quotient | Event]) -> tuple[Bounds, ...]:
+        """What PROBABILITY asks about each column."""
+        events = [item for item in items if isinstance(item, Event)]
+        if events and len(events) < len(items):
+            raise self._source.refuse(
+                "select either probabilities or numbers",
+                self._sql.body[0],
+                hint="Ask for the numbers in a statement that says WITHIN.",
+            )
+        return tuple(
+            Bounds(
+                -inf if event.low is None else float(event.low),
+                inf if event.high is None else float(event.high),
+            )
+            for event in events
         )
 
     def _tables(self) -> tuple[str, ...]:
@@ -171,10 +190,10 @@ class _Reading:
 
     def _items(
         self, axes: tuple[int, ...]
-    ) -> tuple[tuple[str, ...], tuple[Linear | Quotient, ...]]:
+    ) -> tuple[tuple[str, ...], tuple[Linear | Quotient | Event, ...]]:
         """Names and meanings of the columns, without those of GROUP BY."""
         columns: list[str] = []
-        items: list[Linear | Quotient] = []
+        items: list[Linear | Quotient | Event] = []
         places = _item_places(self._sql)
         if len(places) != len(self._select.expressions):
             # The parser accepts a comma at the end.
@@ -183,7 +202,7 @@ class _Reading:
             inner = node.this if isinstance(node, exp.Alias) else node
             if isinstance(inner, exp.Column) and self._is_grouped(inner, axes):
                 continue
-            items.append(self._aggregates.item(inner))
+            items.append(self._aggregates.event(inner) or self._aggregates.item(inner))
             columns.append(node.alias or self._source.source(place))
         if not items:
             raise self._source.refuse(

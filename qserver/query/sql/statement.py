@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
+from qserver.errors import SqlError
 from qserver.query.linear import LinearQuery
 from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
@@ -51,6 +52,14 @@ class Ratio:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """The ends between which PROBABILITY asks whether a number lies; they may be infinite."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Row:
     """One group: the names of its values, in the order of GROUP BY, and a cell per column."""
 
@@ -69,6 +78,10 @@ class Statement:
         groups: the attributes of GROUP BY.
         rows: the groups in the order of the domain; without GROUP BY one.
         clauses: how exact the answers shall be.
+        bounds: per column what PROBABILITY asks about its sums; empty for a table of numbers.
+
+    Raises:
+        SqlError: the clauses do not fit the table.
     """
 
     source: SqlText
@@ -77,6 +90,42 @@ class Statement:
     groups: tuple[str, ...]
     rows: tuple[Row, ...]
     clauses: Clauses
+    bounds: tuple[Bounds, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.bounds and (self.explains or replace(self.clauses, measure=None) != Clauses()):
+            raise self.without_price()
+        looking = self.clauses.looking
+        if looking.independent and (self.groups or len(self.columns) != 1 or not self._is_sum):
+            raise self.source.refuse(
+                "ask for one count or sum where it says INDEPENDENT, without GROUP BY",
+                self.source.end,
+                hint="Name the group that was chosen in WHERE.",
+            )
+        chosen = looking.selected_from
+        if chosen is not None and chosen.m < len(self.rows):
+            raise self.source.refuse(
+                f"choose among at least {len(self.rows):,} numbers, as many groups are shown",
+                self.source.end,
+                hint=f"Nearest: AS {chosen.rule.upper()} OF {len(self.rows)}.",
+            )
+        if chosen is not None and self.clauses.simultaneous:
+            raise self.source.refuse(
+                "not have both SIMULTANEOUS and AS LARGEST OF",
+                self.source.end,
+                hint="Intervals that all hold at once hold for any choice.",
+            )
+
+    def without_price(self) -> SqlError:
+        """The error that probabilities have no price and no length."""
+        return self.source.refuse(
+            "have no EXPLAIN, WITHIN or CONFIDENCE with PROBABILITY, which costs nothing",
+            self.source.end,
+        )
+
+    @property
+    def _is_sum(self) -> bool:
+        return bool(self.rows) and isinstance(self.rows[0].cells[0], Sum)
 
     def measuring(self, measure: Measure | None) -> Statement:
         """The statement with this choice of what may be measured, unless its text has one."""
@@ -91,7 +140,7 @@ class Statement:
             SqlError: it asks for several, or for a quotient.
         """
         cell = self.rows[0].cells[0] if self.rows else None
-        if len(self.columns) != 1 or self.groups or not isinstance(cell, Sum):
+        if len(self.columns) != 1 or self.groups or self.bounds or not isinstance(cell, Sum):
             raise self.source.refuse(
                 "ask for one count or sum here, without GROUP BY",
                 self.source.end,

@@ -22,7 +22,10 @@ MAX_NESTING = 32
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_CLAUSES = frozenset({"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY"})
+_CLAUSES = frozenset(
+    {"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY", "INDEPENDENT"}
+)
+CHOICES = ("LARGEST", "LEAST", "ANY")
 _ALLOWED = frozenset(
     {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
     | {TokenType.FILTER, TokenType.CASE, TokenType.WHEN}
@@ -34,7 +37,11 @@ _ALLOWED = frozenset(
     | {TokenType.IDENTIFIER, TokenType.VAR, TokenType.NUMBER, TokenType.STRING}
     | {TokenType.TRUE, TokenType.FALSE, TokenType.NULL}
 )
-_AFTER_COUNTING = "Groups come in the order of the domain, all of them: sort and cut the answer."
+# Whoever sorts and cuts makes a choice: `clauses.looking` is where a sort of ours would say so.
+_AFTER_COUNTING = (
+    "Groups come in the order of the domain, all of them: sort and cut the answer. With AS LARGEST "
+    "5 OF 64 the intervals hold for the five largest of 64."
+)
 _REASONS = {
     TokenType.DISTINCT: (
         "not use DISTINCT, which is not linear in the counts of records",
@@ -42,7 +49,8 @@ _REASONS = {
     ),
     TokenType.HAVING: (
         "not use HAVING: which groups remain would depend on private counts",
-        "Ask for all groups, and choose among the answers.",
+        "Ask for all groups, and choose among the answers: with AS ANY OF 64 the intervals hold "
+        "for any of 64.",
     ),
     TokenType.ORDER_BY: ("not use ORDER BY", _AFTER_COUNTING),
     TokenType.LIMIT: ("not use LIMIT", _AFTER_COUNTING),
@@ -74,7 +82,7 @@ class TokenizedSql:
     Args:
         explains: whether it began with EXPLAIN.
         body: SELECT and what follows, up to the clauses.
-        clauses: from WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING or ONLY on.
+        clauses: from the first of the words that begin a clause on.
     """
 
     source: SqlText
@@ -191,7 +199,8 @@ def _start_of_clauses(tokens: Sequence[Token]) -> int:
     depth = 0
     for i, token in enumerate(tokens):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if not depth and i and token.token_type is TokenType.VAR and _is_clause(tokens, i):
+        may_begin = token.token_type in (TokenType.VAR, TokenType.ALIAS)
+        if not depth and i and may_begin and _is_clause(tokens, i):
             return i
     return len(tokens)
 
@@ -199,12 +208,17 @@ def _start_of_clauses(tokens: Sequence[Token]) -> int:
 def _is_clause(tokens: Sequence[Token], i: int) -> bool:
     """Whether a clause begins; an attribute with the same name has no number after it."""
     word = tokens[i].text.upper()
+    if word == "AS":
+        # A column may be called `largest`; then neither a number nor OF comes next.
+        after = [token.text.upper() for token in tokens[i + 1 : i + 3]]
+        return len(after) > 1 and after[0] in CHOICES and (after[1] == "OF" or after[1].isdigit())
     if word not in _CLAUSES:
         return False
     if word == "ONLY":
         return i + 1 < len(tokens) and tokens[i + 1].text.upper() == "THIS"
     follows = tokens[i + 1].token_type if i + 1 < len(tokens) else None
-    return word == "SIMULTANEOUS" or follows in (None, TokenType.NUMBER, TokenType.VAR)
+    followed = (None, TokenType.NUMBER, TokenType.VAR, TokenType.ALIAS)
+    return word == "SIMULTANEOUS" or follows in followed
 
 
 def _check(source: SqlText, tokens: Sequence[Token]) -> None:

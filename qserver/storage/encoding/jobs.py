@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from qserver.errors import StoreCorruptError
+from qserver.query.looking import Ends, Selection
 from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
+from qserver.records.statement import Statement
 from qserver.storage.encoding.sealed import ADVICE, reading, unsealed
 
 State = Literal["queued", "running", "done", "failed"]
@@ -55,7 +57,13 @@ class JobRecord:
 
 def answer_json(answer: AnyAnswer) -> str:
     """JSON text of an answer of any kind."""
-    return json.dumps(asdict(answer))
+    plain = asdict(answer)
+    for one in plain.get("answers", (plain,)):
+        if one.get("selected_from", ...) is None:
+            del one["selected_from"]  # earlier versions wrote none
+    if not plain.get("ends", ...):
+        del plain["ends"]
+    return json.dumps(plain)
 
 
 @reading("answer")
@@ -73,6 +81,7 @@ def answer_from_json(text: str) -> AnyAnswer:
         remaining_nano=plain["remaining_nano"],
         simultaneous=None if together is None else Simultaneous(**together),
         version=plain["version"],
+        ends=tuple(Ends(**ends) for ends in plain.get("ends", ())),
     )
 
 
@@ -82,4 +91,11 @@ def model_answer_from_plain(plain: Mapping[str, Any]) -> ModelAnswer:
 
 
 def _answer(plain: Mapping[str, Any]) -> Answer:
-    return Answer(**{**plain, "evidence": tuple(plain["evidence"])})
+    found, chosen = {**plain, "evidence": tuple(plain["evidence"])}, plain.get("selected_from")
+    # Answers of earlier versions call the weights so, and have no statement.
+    if "method" in plain:
+        found["weights"] = found.pop("method")
+    if "statement" in plain:
+        found["statement"] = Statement(**plain["statement"])
+    found["selected_from"] = None if chosen is None else Selection.from_plain(chosen)
+    return Answer(**found)

@@ -14,6 +14,7 @@ from typing import Any
 
 from qserver.errors import InputError
 from qserver.query.linear import query_from_document
+from qserver.query.looking import Looking
 from qserver.query.measure import measure_of
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
@@ -70,7 +71,9 @@ class Request:
         if isinstance(self.asked, Question):
             return json.dumps({**head, **_question_plain(self.asked)})
         questions = [_question_plain(q) for q in self.asked.questions]
-        return json.dumps({**head, "questions": questions, "simultaneous": self.asked.simultaneous})
+        together = {"questions": questions, "simultaneous": self.asked.simultaneous}
+        looked = Looking(self.asked.selected_from).to_plain()
+        return json.dumps({**head, **together, **looked})
 
     @classmethod
     def from_json(cls, text: str) -> Request:
@@ -110,7 +113,8 @@ def _asked(plain: Mapping[str, Any]) -> AnyAsked:
     measure = measure_of(plain["measure"]) if "measure" in plain else None
     for one in plain.get("questions", [plain]):
         query = query_from_document(sizes, one["terms"])
-        asked.append(Question(query, Requirement(one["length"], one["confidence"]), measure))
+        requirement = Requirement(one["length"], one["confidence"])
+        asked.append(Question(query, requirement, measure, Looking.from_plain(one)))
     return asked[0] if "questions" not in plain else _workload(asked, plain)
 
 
@@ -127,11 +131,16 @@ def _question_plain(question: Question) -> dict[str, Any]:
         "terms": question.query.to_document(),
         "length": question.requirement.length,
         "confidence": question.requirement.confidence,
+        **question.looking.to_plain(),
     }
 
 
 def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Workload:
-    return Workload(tuple(questions), simultaneous=bool(plain["simultaneous"]))
+    return Workload(
+        tuple(questions),
+        simultaneous=bool(plain["simultaneous"]),
+        selected_from=Looking.from_plain(plain).selected_from,
+    )
 
 
 @dataclass(frozen=True)

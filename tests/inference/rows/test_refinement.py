@@ -90,7 +90,7 @@ def test_a_refinement_of_a_row_that_was_not_used_yet_counts() -> None:
 
 def test_a_refinement_of_a_row_beyond_the_cap_still_answers_for_that_row() -> None:
     rows = [measured(i, _box(i), scale=10 + i) for i in range(4)]
-    found = InferenceEngine(SIZES, random.Random(1), max_rows=2)
+    found = InferenceEngine(SIZES, max_rows=2)
     found.extend(rows)
     found.estimate(primitive(_box(0)), confidence=0.9)
     found.extend([_refined(rows[3], 13)])

@@ -194,7 +194,7 @@ def test_a_quote_stays_good_once_the_row_is_measured_as_quoted(seed, confidence,
     query = combination(rng, queries)
     if query is None:
         return
-    inference, row = engine((SIZE,), rows, seed=seed), primitive(query)
+    inference, row = engine((SIZE,), rows), primitive(query)
     now = inference.estimate(row, confidence=confidence)
     assert now is not None
     target = share * now.half_width

@@ -17,7 +17,7 @@ from qserver.errors import (
 )
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
-from qserver.records.history_page import HistoryRow
+from qserver.records.history import HistoryRow
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient

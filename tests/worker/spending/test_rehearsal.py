@@ -185,7 +185,7 @@ def asked(draw: st.DrawFn, sizes: tuple[int, ...]) -> AnyAsked:
 def shape(answer: Any) -> list[tuple[object, ...]]:
     """All of an answer but what noise decides."""
     parts = answer.answers if isinstance(answer, WorkloadAnswer) else [answer]
-    return [(a.source, a.evidence, a.method, a.charged_nano, a.confidence) for a in parts]
+    return [(a.source, a.evidence, a.weights, a.charged_nano, a.confidence) for a in parts]
 
 
 @settings(max_examples=N_TOWNS)

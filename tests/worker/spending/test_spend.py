@@ -349,4 +349,4 @@ def test_counting_and_sampling_take_a_whole_number_of_slots(
 
 
 def test_a_fresh_answer_says_that_it_stands_on_one_measurement(town: Deployment) -> None:
-    assert town.ask(YOUNG).method == "direct"
+    assert town.ask(YOUNG).weights == "direct"

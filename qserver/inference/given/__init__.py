@@ -1,0 +1,8 @@
+"""The law of an error given the public disagreements of dependent rows.
+
+Begin with `known_sums`: what is known of the errors. `law_given` computes the law: exactly where
+all errors follow from one (`line`), else as a mixture of normal laws (`mixture`), on the ground of
+normal factors (`sites`). The result is a `table_of_law`.
+
+Which one to call: `law_given.law_given`.
+"""

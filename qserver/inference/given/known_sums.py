@@ -1,0 +1,128 @@
+"""Dependent rows: errors of which some sums are known.
+
+Rows that depend on each other disagree in public: a count of everybody and the counts of two halves
+never add up exactly. Such a disagreement is a sum of errors, and it is known to everybody. So the
+errors of dependent rows are independent Laplace variables given some of their sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import qr, solve_triangular
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from qserver.inference.arrays import FloatArray
+
+Places = npt.NDArray[np.intp]
+
+_RANK = 1e-10
+_ZERO = 1e-10
+_MOST_FREE = 100
+"""Most independent errors that keep their law; beyond these the smallest become a normal one."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSums:
+    """An error W = sum_i weights_i u_i, with u_i independent Lap(1), given sums @ u = values.
+
+    Args:
+        weights: of each error in W, in records, shape (n,).
+        sums: the known sums' weights, shape (k, n), of any rank.
+        values: the known sums, shape (k,).
+    """
+
+    weights: FloatArray
+    sums: FloatArray
+    values: FloatArray
+
+    @classmethod
+    def nothing(cls) -> KnownSums:
+        """No error, and no sums."""
+        return cls(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+
+    def with_independent(self, weights: FloatArray) -> KnownSums:
+        """The error with further ones that are in no sum; their weights are in records."""
+        sums = np.pad(self.sums, ((0, 0), (0, len(weights))))
+        return KnownSums(np.append(self.weights, weights), sums, self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """The same law with only what bears on it.
+
+    W = shift + sum_i weights_i u_i + sum_j rest_j v_j. The first r errors are the basis. The others
+    follow from it: u[r:] = values + mixing @ u[:r], and have weight 0.
+
+    Args:
+        shift: the part of W that is known, in records.
+        weights: shape (n,), in records.
+        values: shape (k,).
+        mixing: shape (k, r), with n = r + k.
+        rest: further weights of independent errors in W, each of them small, shape (l,).
+    """
+
+    shift: float
+    weights: FloatArray
+    values: FloatArray
+    mixing: FloatArray
+    rest: FloatArray
+
+    @property
+    def n_disagreements(self) -> int:
+        """k, the number of known sums that bear on W."""
+        return len(self.values)
+
+    @property
+    def sums(self) -> FloatArray:
+        """The known sums' weights, shape (k, n): sums @ u = values."""
+        return np.hstack([-self.mixing, np.eye(len(self.values))])
+
+
+def reduced(known: KnownSums) -> Reduced:
+    """The law of W given the sums, without the errors that are independent of W."""
+    inside = known.sums.any(axis=0)
+    free = known.weights[~inside]
+    found = _solved(known.weights[inside], known.sums[:, inside], known.values)
+    order = np.argsort(-np.abs(free), kind="stable")
+    large, small = order[:_MOST_FREE], order[_MOST_FREE:]
+    n_free, n_basis = len(large), found.mixing.shape[1]
+    mixing = np.pad(found.mixing, ((0, 0), (0, n_free)))
+    weights = np.insert(found.weights, n_basis, free[large])
+    return replace(found, weights=weights, mixing=mixing, rest=free[small])
+
+
+def _solved(all_weights: FloatArray, sums: FloatArray, values: FloatArray) -> Reduced:
+    """Errors that are in some sum, each, parted in a basis and those that follow from it."""
+    if not len(values):
+        return Reduced(0.0, np.zeros(0), np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+    left, upper, order = qr(sums, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(upper))
+    k = int(np.count_nonzero(sizes > _RANK * sizes.max(initial=1e-300)))
+    mixing = -solve_triangular(upper[:k, :k], upper[:k, k:])
+    given = solve_triangular(upper[:k, :k], (left.T @ values)[:k])
+    mixing[np.abs(mixing) < _ZERO] = 0.0
+    dependent, basis = order[:k], order[k:]
+    weights = all_weights[basis] + mixing.T @ all_weights[dependent]
+    weights[np.abs(weights) < _ZERO * np.abs(all_weights).max(initial=0.0)] = 0.0
+    rows, columns = _reached(mixing, weights)
+    return Reduced(
+        float(all_weights[dependent] @ given),
+        np.append(weights[columns], np.zeros(len(rows))),
+        given[rows],
+        mixing[np.ix_(rows, columns)],
+        np.zeros(0),
+    )
+
+
+def _reached(mixing: FloatArray, weights: FloatArray) -> tuple[Places, Places]:
+    """The dependent and the basis errors that share sums with an error of W."""
+    k, r = mixing.shape
+    rows, columns = np.nonzero(mixing)
+    links = csr_array((np.ones(len(rows)), (rows, k + columns)), shape=(k + r, k + r))
+    _, part = connected_components(links, directed=False)
+    used = np.isin(part, part[k:][weights != 0.0])
+    return np.flatnonzero(used[:k]), np.flatnonzero(used[k:])

@@ -1,0 +1,155 @@
+"""Normal factors in place of Laplace ones, by expectation propagation (Minka 2001).
+
+Given the known sums, the density of the errors is a product of factors exp(-abs(u_i)), of which
+each is replaced by a normal one, its site. A site is chosen so that the normal law, with the site
+put back to the Laplace factor, keeps the mean and the variance of u_i. Without known sums all sites
+have mean 0 and variance 2, and the normal law is that of least variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import erfcx, expit, log_ndtr
+
+from qserver.inference.arrays import FloatArray
+from qserver.inference.given.known_sums import Reduced
+
+_SWEEPS = 6
+_DAMPING = 0.9
+_WIDEST = 1e4
+_NARROWEST = 1e-8
+_KNOWN = 1e-14
+LAPLACE_VARIANCE: Final = 2.0
+"""Variance of Lap(1)."""
+_N_NODES = 81
+_REACH = 12.0
+
+
+@dataclass(frozen=True, eq=False)
+class Cavity:
+    """Normal laws of single errors without their own factor, arrays of shape (n,)."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        mean: FloatArray,
+        variance: FloatArray,
+        site_mean: FloatArray,
+        site_variance: FloatArray,
+    ) -> Cavity:
+        """What is left of these laws without the sites; widened to a bound where nothing is."""
+        precision = np.maximum(1.0 / variance - 1.0 / site_variance, 1.0 / _WIDEST)
+        return cls((mean / variance - site_mean / site_variance) / precision, 1.0 / precision)
+
+    def with_laplace(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of each law times exp(-abs(u))."""
+        deviation = np.sqrt(self.variance)
+        # Two halves of normal laws: u > 0 with the mean lowered by the variance, and u < 0.
+        a = (self.mean - self.variance) / deviation
+        b = -(self.mean + self.variance) / deviation
+        # log of each half's mass, but for a common factor.
+        log_a, log_b = log_ndtr(a) - self.mean, log_ndtr(b) + self.mean
+        share = expit(log_a - log_b)
+        ratio_a, ratio_b = _ratio(a), _ratio(b)
+        mean_a, mean_b = deviation * (a + ratio_a), -deviation * (b + ratio_b)
+        within_a, within_b = 1.0 - ratio_a * (a + ratio_a), 1.0 - ratio_b * (b + ratio_b)
+        within = self.variance * (share * within_a + (1.0 - share) * within_b)
+        between = share * (1.0 - share) * np.square(mean_a - mean_b)
+        mean = share * mean_a + (1.0 - share) * mean_b
+        return mean, np.maximum(within + between, _NARROWEST * self.variance)
+
+    def shapes(self) -> tuple[FloatArray, FloatArray]:
+        """Sizes of skewness and excess kurtosis of each law times exp(-abs(u))."""
+        mean, variance = self.with_laplace()
+        nodes = np.linspace(-_REACH, _REACH, _N_NODES)
+        u = mean + np.sqrt(variance) * nodes[:, None]
+        logs = -np.abs(u) - np.square(u - self.mean) / (2.0 * self.variance)
+        density = np.exp(logs - logs.max(axis=0))
+        density /= density.sum(axis=0)
+        first = (density * u).sum(axis=0)
+        off = u - first
+        second, third, fourth = ((density * off**p).sum(axis=0) for p in (2, 3, 4))
+        return np.abs(third) / second**1.5, np.abs(fourth / second**2 - 3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Normal factors of single errors, arrays of shape (n,), in units of each scale."""
+
+    means: FloatArray
+    variances: FloatArray
+
+    def moved(self, cavity: Cavity) -> Sites:
+        """The sites that keep the moments of each cavity times its Laplace factor, nearly."""
+        mean, variance = cavity.with_laplace()
+        precision = np.maximum(1.0 / variance - 1.0 / cavity.variance, _NARROWEST)
+        shift = mean / variance - cavity.mean / cavity.variance
+        old = 1.0 / self.variances
+        new = old + _DAMPING * (precision - old)
+        shifted = self.means * old + _DAMPING * (shift - self.means * old)
+        return Sites(shifted / new, 1.0 / new)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalLaw:
+    """The normal law of the errors, in units of each scale.
+
+    Args:
+        mean: shape (n,).
+        covariance: shape (n, n).
+        sites: the normal factors.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    sites: Sites
+
+    @property
+    def cavity(self) -> Cavity:
+        """The law of each error without its own site."""
+        return _cavity(self.mean, np.diag(self.covariance), self.sites)
+
+
+def _ratio(x: FloatArray) -> FloatArray:
+    """Density over distribution function of the standard normal law, without underflow."""
+    return np.asarray(np.sqrt(2.0 / np.pi) / erfcx(-x / np.sqrt(2.0)))
+
+
+def normal_law(known: Reduced) -> NormalLaw:
+    """The normal law of the errors given the known sums. It depends on nothing else."""
+    n = len(known.weights)
+    sites = Sites(np.zeros(n), np.full(n, LAPLACE_VARIANCE))
+    if not known.n_disagreements:
+        return NormalLaw(sites.means, np.diag(sites.variances), sites)
+    sums = known.sums
+    for _ in range(_SWEEPS):
+        mean, gain, spread = _given(sums, known.values, sites)
+        variance = sites.variances - (spread * gain).sum(axis=0)
+        sites = sites.moved(_cavity(mean, variance, sites))
+    mean, gain, spread = _given(sums, known.values, sites)
+    return NormalLaw(mean, np.diag(sites.variances) - spread.T @ gain, sites)
+
+
+def _given(
+    sums: FloatArray, values: FloatArray, sites: Sites
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Independent normal errors, given the sums: means, and the two factors of what these tell."""
+    spread = sums * sites.variances
+    gain = cho_solve(cho_factor(spread @ sums.T), spread)
+    mean = sites.means + (values - sums @ sites.means) @ gain
+    return mean, gain, spread
+
+
+def _cavity(mean: FloatArray, variance: FloatArray, sites: Sites) -> Cavity:
+    """The law of each error without its own site, widened to a bound where there is none."""
+    variance = np.maximum(variance, _KNOWN * sites.variances)
+    precision = np.maximum(1.0 / variance - 1.0 / sites.variances, 1.0 / _WIDEST)
+    shift = mean / variance - sites.means / sites.variances
+    return Cavity(shift / precision, 1.0 / precision)

@@ -1,0 +1,92 @@
+"""The posterior of a query whose rows disagree in public.
+
+With a flat prior the posterior of q is a linear estimate minus its error W, given all known sums of
+errors. Its law is log-concave, but not centred. Its mean is the same whatever the weights of the
+linear estimate, has no bias given the known sums, and has the least variance of all estimates that
+move with the truth.
+
+Neither the known sums nor the law of W given them depends on the truth. So an interval of a
+question that was fixed beforehand covers as it says for every truth, whatever the disagreements.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from qserver.inference.given.table_of_law import TableOfLaw
+from qserver.inference.posterior.positive_prior import CredibleInterval
+
+_ULP = 2.0**-52
+
+
+@dataclass(frozen=True)
+class GivenPosterior:
+    """Posterior of a query given the public disagreements.
+
+    Args:
+        linear: an unbiased linear estimate, in the query's units.
+        error: law of W less `shift`, in units of `unit` times the query's.
+        shift: the known part of W, in the query's units.
+        unit: size of the query's unit in the error's; negative if it turns the law around.
+        allowance: bound on the error that lattice and floats add, >= 0.
+    """
+
+    linear: float
+    error: TableOfLaw
+    shift: float
+    unit: float
+    allowance: float
+
+    @property
+    def estimate(self) -> float:
+        """The posterior's mean."""
+        return self._value(self.error.mean)
+
+    def interval(self, confidence: float) -> CredibleInterval:
+        """The shortest interval at `confidence`; numerical errors and the allowance widen it."""
+        ends = self.error.shortest(confidence)
+        one, other = self._value(ends.high), self._value(ends.low)
+        return CredibleInterval(
+            low=math.nextafter(min(one, other) - self.allowance, -math.inf),
+            high=math.nextafter(max(one, other) + self.allowance, math.inf),
+        )
+
+    def confidence_of(self, half_width: float) -> float:
+        """Confidence of the best interval twice as long as this, rounded down."""
+        room = half_width - self.allowance
+        return 0.0 if room <= 0.0 else self.error.confidence_of(2.0 * room / abs(self.unit))
+
+    def probability_at_least(self, threshold: float) -> float:
+        """P(q >= threshold), for the continuous law of the error."""
+        place = self._place(threshold)
+        return self.error.cdf(place) if self.unit > 0.0 else self.error.survival(place)
+
+    def probability_between(self, low: float, high: float) -> float:
+        """P(low <= q <= high), for the continuous law of the error; 0 if high < low."""
+        if high < low:
+            return 0.0
+        ends = sorted((self._place(low), self._place(high)))
+        return self.error.between(*ends)
+
+    def scaled(self, multiplier: Fraction) -> GivenPosterior:
+        """Posterior of `multiplier` times the query."""
+        factor = float(multiplier)
+        size = abs(factor)
+        rounding = 2.0 * _ULP * size * (abs(self.linear) + self.allowance)
+        return replace(
+            self,
+            linear=self.linear * factor,
+            shift=self.shift * factor,
+            unit=self.unit * factor,
+            allowance=self.allowance * size + rounding,
+        )
+
+    def _value(self, error: float) -> float:
+        """The query's value at an error."""
+        return self.linear - self.shift - self.unit * error
+
+    def _place(self, value: float) -> float:
+        """The error at a value of the query."""
+        return (self.linear - self.shift - value) / self.unit

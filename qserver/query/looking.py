@@ -1,0 +1,147 @@
+"""How a question came of looking at released numbers, and what its interval needs for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from qserver.errors import InputError
+
+Rule = Literal["largest", "least", "any"]
+"""`largest`, `least`: among the first in that order. `any`: by whatever was seen."""
+RULES: tuple[Rule, ...] = get_args(Rule)
+MOST_AMONG = 10**9
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A choice among released numbers that were looked at.
+
+    Args:
+        m: how many numbers were looked at.
+        rule: how the choice was made.
+        first: how many of them are reported, all of which shall hold at once: the `first` largest
+            or least. With `any` all of the m hold at once, so it stays at 1.
+
+    Raises:
+        InputError: a value is out of range; names the field and says how to mend it.
+    """
+
+    m: int
+    rule: Rule = "largest"
+    first: int = 1
+
+    def __post_init__(self) -> None:
+        if not _is_whole(self.m) or not 1 <= self.m <= MOST_AMONG:
+            raise InputError(
+                "m",
+                f"be a whole number from 1 to {MOST_AMONG:,}",
+                self.m,
+                hint="It says how many numbers were looked at.",
+            )
+        if self.rule not in RULES:
+            raise InputError("rule", "be `largest`, `least` or `any`", self.rule)
+        if not _is_whole(self.first) or not 1 <= self.first <= self.m:
+            raise InputError(
+                "first",
+                f"be a whole number from 1 to `m`, which is {self.m:,}",
+                self.first,
+                hint="It says how many of the m are reported.",
+            )
+        if self.rule == "any" and self.first != 1:
+            raise InputError(
+                "first",
+                "be left out where `rule` is `any`",
+                self.first,
+                hint="All of the m then hold at once.",
+            )
+
+    def to_plain(self) -> dict[str, Any]:
+        """The selection as plain JSON values."""
+        return {"m": self.m, "rule": self.rule, "first": self.first}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Selection:
+        """The selection that `to_plain` wrote; InputError if it is none."""
+        return cls(m=plain["m"], rule=plain["rule"], first=plain["first"])
+
+
+def chosen_text(selection: Selection | None) -> str:
+    """What an interval allows for, as the end of a sentence; '' where it holds by itself."""
+    if selection is None:
+        return ""
+    m = f"{selection.m:,}"
+    if selection.rule == "any":
+        return f", whichever of {m} was chosen"
+    which = selection.rule if selection.first == 1 else f"{selection.first:,} {selection.rule}"
+    return f", as the {which} of {m}" if selection.first == 1 else f", all of the {which} of {m}"
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What the asker of a question had looked at; by default nothing that matters.
+
+    Args:
+        selected_from: the choice that the question came of, which lengthens its interval.
+        independent: measure it with fresh noise that is combined with nothing released before, so
+            that the interval holds whatever was looked at.
+
+    Raises:
+        InputError: both are given.
+    """
+
+    selected_from: Selection | None = None
+    independent: bool = False
+
+    def __post_init__(self) -> None:
+        if self.independent and self.selected_from is not None:
+            raise InputError(
+                "independent",
+                "be left out, or else `selected_from`",
+                hint="Noise drawn after the choice needs no longer interval.",
+            )
+
+    def to_plain(self) -> dict[str, Any]:
+        """What differs from the default, as plain JSON values."""
+        found: dict[str, Any] = {}
+        if self.selected_from is not None:
+            found["selected_from"] = self.selected_from.to_plain()
+        if self.independent:
+            found["independent"] = True
+        return found
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Looking:
+        """What `to_plain` wrote into `plain`, which may have more members."""
+        chosen = plain.get("selected_from")
+        return cls(
+            None if chosen is None else Selection.from_plain(chosen),
+            independent=bool(plain.get("independent", False)),
+        )
+
+
+NOTHING_SEEN = Looking()
+
+
+@dataclass(frozen=True)
+class Ends:
+    """One-sided ends of a number's posterior, rounded outward.
+
+    Args:
+        estimate: what was released of the number, from which distances are measured.
+        low, high: each is passed with probability (1 - c) / 2k at most, where c is the confidence
+            of the number and k how many numbers are reported.
+        lowest, highest: each is passed with probability (1 - c) / 2m at most, where m is how many
+            numbers were looked at.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    lowest: float
+    highest: float
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,188 @@
+"""The posterior of an estimate, given what rows and tables disagree about."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from qserver.inference.engine import InferenceEngine
+from qserver.inference.given.known_sums import reduced
+from qserver.inference.given.law_given import law_given
+from qserver.inference.posterior.given import GivenPosterior
+from qserver.inference.posterior.stated import Stated
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.partition import ProductPartition, product_partition
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
+from qserver.records.history import AnyMeasurement, TableMeasurement
+from tests.inference.given.references import Design
+from tests.inference.histories import STEP, dense, measured
+
+SIZES = (4, 3)
+
+
+def _rows(low: int, high: int, size: int = 20) -> LinearQuery:
+    return linear_query((size,), [(1, {0: interval(size, low, high)})])
+
+
+def _stated(engine: InferenceEngine, query: LinearQuery, confidence: float = 0.95) -> Stated:
+    row = primitive(query)
+    estimate = engine.estimate(row, confidence=confidence)
+    assert estimate is not None
+    return engine.stated(row, estimate)
+
+
+def _engine(sizes: tuple[int, ...], *events: AnyMeasurement) -> InferenceEngine:
+    engine = InferenceEngine(sizes)
+    engine.extend(events)
+    return engine
+
+
+@pytest.fixture
+def three_counts() -> InferenceEngine:
+    """Two halves and the whole, with answers 31.27 apart."""
+    return _engine(
+        (20,),
+        measured(0, _rows(0, 10), scale=Fraction("6.68"), answer=Fraction("32001.98")),
+        measured(1, _rows(10, 20), scale=Fraction("6.68"), answer=Fraction("31989.06")),
+        measured(2, _rows(0, 20), scale=Fraction("10.32"), answer=Fraction("64020.35")),
+    )
+
+
+def test_a_probability_is_that_of_the_posterior_given_the_disagreement(
+    three_counts: InferenceEngine,
+) -> None:
+    """.8496 by integration in two dimensions; the law of the estimate's error says .8895."""
+    found = _stated(three_counts, _rows(0, 10))
+    assert (found.statement.law, found.statement.disagreements) == ("posterior", 1)
+    error = found.statement.error
+    assert 0.0 < error < 0.004
+    assert abs(found.posterior.probability_at_least(32000.0) - 0.8496) <= error
+    rest = found.posterior.probability_between(-1e6, 32000.0)
+    assert rest == pytest.approx(1.0 - found.posterior.probability_at_least(32000.0))
+
+
+def test_the_interval_of_minus_a_count_is_its_mirror_image(three_counts: InferenceEngine) -> None:
+    found = _stated(three_counts, _rows(0, 10))
+    there, back = found.posterior.interval(0.9), found.scaled(Fraction(-2)).posterior.interval(0.9)
+    assert [back.low, back.high] == pytest.approx([-2 * there.high, -2 * there.low], rel=1e-9)
+    mirrored = found.scaled(Fraction(-2)).posterior.probability_at_least(-64000.0)
+    assert mirrored == pytest.approx(1.0 - found.posterior.probability_at_least(32000.0))
+
+
+def test_the_best_interval_of_a_length_reaches_the_confidence_it_was_made_for(
+    three_counts: InferenceEngine,
+) -> None:
+    posterior = _stated(three_counts, _rows(0, 10)).posterior
+    for confidence in (0.5, 0.9, 0.99):
+        ends = posterior.interval(confidence)
+        reached = posterior.confidence_of((ends.high - ends.low) / 2.0)
+        assert confidence - 0.005 < reached <= confidence + 0.002
+
+
+def test_what_nothing_disagrees_with_keeps_the_law_of_its_error() -> None:
+    engine = _engine((20,), measured(0, _rows(0, 10)), measured(1, _rows(5, 20)))
+    row = primitive(_rows(0, 10))
+    estimate = engine.estimate(row, confidence=0.95)
+    assert estimate is not None
+    found = engine.stated(row, estimate)
+    assert found.posterior is estimate.posterior
+    assert (found.statement.law, found.statement.disagreements) == ("posterior", 0)
+
+
+def test_a_question_gets_the_same_answer_in_another_process(three_counts: InferenceEngine) -> None:
+    events = [three_counts.live(i) for i in range(3)]
+    other = _engine((20,), *events)
+    ends = [_stated(e, _rows(0, 10)).posterior.interval(0.95) for e in (three_counts, other)]
+    assert ends[0] == ends[1]
+
+
+def _table(number: int, *axes: int, values: np.ndarray) -> TableMeasurement:
+    partition = product_partition(SIZES, {a: np.arange(SIZES[a]) for a in axes})
+    indices = tuple(round(float(v) / float(STEP)) for v in values)
+    return TableMeasurement(number, partition, 10**8, STEP, indices)
+
+
+def _cells(partition: ProductPartition) -> list[np.ndarray]:
+    return [_dense(partition.row(i)) for i in range(partition.n_cells)]
+
+
+def _dense(query: LinearQuery) -> np.ndarray:
+    return np.array([float(value) for value in dense(query)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_disagree_with_tables_and_rows(seed: int) -> None:
+    """A table, its margin and a row: as by the rows of all their cells, written out."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 50, 12).astype(float)
+    query = linear_query(SIZES, [(1, {0: interval(4, 1, 2)})])
+    odd = linear_query(SIZES, [(1, {0: interval(4, 1, 3), 1: interval(3, 0, 2)})])
+    fine, margin = (_table(i, *a, values=np.zeros(12 // 3**i)) for i, a in ((0, (0, 1)), (1, (0,))))
+    rows = np.array([*_cells(fine.partition), *_cells(margin.partition), _dense(odd)])
+    design = Design(rows, np.full(len(rows), 10.0), _dense(query))
+    errors = design.errors(rng)
+    answers = np.round((rows @ truth + errors) / float(STEP)) * float(STEP)
+    engine = _engine(
+        SIZES,
+        _table(0, 0, 1, values=answers[:12]),
+        _table(1, 0, values=answers[12:16]),
+        measured(2, odd, scale=10, answer=Fraction(answers[16])),
+    )
+    found = _stated(engine, query)
+    assert found.statement.law == "posterior"
+    assert isinstance(found.posterior, GivenPosterior)
+    given = reduced(design.known(answers - rows @ truth))
+    assert found.statement.disagreements == given.n_disagreements == 3
+    law = law_given(given)
+    middle = float(design.weights @ answers) - given.shift
+    for off in np.linspace(-25.0, 25.0, 11):
+        expected = law.cdf(middle - (middle + off))
+        # Other rows are basis rows there, so the points are others.
+        room = law.largest_error + found.statement.error
+        assert abs(found.posterior.probability_at_least(middle + off) - expected) < room
+
+
+def test_one_table_alone_disagrees_with_nothing() -> None:
+    engine = _engine(SIZES, _table(0, 0, 1, values=np.arange(12.0)))
+    found = _stated(engine, linear_query(SIZES, [(1, {0: interval(4, 1, 2)})]))
+    assert (found.statement.law, found.statement.disagreements) == ("posterior", 0)
+
+
+def test_tables_with_too_many_cells_keep_the_law_of_the_error() -> None:
+    """A table of 300 cells: no disagreement is sought, and the answer says so."""
+    size = 300
+    partition = product_partition((size,), {0: np.arange(size)})
+    table = TableMeasurement(0, partition, 10**8, STEP, (0,) * size)
+    engine = _engine((size,), table, measured(1, _rows(0, 10, size)))
+    assert _stated(engine, _rows(0, 10, size)).statement.law == "estimator"
+
+
+@pytest.mark.parametrize("fault", [np.linalg.LinAlgError("x"), ValueError("not finite")])
+def test_where_floats_fail_the_law_of_the_error_is_stated(
+    three_counts: InferenceEngine, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """An answer that was paid for must not be lost to a number."""
+
+    def fails(*_args: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", fails)
+    assert _stated(three_counts, _rows(0, 10)).statement.law == "estimator"
+
+
+def test_a_law_with_a_large_error_is_not_stated(
+    three_counts: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qserver.inference.posterior.posteriors._ROUGHEST", 1e-9)
+    assert _stated(three_counts, _rows(0, 10)).statement.law == "estimator"
+
+
+def test_a_posterior_is_found_once_for_one_history(
+    three_counts: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _stated(three_counts, _rows(0, 10))
+    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", None)
+    assert _stated(three_counts, _rows(0, 10)) is first
