@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qserver.inference.engine import RowEstimate
 from qserver.inference.posterior.choice import Law, ends_of, table_readings
 from qserver.inference.posterior.positive_prior import CredibleInterval
+from qserver.inference.posterior.stated import AnyPosterior
 from qserver.query.looking import Ends
 from qserver.query.primitive import Primitive
 from qserver.query.question import Workload
@@ -30,9 +30,9 @@ class _ExactlyZero:
         return 0.0
 
 
-def law_of(query: Primitive, estimate: RowEstimate | None) -> Law:
-    """The posterior of a query; without an estimate, of one that vanishes on every cell."""
-    return _ExactlyZero() if estimate is None else estimate.posterior.scaled(query.multiplier)
+def law_of(query: Primitive, known: AnyPosterior | None) -> Law:
+    """What is known of a query by that of its row; None for one that vanishes on every cell."""
+    return _ExactlyZero() if known is None else known.scaled(query.multiplier)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def answer_from(
     Args:
         stated: the posterior of the row.
     """
-    # The rule of choice compares laws of errors; what disagrees is another one for each number.
+    # The rule of choice takes the others to have this law; what disagrees with them is unknown.
     if question.looking.selected_from is not None:
         stated = Stated(estimate.posterior, OF_ESTIMATOR)
     posterior = stated.posterior.scaled(question.row.multiplier)

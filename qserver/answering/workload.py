@@ -10,7 +10,7 @@ from qserver.answering.after_looking import after_looking, ends_for, law_of
 from qserver.answering.answer import answer_from, exact_answer, offer
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
 from qserver.query.looking import Ends
@@ -18,6 +18,10 @@ from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.records.history import Estimator
 from qserver.records.statement import OF_ESTIMATOR
+
+_MOST_POSTERIORS = 64
+"""Most questions of a workload that get posteriors: one takes tens of milliseconds where answers
+disagree."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,9 @@ def answer_workload(
     kept = tuple(e for e in estimators if e is not None and not engine.has_kept(e))
     for estimator in kept:
         engine.keep(estimator)
+    one = _Each(engine, workload, cost, version, is_posterior=_is_posterior(workload, together))
     found = [
-        _one(engine, workload, alone, q, e if is_joint else None, cost, version)
+        one.answered(alone, q, e if is_joint else None)
         for alone, q, e in zip(each_alone(workload), workload.questions, estimators, strict=True)
     ]
     read = after_looking(workload, [(a.answer, a.ends) for a in found])
@@ -92,64 +97,111 @@ def each_alone(workload: Workload) -> Sequence[Question]:
 
 
 @dataclass(frozen=True)
-class _One:
+class KnownNumber:
+    """One number of a workload.
+
+    Args:
+        ends: what a choice among all of them needs; None where there is nothing to choose.
+        estimator: weights to be kept so that it stays free.
+    """
+
     answer: Answer
     ends: Ends | None
-    estimator: Estimator | None
+    estimator: Estimator | None = None
 
 
-def _one(
-    engine: InferenceEngine,
-    workload: Workload,
-    alone: Question,
-    asked: Question,
-    joint: Estimator | None,
-    cost: WorkloadCost,
-    version: int,
-) -> _One:
-    """The answer of one question, by the weights of the joint bound where there is one."""
-    remaining = cost.remaining_nano
-    if asked.row.is_zero:
-        exact = exact_answer(asked.requirement, remaining_nano=remaining, version=version)
-        return _One(exact, ends_for(workload, law_of(asked.row, None), asked.confidence), None)
-    estimate = _estimate(engine, alone, joint)
-    answer = answer_from(
-        alone,
-        estimate,
-        # Joint bounds, quotients, steps and choices combine the laws of the estimates' errors.
-        Stated(estimate.posterior, OF_ESTIMATOR),
-        source=_source(estimate, cost.sources),
-        charged_nano=0,
-        remaining_nano=remaining,
-        version=version,
-    )
-    answer = replace(answer, confidence=asked.confidence)
-    if joint is not None:
-        answer = _of_asked_length(answer, asked, estimate)
-    # At once, while the same sum at other probabilities is remembered.
-    ends = ends_for(workload, law_of(asked.row, estimate), asked.confidence)
-    return _One(answer, ends, estimate.estimator(asked.row.key) if estimate.needs_storing else None)
+def _is_posterior(workload: Workload, together: Simultaneous | None) -> bool:
+    """Whether each answer is its posterior, else the law of its estimate's error.
+
+    Joint bounds and quotients combine laws of errors.
+    """
+    is_joint = together is not None and together.method != "union"
+    return not (is_joint or workload.for_quotients or len(workload.questions) > _MOST_POSTERIORS)
 
 
-def offers(
-    engine: InferenceEngine, workload: Workload, *, with_ends: bool = False
-) -> tuple[Offer | None, ...]:
+@dataclass(frozen=True)
+class _Each:
+    """What makes the answers of a workload's questions.
+
+    Args:
+        is_posterior: whether they are posteriors.
+    """
+
+    engine: InferenceEngine
+    workload: Workload
+    cost: WorkloadCost
+    version: int
+    is_posterior: bool
+
+    def answered(self, alone: Question, asked: Question, joint: Estimator | None) -> KnownNumber:
+        """The answer of one question, by the weights of the joint bound where there is one."""
+        if asked.row.is_zero:
+            return self._zero(asked)
+        estimate = _estimate(self.engine, alone, joint)
+        found = self._by(alone, asked, estimate)
+        if joint is None:
+            return found
+        return replace(found, answer=_of_asked_length(found.answer, asked, estimate))
+
+    def known(self, alone: Question, asked: Question) -> KnownNumber | None:
+        """What history gives for one question; None if it gives no finite interval."""
+        if asked.row.is_zero:
+            return self._zero(asked)
+        estimate = estimate_of(self.engine, alone)
+        found = None if estimate is None else self._by(alone, asked, estimate)
+        if found is None or not math.isfinite(found.answer.high - found.answer.low):
+            return None
+        return found
+
+    def _zero(self, asked: Question) -> KnownNumber:
+        left = self.cost.remaining_nano
+        exact = exact_answer(asked.requirement, remaining_nano=left, version=self.version)
+        return KnownNumber(exact, self._ends(asked, None))
+
+    def _by(self, alone: Question, asked: Question, estimate: RowEstimate) -> KnownNumber:
+        stated = self._stated(asked, estimate)
+        answer = answer_from(
+            alone,
+            estimate,
+            stated,
+            source=_source(estimate, self.cost.sources),
+            charged_nano=0,
+            remaining_nano=self.cost.remaining_nano,
+            version=self.version,
+        )
+        # At once, while the same sum at other probabilities is remembered.
+        ends = self._ends(asked, stated.posterior)
+        kept = estimate.estimator(asked.row.key) if estimate.needs_storing else None
+        return KnownNumber(replace(answer, confidence=asked.confidence), ends, kept)
+
+    def _stated(self, asked: Question, estimate: RowEstimate) -> Stated:
+        if self.is_posterior:
+            return self.engine.stated(asked.row, estimate)
+        return Stated(estimate.posterior, OF_ESTIMATOR)
+
+    def _ends(self, asked: Question, known: AnyPosterior | None) -> Ends | None:
+        return ends_for(self.workload, law_of(asked.row, known), asked.confidence)
+
+
+def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
     """Per question the best interval that history gives without a charge, if it gives one.
 
     In a simultaneous workload each has the confidence with which all hold at once.
-
-    Args:
-        with_ends: also find the ends that a choice among all of them needs.
     """
-    found = list[Offer | None]()
-    for question in each_alone(workload):
-        estimate = None if question.row.is_zero else estimate_of(engine, question)
-        free = offer(question, estimate)
-        if with_ends and free is not None:
-            law = law_of(question.row, estimate)
-            free = replace(free, ends=ends_for(workload, law, question.confidence))
-        found.append(free)
-    return tuple(found)
+    return tuple(
+        offer(question, None if question.row.is_zero else estimate_of(engine, question))
+        for question in each_alone(workload)
+    )
+
+
+def known_numbers(
+    engine: InferenceEngine, workload: Workload, *, remaining_nano: int, version: int
+) -> tuple[KnownNumber | None, ...]:
+    """Per question what history says of it, if it gives a finite interval, short or long."""
+    free = WorkloadCost(0, remaining_nano, {})
+    each = _Each(engine, workload, free, version, is_posterior=_is_posterior(workload, None))
+    pairs = zip(each_alone(workload), workload.questions, strict=True)
+    return tuple(each.known(alone, asked) for alone, asked in pairs)
 
 
 def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None) -> RowEstimate:

@@ -28,6 +28,7 @@ from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
 from qserver.records.capacity import MOST_RECORDS
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, place_measurement
+from qserver.records.statement import OF_ESTIMATOR
 
 __all__ = ["InferenceEngine", "RowEstimate"]
 
@@ -60,7 +61,7 @@ class InferenceEngine(LiveRows):
         self._sizes = tuple(sizes)
         self.tables = MeasuredTables(self._sizes)
         self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records)
-        self._posteriors = Posteriors(self.in_play, self._measurements)
+        self._posteriors: Posteriors | None = Posteriors(self.in_play, self._measurements)
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
@@ -89,12 +90,14 @@ class InferenceEngine(LiveRows):
             self._version += 1
         self._combinations.clear()
         self._estimates.clear()
-        self._posteriors.clear()
+        if self._posteriors is not None:
+            self._posteriors.clear()
 
     def tried(self) -> InferenceEngine:
         """A copy of the history to try releases on; this engine does not change.
 
-        The copy is valid until this engine takes in an event.
+        The copy is valid until this engine takes in an event. Releases that are tried have made-up
+        answers, so it states the laws of estimates in place of posteriors, which take longer.
         """
         found = copy.copy(self)
         found._measurements = list(self._measurements)
@@ -102,7 +105,7 @@ class InferenceEngine(LiveRows):
         found._stored, found._stored_beside = _copied(self._stored), _copied(self._stored_beside)
         found.tables, found.in_play = self.tables.tried(), self.in_play.tried()
         found._combinations, found._estimates = OrderedDict(), OrderedDict()
-        found._posteriors = Posteriors(found.in_play, found._measurements)
+        found._posteriors = None
         return found
 
     def keep(self, estimator: Estimator) -> None:
@@ -164,6 +167,8 @@ class InferenceEngine(LiveRows):
 
     def stated(self, primitive: Primitive, estimate: RowEstimate) -> Stated:
         """The posterior of a row, by its estimate on the present history."""
+        if self._posteriors is None:
+            return Stated(estimate.posterior, OF_ESTIMATOR)
         self.catch_up()
         return self._posteriors.of(primitive.row, estimate)
 

@@ -123,12 +123,11 @@ AnyAnswer = Answer | WorkloadAnswer | ModelAnswer
 
 @dataclass(frozen=True)
 class Offer:
-    """The best free interval at a confidence; of several, with the ends for a choice among them."""
+    """The best free interval at a confidence."""
 
     low: float
     high: float
     confidence: float
-    ends: Ends | None = None
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from qserver.answering.answer import answer_from, exact_answer, offer_from
 from qserver.answering.quotient import joint_parts
-from qserver.answering.workload import offers
+from qserver.answering.workload import KnownNumber, known_numbers
 from qserver.errors import NotEstimableError
 from qserver.inference.joint.quotient import JointParts
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
@@ -122,11 +122,17 @@ class Insight:
             estimate = opened.replica.engine.estimate(row, confidence=confidence)
         return None if estimate is None else offer_from(row, estimate, confidence=confidence)
 
-    def offers(self, name: str, workload: Workload) -> tuple[Offer | None, ...]:
-        """The free interval of each question of a workload with its ends, or None."""
+    def known_numbers(self, name: str, workload: Workload) -> tuple[KnownNumber | None, ...]:
+        """What history says of each question of a workload with its ends, or None."""
         opened = self._workloads.refresh(name)
         with opened.lock:
-            return offers(opened.replica.engine, workload, with_ends=True)
+            present = opened.replica.present
+            return known_numbers(
+                opened.replica.engine,
+                workload,
+                remaining_nano=present.remaining_nano,
+                version=present.n_shown,
+            )
 
     def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
         """Both estimates of a quotient with their noises; None unless rows alone give them."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from qserver.answering.consistency import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
 from qserver.answering.quotient import joint_value
+from qserver.answering.workload import KnownNumber
 from qserver.query.linear import total_query
 from qserver.query.looking import Ends
 from qserver.query.measure import Measure
@@ -187,7 +188,7 @@ class Statements:
         self,
         name: str,
         questions: StatementQuestions,
-        free: Sequence[Offer | None],
+        known: Sequence[KnownNumber | None],
         *,
         remaining_nano: int,
         version: int,
@@ -195,12 +196,14 @@ class Statements:
         """The table that history fills at no cost; a cell it knows nothing of has no value.
 
         Args:
-            free: per question the interval that history gives, whose middle is the estimate.
-                There are consistent values only where none of them is None.
+            known: per question what history says. There are consistent values only where none of
+                them is None.
         """
-        value_of = self._known_value(name, questions, free)
-        known = [offer for offer in free if offer is not None]
-        nearest = self._nearest(name, questions, known) if len(known) == len(free) else None
+        answers = [None if one is None else one.answer for one in known]
+        value_of = self._known_value(name, questions, answers)
+        complete = [answer for answer in answers if answer is not None]
+        is_complete = len(complete) == len(known)
+        nearest = self._nearest(name, questions, complete) if is_complete else None
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
             value = value_of(cell) or CellValue(None, _UNKNOWN)
@@ -209,13 +212,13 @@ class Statements:
         cells = looked(
             questions,
             _by_cell(questions, cell_of),
-            [0.0 if offer is None else offer.estimate for offer in free],
-            [None if offer is None else offer.ends for offer in free],
+            [0.0 if answer is None else answer.estimate for answer in answers],
+            [None if one is None else one.ends for one in known],
         )
         return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
 
     def _known_value(
-        self, name: str, questions: StatementQuestions, free: Sequence[Offer | None]
+        self, name: str, questions: StatementQuestions, free: Sequence[Answer | Offer | None]
     ) -> Callable[[CellQuestions], CellValue | None]:
         """What is known of a cell: of a quotient only where both of its parts are known."""
         middles = [0.0 if o is None else o.estimate for o in free]
@@ -366,6 +369,7 @@ def workload_of(questions: StatementQuestions) -> Workload:
         questions.questions,
         simultaneous=questions.simultaneous,
         selected_from=questions.statement.clauses.looking.selected_from,
+        for_quotients=any(len(cell.parts) > 1 for row in questions.cells for cell in row),
     )
 
 

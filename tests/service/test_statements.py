@@ -123,8 +123,8 @@ def test_a_quotients_interval_is_that_of_the_joint_law_where_rows_were_measured(
     over, under = (questions.questions[i] for i in cell.parts)
     joint = service.insight.joint("people", over, under)
     assert joint is not None
-    offers = service.insight.offers("people", workload_of(questions))
-    ends = [CellInterval(o.low, o.high) for o in offers if o is not None]
+    numbers = service.insight.known_numbers("people", workload_of(questions))
+    ends = [CellInterval(k.answer.low, k.answer.high) for k in numbers if k is not None]
     union = cell_value(cell, [0.0, 0.0], ends).interval
     assert union.low is not None
     assert union.high is not None
@@ -154,8 +154,8 @@ def test_a_quotient_from_tables_keeps_the_interval_of_the_union_bound(town: Depl
     questions = found.asked
     over, under = questions.questions
     assert town.service().insight.joint("people", over, under) is None
-    offers = town.service().insight.offers("people", workload_of(questions))
-    parts = [CellInterval(o.low, o.high) for o in offers if o is not None]
+    numbers = town.service().insight.known_numbers("people", workload_of(questions))
+    parts = [CellInterval(k.answer.low, k.answer.high) for k in numbers if k is not None]
     union = cell_value(questions.cells[0][0], [0.0, 0.0], parts).interval
     assert interval(found) == (union.low, union.high)
 

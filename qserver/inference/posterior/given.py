@@ -15,6 +15,10 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
+from qserver.errors import RequirementError
+from qserver.inference.arrays import FloatArray
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.positive_prior import CredibleInterval
 
@@ -53,6 +57,18 @@ class GivenPosterior:
             high=math.nextafter(max(one, other) + self.allowance, math.inf),
         )
 
+    def low_at(self, probability: float) -> float:
+        """An end that q is below with at most this probability, in (0, 1/2); rounded outward."""
+        tail = _log(probability)
+        error = self.error.high(tail) if self.unit > 0.0 else self.error.low(tail)
+        return math.nextafter(self._value(float(error[0])) - self.allowance, -math.inf)
+
+    def high_at(self, probability: float) -> float:
+        """An end that q is above with at most this probability, in (0, 1/2); rounded outward."""
+        tail = _log(probability)
+        error = self.error.low(tail) if self.unit > 0.0 else self.error.high(tail)
+        return math.nextafter(self._value(float(error[0])) + self.allowance, math.inf)
+
     def confidence_of(self, half_width: float) -> float:
         """Confidence of the best interval twice as long as this, rounded down."""
         room = half_width - self.allowance
@@ -90,3 +106,9 @@ class GivenPosterior:
     def _place(self, value: float) -> float:
         """The error at a value of the query."""
         return (self.linear - self.shift - value) / self.unit
+
+
+def _log(probability: float) -> FloatArray:
+    if not 0.0 < probability < 0.5:
+        raise RequirementError("probability", "lie in (0, 1/2)", probability)
+    return np.asarray(np.log([probability]))

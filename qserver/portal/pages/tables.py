@@ -208,7 +208,7 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
     answer = statements.known_table(
         dataset,
         questions,
-        service.insight.offers(dataset, workload_of(questions)),
+        service.insight.known_numbers(dataset, workload_of(questions)),
         remaining_nano=status.remaining_nano,
         version=status.version,
     )

@@ -73,6 +73,8 @@ class Request:
         questions = [_question_plain(q) for q in self.asked.questions]
         together = {"questions": questions, "simultaneous": self.asked.simultaneous}
         looked = Looking(self.asked.selected_from).to_plain()
+        if self.asked.for_quotients:
+            together["for_quotients"] = True
         return json.dumps({**head, **together, **looked})
 
     @classmethod
@@ -140,6 +142,7 @@ def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Worklo
         tuple(questions),
         simultaneous=bool(plain["simultaneous"]),
         selected_from=Looking.from_plain(plain).selected_from,
+        for_quotients=bool(plain.get("for_quotients", False)),
     )
 
 

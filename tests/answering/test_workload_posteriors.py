@@ -1,0 +1,127 @@
+"""Which law the answers of a workload have where released answers disagree."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from qserver.answering import workload as answered
+from qserver.answering.workload import AnsweredWorkload, WorkloadCost, answer_workload
+from qserver.inference.engine import InferenceEngine
+from qserver.planning.holdings import estimate_of
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.looking import Selection
+from qserver.query.question import Question, Workload
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
+from qserver.records.answer import Simultaneous
+from qserver.records.statement import Statement
+from tests.inference.histories import measured
+
+THERE = Requirement(40.0, 0.95)
+
+
+def _rows(low: int, high: int) -> LinearQuery:
+    return linear_query((20,), [(1, {0: interval(20, low, high)})])
+
+
+ASKED = tuple(Question(_rows(*ends), THERE) for ends in ((0, 10), (10, 20), (0, 20)))
+
+
+@pytest.fixture
+def engine() -> InferenceEngine:
+    """Two halves and the whole, with answers 31.27 apart."""
+    found = InferenceEngine((20,))
+    found.extend(
+        [
+            measured(0, _rows(0, 10), scale=Fraction("6.68"), answer=Fraction("32001.98")),
+            measured(1, _rows(10, 20), scale=Fraction("6.68"), answer=Fraction("31989.06")),
+            measured(2, _rows(0, 20), scale=Fraction("10.32"), answer=Fraction("64020.35")),
+        ]
+    )
+    return found
+
+
+def _answered(
+    engine: InferenceEngine, workload: Workload, together: Simultaneous | None = None
+) -> AnsweredWorkload:
+    return answer_workload(
+        engine,
+        workload,
+        estimators=[None] * len(workload.questions),
+        together=together,
+        cost=WorkloadCost(0, 10**9, {}),
+        version=3,
+    )
+
+
+def _laws(found: AnsweredWorkload) -> set[str]:
+    return {answer.statement.law for answer in found.answer.answers}
+
+
+def test_the_answers_are_those_of_the_posterior(engine: InferenceEngine) -> None:
+    found = _answered(engine, Workload(ASKED))
+    assert _laws(found) == {"posterior"}
+    assert {a.statement.disagreements for a in found.answer.answers} == {1}
+    for question, answer, end in zip(ASKED, found.answer.answers, found.answer.ends, strict=True):
+        estimate = estimate_of(engine, question)
+        assert estimate is not None
+        posterior = engine.stated(question.row, estimate).posterior
+        assert answer.estimate == end.estimate == posterior.estimate
+        assert answer.low == pytest.approx(posterior.interval(0.95).low, rel=1e-12)
+        assert end.low == pytest.approx(posterior.low_at(0.025), rel=1e-12)
+        assert end.highest == pytest.approx(posterior.high_at(0.025 / 3), rel=1e-12)
+        assert end.lowest < answer.low < answer.high < end.highest
+
+
+def test_estimates_add_up_as_the_questions_do(engine: InferenceEngine) -> None:
+    """Posterior means do not depend on the weights that they were found by."""
+    one, other, both = (a.estimate for a in _answered(engine, Workload(ASKED)).answer.answers)
+    assert one + other == pytest.approx(both, abs=0.02)
+
+
+def test_a_choice_among_the_answers_takes_the_ends_of_the_posterior(
+    engine: InferenceEngine,
+) -> None:
+    chosen = _answered(engine, Workload(ASKED, selected_from=Selection(3)))
+    alone = _answered(engine, Workload(ASKED))
+    for answer, by_itself in zip(chosen.answer.answers, alone.answer.answers, strict=True):
+        assert answer.estimate == by_itself.estimate
+        assert answer.low < by_itself.low
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_intervals_that_hold_at_once_by_the_union_bound_are_posteriors(
+    engine: InferenceEngine, confidence: float
+) -> None:
+    asked = tuple(q.with_requirement(Requirement(90.0, confidence)) for q in ASKED)
+    union = Simultaneous(confidence, "union")
+    found = _answered(engine, Workload(asked, simultaneous=True), union)
+    assert _laws(found) == {"posterior"}
+    by_itself = _answered(engine, Workload(asked))
+    for answer, one in zip(found.answer.answers, by_itself.answer.answers, strict=True):
+        assert answer.low < one.low < one.high < answer.high
+
+
+def test_what_quotients_are_made_of_keeps_the_law_of_the_error(engine: InferenceEngine) -> None:
+    found = _answered(engine, Workload(ASKED, for_quotients=True))
+    assert {a.statement for a in found.answer.answers} == {Statement("estimator")}
+    for question, answer in zip(ASKED, found.answer.answers, strict=True):
+        estimate = estimate_of(engine, question)
+        assert estimate is not None
+        assert answer.estimate == estimate.posterior.estimate
+
+
+def test_a_large_workload_keeps_the_law_of_the_error(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answered, "_MOST_POSTERIORS", 2)
+    assert _laws(_answered(engine, Workload(ASKED))) == {"estimator"}
+    assert _laws(_answered(engine, Workload(ASKED[:2]))) == {"posterior"}
+
+
+def test_what_is_only_tried_has_no_posterior(engine: InferenceEngine) -> None:
+    tried = engine.tried()
+    assert _laws(_answered(tried, Workload(ASKED))) == {"estimator"}
+    assert _laws(_answered(engine, Workload(ASKED))) == {"posterior"}

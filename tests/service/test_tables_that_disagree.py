@@ -1,0 +1,64 @@
+"""Tables of SQL over released answers that disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qserver.portal.pages.tables import known_view
+from qserver.query.sql.parser import parse_statement
+from qserver.service.statements import workload_of
+from tests.deployment import PEOPLE, Deployment
+from tests.service.test_statements import answered, explained
+
+BY_AGE = "SELECT age, COUNT(*) FROM people WHERE age < 26 GROUP BY age WITHIN 30"
+AVERAGE = "SELECT AVG(age) FROM people WITHIN 1 ASSUMING AT LEAST 300"
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    """Ages below 26 counted one by one, and in ranges by themselves."""
+    found = Deployment.make(tmp_path, store_url, limit="1000")
+    for ends in ("20 AND 22", "22 AND 25", "20 AND 25", "21 AND 24"):
+        condition = f"WHERE age BETWEEN {ends} WITHIN 30 ONLY THIS"
+        answered(found, f"SELECT COUNT(*) FROM people {condition}")
+    answered(found, f"{BY_AGE} ONLY THIS")
+    return found
+
+
+def test_the_numbers_of_a_table_are_posteriors_and_stay_free(town: Deployment) -> None:
+    found = answered(town, BY_AGE)
+    assert found.charged_nano == explained(town, BY_AGE).price_nano == 0
+    numbers = town.service().insight.known_numbers("people", workload_of(found.asked))
+    statements = [one.answer.statement for one in numbers if one is not None]
+    assert {s.law for s in statements} == {"posterior"}
+    assert max(s.disagreements for s in statements) > 0
+    for (cell,), one in zip(found.cells, numbers, strict=True):
+        assert one is not None
+        assert cell.value.estimate == one.answer.estimate
+        ends = cell.value.interval
+        assert (ends.low, ends.high) == (one.answer.low, one.answer.high)
+
+
+def test_the_portal_shows_the_same_table(town: Deployment) -> None:
+    found = answered(town, BY_AGE)
+    statement = parse_statement(BY_AGE, PEOPLE, dataset="people")
+    view = known_view(town.service(), "people", statement, query="")
+    assert [c.value for (c,) in view.answer.cells] == [c.value for (c,) in found.cells]
+    assert [c.after_looking for (c,) in view.answer.cells] == [
+        c.after_looking for (c,) in found.cells
+    ]
+
+
+def test_a_quotient_is_made_of_estimates_and_stays_free(town: Deployment) -> None:
+    first = answered(town, AVERAGE)
+    again = answered(town, AVERAGE)
+    assert again.charged_nano == explained(town, AVERAGE).price_nano == 0
+    assert again.cells[0][0].value == first.cells[0][0].value
+    assert workload_of(again.asked).for_quotients
+    numbers = town.service().insight.known_numbers("people", workload_of(again.asked))
+    assert {one.answer.statement.law for one in numbers if one is not None} <= {
+        "estimator",
+        "exact",
+    }
