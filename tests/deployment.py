@@ -19,6 +19,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
+from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
 from qserver.service.service import Service
@@ -75,6 +76,7 @@ class Deployment:
         rows: Sequence[tuple[int, str]] = tuple(ROWS),
         phi: float = MAX_PHI,
         disclosure_cap: float | None = None,
+        claims: tuple[Claim, ...] = (),
         witness: WitnessSettings | None = None,
         capacity: int | None = None,
     ) -> Deployment:
@@ -98,6 +100,7 @@ class Deployment:
             records_per_person=k,
             phi=phi,
             disclosure_cap=disclosure_cap,
+            claims=claims,
             capacity=capacity,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)

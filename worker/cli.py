@@ -29,6 +29,7 @@ from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
 from worker.owner.checks.audit import audit
 from worker.owner.checks.doctor import examine
+from worker.owner.claims import claim_lines, load_claims
 from worker.owner.declare import declare_disjoint
 from worker.owner.detach import detach
 from worker.owner.measure import set_measure
@@ -75,6 +76,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         capacity=arguments.capacity,
         measure=measure_of(arguments.measure),
         demand_of=arguments.demand_of,
+        claims=load_claims(arguments.claims),
     )
     meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
     words = (
@@ -99,6 +101,7 @@ def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
         )
         if meta.guard_nano >= limit_nano:
             lines.append("It cannot bind: the limit is reached first.")
+    lines += claim_lines(meta)
     if meta.capacity is not None:
         lines.append(f"Capacity: {meta.capacity:,} records, public; the slot holds their scan.")
     lines += _declared(meta)

@@ -36,6 +36,11 @@ _CAPACITY_HELP = """\
 most records that this and every later file may have, a public number: answers then take as long as
 a scan of so many records needs, so that their time does not tell how many there are
 """
+_CLAIMS_HELP = """\
+refuse answers after which a claim could be known too well; a JSON list of objects with `name`,
+`query` (as in HTTP), `width` and `p`: that the query lies within any interval of that width must
+not be known with a probability above p
+"""
 _CHOICES_HELP = """\
 auto: tables may be bought that later questions use too; only_this: rows for each question alone
 """
@@ -191,6 +196,7 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="refuse answers after which a cell's count could be known with a probability above P",
     )
+    parser.add_argument("--claims", type=Path, metavar="FILE", help=_CLAIMS_HELP)
     _add_disjoint(parser)
     parser.add_argument("--demand-of", default="", metavar="DATASET", help=_DEMAND_HELP)
     parser.add_argument("--capacity", type=int, metavar="N", help=_CAPACITY_HELP)

@@ -11,11 +11,13 @@ from qserver.inference.posterior.choice import reading
 from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.positive_prior import CredibleInterval
 from qserver.inference.posterior.stated import AnyPosterior, Stated
+from qserver.ledger.claims.bounds import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Offer, Source
+from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.statement import EXACT, OF_ESTIMATOR
 
 
@@ -98,14 +100,14 @@ def _offer(interval: CredibleInterval, confidence: float) -> Offer | None:
     return Offer(interval.low, interval.high, confidence)
 
 
-Refusal = BudgetExhaustedError | DisclosureGuardError
+Refusal = BudgetExhaustedError | DisclosureGuardError | ClaimGuardError
 
 
 def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
     """Why a plan on the replica's state must be refused; None if it may be carried out.
 
-    The caller adds the free interval. A plan that raises no loss above the present maximum is never
-    refused.
+    The caller adds the free interval. A plan that raises no loss above the present maximum is
+    refused only for a claim.
     """
     price, standing = replica.price_nano(plan), replica.present.standing
     guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
@@ -118,7 +120,21 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
             allowed_nano=guard,
             cap=cap or 0.0,
         )
-    return None
+    # A plan without a price may still tell more of a claim: it charges cells that lost little.
+    return _claim_refusal(replica.lifted(plan))
+
+
+def _claim_refusal(found: Lifted | None) -> ClaimGuardError | None:
+    if found is None:
+        return None
+    claim = found.claim
+    return ClaimGuardError(
+        claim=claim.name,
+        width=float(claim.exact_width),
+        before=found.before,
+        after=found.after,
+        cap=claim.p,
+    )
 
 
 def offer(question: Question, estimate: RowEstimate | None) -> Offer | None:

@@ -15,6 +15,7 @@ from qserver.config import Settings
 from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.claims.bounds import ClaimBounds, Lifted, claimed_queries
 from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
@@ -30,6 +31,7 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.audit_chain import relinked
 from qserver.records.charge import charge_from_json
+from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.paid_question import PaidQuestion
@@ -95,6 +97,8 @@ class Replica:
             records_per_person=meta.records_per_person,
             null_cell=meta.has_null_cell,
         )
+        self._claimed = claimed_queries(meta.claims, meta.domain, balanced=meta.has_known_total)
+        self._claims = ClaimBounds(self._claimed)
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)
         self.n_charges = 0
@@ -145,6 +149,8 @@ class Replica:
             "rows": self.engine.in_play.state(),
             "rule": self.rule.state(),
         }
+        if self._claimed:
+            parts["claims"] = self._claims.state()
         return Saved(self._cursor, State.of_parts(parts, {"n_charges": self.n_charges}))
 
     def _resume(self, saved: Saved, changes: Changes) -> bool:
@@ -159,6 +165,9 @@ class Replica:
             self.ledger = CellLedger.from_state(part, sizes=sizes, neighbours=neighbours)
             self.engine.in_play.restore(state.part("rows"), sizes)
             self.rule.restore(state.part("rule"), self.ledger)
+            if self._claimed:
+                part = state.part("claims")
+                self._claims = ClaimBounds.from_state(part, self._claimed, sizes=sizes)
             self.n_charges, self.n_resumed = state.head["n_charges"], saved.cursor.n_entries
         except Exception as exc:  # noqa: BLE001 - whatever is wrong with it, the store has it all
             note_ignored(self.meta, f"it cannot be used: {exc!r}")
@@ -172,6 +181,7 @@ class Replica:
             )
             if charge is not None:
                 self.ledger.append(charge)
+                self._claims.append(charge)
                 self.n_charges += 1
 
     def _take_in(
@@ -347,6 +357,20 @@ class Replica:
     def price_nano(self, plan: Plan) -> int:
         """The price of a plan for the people of the snapshot, in nano-epsilon."""
         return self.after(plan).lost_nano - self.present.standing.lost_nano
+
+    def lifted(self, plan: Plan) -> Lifted | None:
+        """The first claim that a plan would let be known better than its owner allows, if any."""
+        return self._claims.lifted(plan.purchase.charges, every_nano=self._elsewhere_nano)
+
+    @property
+    def known_claims(self) -> list[tuple[Claim, float]]:
+        """Per claim the most probability of it, given all that was charged."""
+        return self._claims.known(every_nano=self._elsewhere_nano)
+
+    @property
+    def _elsewhere_nano(self) -> int:
+        """The most that a person of the snapshot may have lost in other snapshots."""
+        return self.present.standing.lost_nano - self.present.standing.share_nano
 
     @property
     def present(self) -> Stamp:

@@ -23,6 +23,7 @@ ASKING_CODES = (
     "allowance_exhausted",
     "pace_exceeded",
     "disclosure_guard",
+    "claim_guard",
     "snapshot_replaced",
     "idempotency_mismatch",
     "measurement_failed",

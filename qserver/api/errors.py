@@ -25,6 +25,7 @@ from qserver.errors import (
     RateLimitedError,
     SqlError,
 )
+from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.problem import error_from_problem
 
 PROBLEM_TYPE = "application/problem+json"
@@ -175,6 +176,8 @@ def _facts(exc: QServerError) -> dict[str, Any]:
     elif isinstance(exc, DisclosureGuardError):
         loss, allowed = epsilon(exc.loss_nano), epsilon(exc.allowed_nano)
         facts = {"loss": loss, "loss_allowed": allowed, "cap": exc.cap}
+    elif isinstance(exc, ClaimGuardError):
+        return {**exc.facts, "free": free_document(exc.free)}
     else:
         return {}
     return {"price": epsilon(exc.price_nano), **facts, "free": free_document(exc.free)}

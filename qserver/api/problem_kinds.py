@@ -42,6 +42,7 @@ _ALL = (
     ProblemKind("allowance_exhausted", 409, "The analyst's allowance cannot pay for the answer"),
     ProblemKind("pace_exceeded", 409, "The analyst's pace cannot pay for the answer today"),
     ProblemKind("disclosure_guard", 409, "A cell would be known too well"),
+    ProblemKind("claim_guard", 409, "A claim would be known too well"),
     ProblemKind("snapshot_replaced", 409, "The dataset has new data"),
     ProblemKind("not_estimable", 409, "The released history cannot give this"),
     ProblemKind("body_too_large", 413, "The body is too large"),

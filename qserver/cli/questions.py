@@ -252,7 +252,7 @@ def show_problem(console: Console, problem: ServerProblemError) -> None:
     """The facts of a refusal: the place in a text, or the interval known for each question."""
     if "excerpt" in problem.facts:
         console.point(str(problem.facts["excerpt"]))
-    if problem.code not in ("budget_exhausted", "disclosure_guard"):
+    if problem.code not in ("budget_exhausted", "disclosure_guard", "claim_guard"):
         return
     free = problem.facts.get("free")
     if not isinstance(free, list):

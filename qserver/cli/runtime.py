@@ -36,7 +36,7 @@ exit codes:
   0  done
   1  failed
   2  the command line, a setting or the question is wrong
-  3  refused: the budget, what of it is yours, the disclosure guard, or a gate does not allow it
+  3  refused: the budget, what of it is yours, the guards, or a gate does not allow it
   4  no server answers at the URL
   5  not now: no worker, no store, too many requests, or the job is not done yet
   6  the port or the state folder is in use
@@ -48,6 +48,7 @@ _CODES = {
     "pace_exceeded": ExitCode.REFUSED,
     "rate_limited": ExitCode.NOT_NOW,
     "disclosure_guard": ExitCode.REFUSED,
+    "claim_guard": ExitCode.REFUSED,
     "unreachable": ExitCode.UNREACHABLE,
     "no_worker": ExitCode.NOT_NOW,
     "snapshot_replaced": ExitCode.NOT_NOW,

@@ -41,7 +41,13 @@ _REDIRECTIONS = range(300, 400)
 _KEPT_CONNECTIONS = 32
 _SECONDS = re.compile(r"[0-9]{1,6}")
 _KINDS: Mapping[str, type[ServerProblemError]] = dict.fromkeys(
-    ("budget_exhausted", "allowance_exhausted", "pace_exceeded", "disclosure_guard"),
+    (
+        "budget_exhausted",
+        "allowance_exhausted",
+        "pace_exceeded",
+        "disclosure_guard",
+        "claim_guard",
+    ),
     BudgetProblemError,
 )
 _STATUS_KINDS: Mapping[int, type[ServerProblemError]] = {

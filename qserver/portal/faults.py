@@ -20,6 +20,7 @@ from qserver.errors import (
 )
 from qserver.portal.labels import FormFields
 from qserver.records.answer import Offer
+from qserver.records.claims.refused import ClaimGuardError
 
 _ADVICE = {
     "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "
@@ -28,6 +29,7 @@ _ADVICE = {
     "owner of the data decides about allowances.",
     "pace_exceeded": "Nothing was spent. Wait, or ask for a longer interval or less confidence.",
     "disclosure_guard": "Nothing was spent. Ask for a longer interval or less confidence.",
+    "claim_guard": "Nothing was spent. Ask for a longer interval, or for this question only.",
     "not_estimable": "Nothing that was released so far tells anything about it. Ask it: its price "
     "is shown first.",
     "invalid_query": "Change the question and ask again.",
@@ -94,7 +96,7 @@ def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
     facts: dict[str, Any] = {}
     if isinstance(exc, BudgetExhaustedError | AllowanceExhaustedError):
         facts = {"price_nano": exc.price_nano, "remaining_nano": exc.remaining_nano}
-    if isinstance(exc, BudgetExhaustedError | DisclosureGuardError):
+    if isinstance(exc, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError):
         # Of a table there is one for each number; its page shows them.
         facts["free"] = exc.free if isinstance(exc.free, Offer) else None
         facts["is_known"] = bool(exc.free)

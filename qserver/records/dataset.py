@@ -11,6 +11,7 @@ from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.measure import Measure, measure_of
 from qserver.records.capacity import MOST_RECORDS
 from qserver.records.charge import Relation
+from qserver.records.claims.claim import Claim, claims_from_plain
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
 
@@ -50,6 +51,7 @@ class DatasetMeta:
     capacity: int | None = None
     measure: Measure = "auto"
     demand_of: tuple[tuple[str, int], ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
@@ -73,6 +75,11 @@ class DatasetMeta:
         """
         return self.records_verified or not self.domain.is_total
 
+    @property
+    def has_known_total(self) -> bool:
+        """Whether neighbours, and so perhaps what is public, fix the number of records."""
+        return self.relation == "replace-one" and not self.has_null_cell
+
     @cached_property
     def domain_document(self) -> dict[str, object]:
         """The domain as plain JSON values."""
@@ -80,13 +87,16 @@ class DatasetMeta:
 
     def to_json(self) -> str:
         """The facts as JSON text."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "domain"}
+        apart = ("domain", "claims")
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         if self.capacity is None:
             del plain["capacity"]  # as earlier versions wrote it
         if self.measure == "auto":
             del plain["measure"]  # likewise
         if not self.demand_of:
             del plain["demand_of"]  # likewise
+        if self.claims:
+            plain["claims"] = [claim.to_plain() for claim in self.claims]
         return json.dumps({**plain, "domain": self.domain_document})
 
     @classmethod
@@ -101,6 +111,9 @@ def _from_json(text: str) -> DatasetMeta:
     domain = domain_from_document(plain.pop("domain"))
     disjoint_from = tuple(plain.pop("disjoint_from", ()))
     demand_of = tuple((snapshot, int(n)) for snapshot, n in plain.pop("demand_of", ()))
+    claims = claims_from_plain(plain.pop("claims", []))
     # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
     known = {f.name: plain[f.name] for f in fields(DatasetMeta) if f.name in plain}
-    return DatasetMeta(domain=domain, disjoint_from=disjoint_from, demand_of=demand_of, **known)
+    return DatasetMeta(
+        domain=domain, disjoint_from=disjoint_from, demand_of=demand_of, claims=claims, **known
+    )

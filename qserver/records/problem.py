@@ -28,6 +28,7 @@ from qserver.errors import (
     UnanswerableError,
 )
 from qserver.records.answer import Offer
+from qserver.records.claims.refused import FACTS, ClaimGuardError
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,17 @@ class Problem:
 
 
 _ALLOWANCE = ("price_nano", "remaining_nano", "more_at")
-_Refused = type[BudgetExhaustedError] | type[DisclosureGuardError]
+_Refused = type[BudgetExhaustedError] | type[DisclosureGuardError] | type[ClaimGuardError]
 _FACTS: Mapping[_Refused, tuple[str, ...]] = {
     BudgetExhaustedError: ("price_nano", "remaining_nano"),
     DisclosureGuardError: ("price_nano", "loss_nano", "allowed_nano", "cap"),
+    ClaimGuardError: FACTS,
 }
 
 
 def problem_from_error(error: QServerError) -> Problem:
     """The public part of an error that ended a job; an unforeseen one becomes constant text."""
-    if isinstance(error, BudgetExhaustedError | DisclosureGuardError):
+    if isinstance(error, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError):
         facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS[type(error)]}
         if isinstance(error.free, tuple):
             facts["free_each"] = [_plain_offer(offer) for offer in error.free]

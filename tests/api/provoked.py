@@ -10,6 +10,7 @@ from urllib.parse import quote
 from qserver import errors
 from qserver.api.problem_kinds import STORE_CODES
 from qserver.records.answer import Offer
+from qserver.records.claims.refused import ClaimGuardError
 from tests.api.calls import (
     AUDIT,
     MODEL,
@@ -152,6 +153,12 @@ def guarded() -> errors.DisclosureGuardError:
     return error
 
 
+def claimed() -> ClaimGuardError:
+    error = ClaimGuardError(claim="young", width=10.0, before=0.39, after=0.53, cap=0.4)
+    error.free = Offer(1.5, 9.5, 0.95)
+    return error
+
+
 def _wrong(path: str, query: object) -> dict[str, Any]:
     if path.endswith(("{model}/query", "{model}/explain")):
         return {"count": query}
@@ -222,6 +229,7 @@ def _asked(path: str) -> dict[tuple[int, str], Provoke]:
             price_nano=2, remaining_nano=1, more_at=1_800_000_000
         ),
         (409, "disclosure_guard"): guarded(),
+        (409, "claim_guard"): claimed(),
         (409, "snapshot_replaced"): errors.SnapshotReplacedError(),
         (422, "idempotency_mismatch"): errors.IdempotencyError("It was bound before."),
         (502, "measurement_failed"): errors.MeasurementError(),

@@ -12,9 +12,10 @@ from openapi_schema_validator import OAS31Validator
 from qserver import errors
 from qserver.api.openapi import openapi_document
 from qserver.api.problem_kinds import KINDS
+from qserver.records.claims import refused
 from tests.api.calls import ASK, QUESTION, Caller, assert_problem
 from tests.api.fake_service import BrokenTestError, FakeService
-from tests.api.provoked import DATASET, STORE_ERRORS, exhausted, guarded, scenarios
+from tests.api.provoked import DATASET, STORE_ERRORS, claimed, exhausted, guarded, scenarios
 
 
 def _documented(app: Flask) -> list[tuple[str, str, int, str]]:
@@ -70,8 +71,8 @@ def test_every_route_of_the_app_is_documented(api_app: Flask) -> None:
 def test_every_error_of_the_tree_has_a_status_or_is_the_servers_own_fault() -> None:
     codes = {
         cls.code
-        for _, cls in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(cls, errors.QServerError)
+        for _, cls in (*inspect.getmembers(errors), *inspect.getmembers(refused))
+        if inspect.isclass(cls) and issubclass(cls, errors.QServerError)
     }
     inner = {
         "invalid_domain",
@@ -150,6 +151,16 @@ def test_the_disclosure_guard_shows_losses_cap_and_what_is_free(
     problem = assert_problem(caller.post(ASK, QUESTION), 409, "disclosure_guard")
     facts = {k: problem[k] for k in ("price", "loss", "loss_allowed", "cap")}
     assert facts == {"price": 0.3, "loss": 0.2, "loss_allowed": 0.4, "cap": 0.19}
+    assert problem["free"] == {"interval": [1.5, 9.5], "confidence": 0.95}
+
+
+def test_the_guard_of_claims_shows_the_claim_its_bounds_and_what_is_free(
+    caller: Caller, service: FakeService
+) -> None:
+    service.fail("ask", claimed())
+    problem = assert_problem(caller.post(ASK, QUESTION), 409, "claim_guard")
+    facts = {k: problem[k] for k in ("claim", "width", "before", "after", "cap")}
+    assert facts == {"claim": "young", "width": 10, "before": 0.39, "after": 0.53, "cap": 0.4}
     assert problem["free"] == {"interval": [1.5, 9.5], "confidence": 0.95}
 
 

@@ -19,6 +19,7 @@ from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
 from qserver.query.primitive import primitive
 from qserver.records.charge import NANO, Relation
+from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
@@ -28,6 +29,7 @@ from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
+from worker.owner.claims import check_claims
 from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
@@ -61,9 +63,11 @@ class AttachRequest:
         measure: what is measured for a question whose asker does not choose.
         demand_of: a dataset of the population and domain whose questions are planned for; '' for
             none.
+        claims: what must not be known too well.
 
     Raises:
         ConfigError: a value is out of range.
+        QueryError, CapacityError: a claim is no question on the domain.
     """
 
     name: str
@@ -81,6 +85,7 @@ class AttachRequest:
     capacity: int | None = None
     measure: Measure = "auto"
     demand_of: str = ""
+    claims: tuple[Claim, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -99,6 +104,8 @@ class AttachRequest:
             raise ConfigError("capacity", "be from 1 to 2^40", self.capacity)
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
+        for claim in self.claims:
+            claim.row(self.domain)
 
     @property
     def person_rule(self) -> PersonRule | None:
@@ -154,6 +161,7 @@ def attach(
         request.data, request.domain, key=registry.key(), person=request.person_rule
     )
     meta = _meta(request, disjoint_from, _demand_of(request, settings))
+    check_claims(meta)
     check_capacity(meta.capacity, snapshot.table)
     if meta.capacity is not None:
         progress("timing a scan of as many records as the capacity")
@@ -196,6 +204,7 @@ def _meta(
         capacity=request.capacity,
         measure=request.measure,
         demand_of=demand_of,
+        claims=request.claims,
     )
 
 

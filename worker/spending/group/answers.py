@@ -15,6 +15,7 @@ from qserver.errors import (
 )
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
+from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.problem import problem_from_error
 from qserver.storage.encoding.jobs import answer_json
 from qserver.storage.encoding.requests import Request, events_of
@@ -57,7 +58,7 @@ class Answers:
         error, refused = one.error, one.refused
         if refused is None or isinstance(refused.asked, ModelAsked):
             return error
-        if isinstance(error, BudgetExhaustedError | DisclosureGuardError):
+        if isinstance(error, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError):
             error.free = offered(self._replicas.get(refused), refused.asked)
         return error
 

@@ -1,0 +1,1 @@
+"""Bounds of claims against posteriors and linear programs by other routes."""
