@@ -68,7 +68,6 @@ _STREAMS = (
     "citibike",
 )
 _STREAM = {"stream": "stream", "neighbours": "relation"}
-_ADAPTIVE = ("adaptive search: all answers", "adaptive search: last answer")
 _MARGINALS = {"data": "data", "mechanism": "mechanism", "setting": "setting"}
 
 HEADLINES: Mapping[str, Headline] = {
@@ -127,11 +126,14 @@ HEADLINES: Mapping[str, Headline] = {
         {"total": ("not known",)},
     ),
     "coverage": Headline(
-        {"design": "design", "share that holds": "coverage", "standard error": "standard_error"},
         {
-            "confidence": (0.95,),
-            "design": ("repeated rows", "tree", *_ADAPTIVE),
-        },
+            "design": "design",
+            "question": "question",
+            "stated": "stated",
+            "measured": "share",
+            "standard error": "standard_error",
+            "runs": "runs",
+        }
     ),
     "learnt_levels": Headline(
         {"stream": "stream", "questions": "questions"}, spread=("levels", "end")
