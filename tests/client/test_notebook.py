@@ -7,18 +7,14 @@ import inspect
 import io
 import json
 import re
-from collections.abc import Iterator
 from contextlib import redirect_stdout
-from dataclasses import fields, replace
-from fractions import Fraction
+from dataclasses import fields
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from qserver import client as client_package
-from qserver.cli.local.demo_data import adult_csv, adult_domain
 from qserver.client import (
     Answer,
     AsyncClient,
@@ -42,45 +38,10 @@ from qserver.client import (
     Table,
 )
 from qserver.client.clients import AsyncModelPrices, AsyncModels, ModelPrices, Models
-from qserver.query.domain_file import load_domain
-from tests.client.serving import serving
-from tests.deployment import Deployment
-from worker.owner.attach import AttachRequest, attach
 
-DOCS = Path(__file__).parents[2] / "docs"
 DEMO_URL = "http://127.0.0.1:8000"
+DOCS = Path(__file__).parents[2] / "docs"
 N_WOMEN_IN_THEIR_THIRTIES = 2720
-
-
-@pytest.fixture
-def demo_url(tmp_path: Path, store_url: str) -> Iterator[str]:
-    """A server of the census data whose worker works off each job as it comes."""
-    town = Deployment.make(tmp_path, store_url, limit="2")
-    request = AttachRequest(
-        name="adult",
-        data=adult_csv(),
-        domain=load_domain(adult_domain()),
-        limit=Fraction(2),
-        relation="add-remove",
-        population="town",
-        records_per_person=1,
-    )
-    meta = attach(
-        request, settings=town.settings, registry=town.registry, progress=lambda _text: None
-    )
-    done = Event()
-    worker = Thread(target=_work, args=(replace(town, meta=meta), done))
-    worker.start()
-    with serving(town, wait_s=20.0) as served:
-        yield served.url
-    done.set()
-    worker.join()
-
-
-def _work(town: Deployment, done: Event) -> None:
-    spender = town.spender()
-    while not done.wait(0.02):
-        town.work_off(spender)
 
 
 def _run(source: str, namespace: dict[str, Any]) -> Any:
