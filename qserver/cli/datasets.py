@@ -82,10 +82,20 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     console.line(f"cells: {int(dataset['n_cells']):,}")
     if dataset.get("capacity") is not None:  # an older server does not send it
         console.line(f"capacity: {dataset['capacity']:,} records")
+    for claim in dataset.get("claims", ()):  # likewise
+        console.line(_claim_text(claim))
     console.line()
     rows = [_attribute_row(attribute) for attribute in dataset["domain"]["attributes"]]
     for name, kind, n_values, values in rows:
         console.line(f"{name:<{_longest(rows)}}  {kind:<7}  {n_values:>5}  {values}")
+
+
+def _claim_text(claim: Mapping[str, Any]) -> str:
+    known, cap = claim["known"], claim["p"]
+    return (
+        f"claim {claim['name']}: within {claim['width']:g} known with probability {known:.4g} at "
+        f"most, {cap:g} allowed"
+    )
 
 
 def _longest(rows: Sequence[tuple[str, ...]]) -> int:

@@ -30,7 +30,7 @@ from qserver.client.model_results import (
     MostProbable,
     SyntheticRecords,
 )
-from qserver.client.results import Answer, BothChoices, Cost, DatasetInfo, Interval, Price
+from qserver.client.results import Answer, BothChoices, Claim, Cost, DatasetInfo, Interval, Price
 from qserver.client.tables import AfterLooking, Cell, Picked, Table
 from qserver.query.looking import Selection
 
@@ -43,6 +43,7 @@ __all__ = [
     "BudgetProblemError",
     "Cell",
     "CheckPrice",
+    "Claim",
     "Client",
     "Cost",
     "DatasetInfo",

@@ -200,6 +200,24 @@ class Price(FromJson):
 
 
 @dataclass(frozen=True)
+class Claim(FromJson):
+    """What a dataset's owner does not want to be known too well.
+
+    Args:
+        query: as a question over HTTP has it.
+        width: of an interval, in the query's unit.
+        p: most probability at which the query may be known to lie within such an interval.
+        known: most probability at which it can be known so now.
+    """
+
+    name: str
+    query: Mapping[str, Any]
+    width: float
+    p: float
+    known: float
+
+
+@dataclass(frozen=True)
 class DatasetInfo(FromJson):
     """The public facts of a dataset; `document` is the server's whole reply.
 
@@ -207,6 +225,7 @@ class DatasetInfo(FromJson):
         limit, spent, remaining: in epsilon.
         worker_alive: whether the server can measure now.
         capacity: most records that it may ever have; None if its owner declared none.
+        claims: what its owner does not want to be known too well; () from an earlier server.
         attributes: their names; empty in a list of datasets.
     """
 
@@ -220,3 +239,6 @@ class DatasetInfo(FromJson):
         metadata=at("domain", "attributes", by=lambda all_: [a["name"] for a in all_ or ()])
     )
     document: Mapping[str, Any] = field(repr=False, compare=False, metadata=at())
+    claims: tuple[Claim, ...] = field(
+        default=(), metadata=at("claims", by=lambda claims: claims or ())
+    )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from qserver.query.looking import Ends, Selection
 from qserver.query.measure import Measure
+from qserver.records.claims.status import ClaimStatus
 from qserver.records.statement import OF_ESTIMATOR, Statement
 
 Source = Literal["history", "measured", "refined", "exact"]
@@ -353,8 +354,7 @@ class DatasetStatus:
         guard: the bound on knowledge of a cell; None without a guard.
         earlier_snapshots: ids of the replaced snapshots, oldest first.
         phi: budget for single rows before tables are bought, as a part of their price.
-        capacity: most records that it may ever have, as its owner declared; the time of an answer
-            follows from it. None if nobody did.
+        capacity: most records that it may ever have, as its owner declared; None if nobody did.
         measure: what is measured for a question whose asker did not choose.
         version: of the history.
         worker_alive: whether a worker can measure now.
@@ -372,6 +372,7 @@ class DatasetStatus:
     spent_nano: int
     remaining_nano: int
     guard: Guard | None
+    claims: tuple[ClaimStatus, ...]
     earlier_snapshots: tuple[str, ...]
     phi: float
     capacity: int | None

@@ -10,6 +10,7 @@ from qserver.answering.replica import Replica
 from qserver.checkpoint.folder import shared_folder
 from qserver.config import Settings
 from qserver.errors import NotFoundError
+from qserver.records.claims.status import ClaimStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
@@ -79,6 +80,14 @@ class OpenDatasets:
             with found.lock:
                 found.replica.refresh(self._store)
         return found
+
+    def claims(self, name: str) -> tuple[ClaimStatus, ...]:
+        """The dataset's claims, and how well each can be known now; NotFoundError."""
+        if not self.meta(name).claims:
+            return ()
+        found = self.refresh(name)
+        with found.lock:
+            return tuple(ClaimStatus.of(*one) for one in found.replica.known_claims)
 
     def forget(self, name: str) -> None:
         """Drop what was read of a dataset."""

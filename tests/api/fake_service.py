@@ -38,6 +38,7 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
+from qserver.records.claims.status import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.statement import Statement
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
@@ -348,6 +349,7 @@ class FakeService:
             spent_nano=60_000_001,
             remaining_nano=939_999_999,
             guard=Guard(0.5, 1_098_612_288, 60_000_001, 0.03, binds=False),
+            claims=(ClaimStatus("women", {"where": {"sex": "Female"}}, 10.0, 0.5, 0.26),),
             earlier_snapshots=("41aa",),
             phi=0.25,
             capacity=50_000 if name == "adult" else None,

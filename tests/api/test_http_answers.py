@@ -98,6 +98,15 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
             "known": 0.03,
             "binds": False,
         },
+        "claims": [
+            {
+                "name": "women",
+                "query": {"where": {"sex": "Female"}},
+                "width": 10.0,
+                "p": 0.5,
+                "known": 0.26,
+            }
+        ],
         "earlier_snapshots": ["41aa"],
         "phi": 0.25,
         "capacity": 50_000,

@@ -38,6 +38,7 @@ DATASET = {
     "spent": 0.5,
     "remaining": 1.5,
     "capacity": 2_000_000,
+    "claims": [{"name": "old", "query": {"where": {}}, "width": 10.0, "p": 0.5, "known": 0.393469}],
     "version": 3,
     "worker_alive": True,
     "domain": {
@@ -252,6 +253,7 @@ def test_dataset_show_lists_attributes_with_their_values(
     assert "budget: 0.5 of 2 epsilon spent, 1.5 remain" in output
     assert "cells: 170,000,000,000,000,000" in output
     assert "capacity: 2,000,000 records" in output
+    assert "claim old: within 10 known with probability 0.3935 at most, 0.5 allowed" in output
     assert "sex  labels       3  Female, Male, or unknown" in output
     assert "age  integer      2  from 17 to below 91" in output
 

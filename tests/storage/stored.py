@@ -33,6 +33,8 @@ from qserver.records.charge import (
     charge_from_json,
     charge_json,
 )
+from qserver.records.claims.claim import claims_from_plain
+from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import FittedBase, PaidQuestion
@@ -82,6 +84,7 @@ META = DatasetMeta(
     ("s0", "r0"),
 )
 PLAIN_META = DatasetMeta("people", "town", "s1", DOMAIN, "add-remove", 1, records_verified=False)
+CLAIM = {"name": "women", "query": {"where": {"sex": "F"}}, "width": 2.5, "p": 0.5}
 TOTAL = total_query(SIZES)
 KEY = primitive(TOTAL).key
 TABLE = product_partition(SIZES, {0: [0, 1]})
@@ -185,6 +188,12 @@ def _refused() -> BudgetExhaustedError:
     return error
 
 
+def _claimed() -> ClaimGuardError:
+    error = ClaimGuardError(claim="women", width=2.5, before=0.25, after=0.75, cap=0.5)
+    error.free = Offer(1.0, 4.0, 0.95)
+    return error
+
+
 def _guarded() -> DisclosureGuardError:
     error = DisclosureGuardError(price_nano=8, loss_nano=1, allowed_nano=2, cap=0.5)
     error.free = (Offer(1.0, 2.0, 0.9), None)
@@ -198,6 +207,7 @@ STORED: Mapping[str, Stored] = {
     "meta": _json(META),
     "plain meta": _json(PLAIN_META),
     "meta that measures only questions": _json(replace(PLAIN_META, measure="only_this")),
+    "meta with claims": _json(replace(PLAIN_META, claims=claims_from_plain(CLAIM))),
     "paid question": _json(PAID, SIZES),
     "paid question that measured itself": _json(replace(PAID, measure="only_this"), SIZES),
     "question that measures itself": _json(ONLY_THIS),
@@ -236,6 +246,7 @@ STORED: Mapping[str, Stored] = {
     "audit entry": _text(linked({"kind": "limit raised", "at": 8}, prev="")),
     "over the limit": _problem(_refused()),
     "over the guard": _problem(_guarded()),
+    "over a claim": _problem(_claimed()),
     "over the allowance": _problem(
         AllowanceExhaustedError(price_nano=8, remaining_nano=7, more_at=None)
     ),

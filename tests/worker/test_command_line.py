@@ -56,6 +56,20 @@ def test_attach_says_when_the_guard_cannot_bind(
     assert ("It cannot bind" in out) != binds
 
 
+def test_attach_repeats_the_claims_and_refuses_what_is_no_question(
+    tmp_path: Path, common: list[str], capsys: Out
+) -> None:
+    claims = tmp_path / "claims.json"
+    claim = {"name": "men", "query": {"where": {"sex": "Male"}}, "width": 2.5, "p": 0.4}
+    claims.write_text(json.dumps(claim))
+    assert attach(tmp_path, common, "people", "--claims", claims) == 0
+    out = capsys.readouterr().out
+    assert "Claim men: within a width of 2.5 it is known with probability 0.4 at most." in out
+    claims.write_text(json.dumps([{**claim, "query": {"where": {"height": 3}}}]))
+    assert attach(tmp_path, common, "others", "--claims", claims) == 1
+    assert "`claims.query.where.height` must name an attribute" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [

@@ -44,6 +44,18 @@ class GuardBody(RecordBody):
     binds: bool = Field(description="false where the limit is reached first")
 
 
+class ClaimBody(RecordBody):
+    """What may be known of a query."""
+
+    name: str
+    query: PublicDocument
+    width: float = Field(description="of the interval that is claimed, in the query's unit")
+    p: float = Field(
+        description="with what probability the query may be known to lie within any such interval"
+    )
+    known: float = Field(description="with what probability it can be known so now, at most")
+
+
 class DatasetSummary(RecordBody):
     """A dataset's guarantee and budget."""
 
@@ -58,6 +70,7 @@ class DatasetSummary(RecordBody):
     spent: Epsilon
     remaining: Epsilon = Field(description="what this dataset may still spend under the limit")
     guard: GuardBody | None
+    claims: list[ClaimBody]
     earlier_snapshots: list[str] = Field(
         description="snapshots that were replaced, oldest first; their history stays readable"
     )

@@ -15,7 +15,6 @@ from fractions import Fraction
 from math import gcd, lcm
 
 import numpy as np
-from scipy.optimize import linprog
 
 from qserver.ledger.claims.cells import Cells, Floats, ToldApart
 from qserver.query.linear import LinearQuery
@@ -123,6 +122,8 @@ def _pairs(cells: Cells, asked: Floats) -> Iterator[Direction]:
 
 def _program(shifts: Floats, asked: Floats, *, balanced: bool) -> Floats | None:
     """The vector of least loss that moves the query by 1; None if none was found."""
+    from scipy.optimize import linprog  # loads long, and not at a start
+
     n_rows, n_cells = shifts.shape
     scale = float(np.abs(shifts).max(initial=0.0)) or 1.0
     kept = np.concatenate(

@@ -14,6 +14,7 @@ import pytest
 
 from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
+from qserver.records.claims.claim import claims_from_plain
 from qserver.storage.encoding.ledger_fields import sealed_fields
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import PAID, sealed, unsealed
@@ -26,12 +27,15 @@ from worker.spending.group import ahead, spends
 
 KEYS = Keys("town")
 DATASET = KEYS.dataset("people")
+CLAIMS = claims_from_plain(
+    {"name": "young", "query": {"where": {"age": {"below": 25}}}, "width": 1, "p": 0.9}
+)
 
 
 @pytest.fixture
 def town(tmp_path: Path, store_url: str) -> Deployment:
     """Some charges on a dataset with a guard, one of which a second question would refine."""
-    town = Deployment.make(tmp_path, store_url, limit="2", disclosure_cap=0.7, k=2)
+    town = Deployment.make(tmp_path, store_url, limit="2", disclosure_cap=0.7, k=2, claims=CLAIMS)
     town.ask({"age": {"below": 25}})
     town.ask({"sex": "Male"})
     return town
@@ -114,6 +118,11 @@ FACTS = {
     "relation of the facts": (meta(relation="replace-one"), "relation"),
     "relation of the ledger": (ledger(relation="replace-one"), "neighbour relation"),
     "another name for the file before": (meta(snapshot="00"), "not one that was attached"),
+    "no claims": (meta(claims=[]), "claims"),
+    "a claim that allows more": (
+        meta(claims=[{**CLAIMS[0].to_plain(), "p": 0.99}]),
+        "claims",
+    ),
     "guard": (take_guard_away, "disclosure_cap"),
     "limit": (ledger(limit=9 * 10**9), "limit"),
     "spent and share lowered": (lower_spending, "share of snapshot"),
