@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from qserver.answering.replica import Replica
+from qserver.errors import CapacityError
 from qserver.planning.planner import Plan
 from qserver.query.domain import Domain
+from qserver.query.looking import Looking
 from qserver.query.question import Question
-from qserver.records.answer import BothChoices
+from qserver.records.answer import Answer, BothChoices
 from qserver.records.plan import PlannedTable
 
 _MOST_NAMED = 3
+_LONGER = 1.0 + 1e-6
 
 
 def choices_of_question(replica: Replica, question: Question, plan: Plan) -> BothChoices:
@@ -29,7 +33,23 @@ def choices_of_question(replica: Replica, question: Question, plan: Plan) -> Bot
         only_this_nano=replica.price_nano(only),
         auto_nano=replica.price_nano(auto),
         buys=tables_in_words(replica.meta.domain, auto.tables),
+        independent_nano=independent_nano(replica, question),
     )
+
+
+def independent_nano(replica: Replica, question: Question) -> int | None:
+    """The price of the question with fresh noise by itself; None where none is fine enough."""
+    with contextlib.suppress(CapacityError):
+        return replica.price_nano(replica.plan(question.with_looking(Looking(independent=True))))
+    return None
+
+
+def rest_nano(replica: Replica, question: Question, answer: Answer) -> int | None:
+    """What fresh noise of the asked length costs, where the answer's interval is longer."""
+    reach = question.requirement.length * _LONGER
+    if answer.selected_from is not None or answer.high - answer.low <= reach:
+        return None
+    return independent_nano(replica, question)
 
 
 def tables_in_words(domain: Domain, tables: Sequence[PlannedTable]) -> str:

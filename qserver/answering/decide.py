@@ -5,9 +5,10 @@ The online side and the worker run the same code, each on a replica of the publi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qserver.answering.answer import answer_from, exact_answer, offer, refusal
+from qserver.answering.both_choices import rest_nano
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload, offers
@@ -109,6 +110,7 @@ def _free_question(replica: Replica, question: Question) -> Free | None:
         remaining_nano=remaining,
         version=version,
     )
+    answer = replace(answer, rest_nano=rest_nano(replica, question, answer))
     kept = (estimate.estimator(question.row.key),) if estimate.needs_storing else ()
     return Free(answer, kept)
 

@@ -26,12 +26,10 @@ from qserver.records.answer import (
     CurvePoint,
     Explanation,
     FactorPoint,
-    PlanRow,
-    PlanTable,
     WorkloadExplanation,
 )
 from qserver.records.charge import AnyCharge
-from qserver.records.plan import PlannedRow, PlannedTable
+from qserver.records.plan import PlannedRow, PlannedTable, PlanRow, PlanTable
 
 E = TypeVar("E")
 P = TypeVar("P", CurvePoint, FactorPoint)

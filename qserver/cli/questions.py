@@ -161,8 +161,15 @@ def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -
         reached = 100.0 * answer["confidence_attained"]
         console.line(
             f"longer than asked, since they disagree much: length {length:g} holds with "
-            f"{reached:.3g} percent; ask for a shorter one to measure more"
+            f"{reached:.3g} percent"
         )
+        _show_rest(console, answer)
+
+
+def _show_rest(console: Console, answer: Mapping[str, Any]) -> None:
+    rest = answer.get("epsilon_rest")
+    if rest is not None:
+        console.line(f"  fresh noise of that length (--independent): {epsilon_text(rest)} epsilon")
 
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
@@ -199,7 +206,11 @@ def show_price(console: Console, explanation: Mapping[str, Any], *more: str) -> 
 
 def show_choices(console: Console, choices: Mapping[str, Any] | None) -> None:
     """What both choices of what is measured cost, where the planner would buy tables."""
-    if choices is None or not choices["buys"]:
+    if choices is None:
+        return
+    if (fresh := choices.get("independent")) is not None:
+        console.line(f"  by itself, after looking (--independent): {epsilon_text(fresh)} epsilon")
+    if not choices["buys"]:
         return
     console.line(f"  only this question: {epsilon_text(choices['only_this'])} epsilon")
     auto = epsilon_text(choices["auto"])

@@ -92,6 +92,8 @@ class Answer(FromJson):
         selected_from: the choice that the interval allows for; None if it holds by itself.
         weights: how the estimate's weights were found.
         statement: what the interval says; None from an earlier server.
+        rest: what an `independent` answer of the asked length costs, in epsilon, where released
+            answers disagree so much that this interval is longer; else None.
     """
 
     estimate: float
@@ -107,6 +109,7 @@ class Answer(FromJson):
     )
     weights: str = ""
     statement: Statement | None = None
+    rest: float | None = field(default=None, metadata=at("epsilon_rest"))
 
     def __float__(self) -> float:
         return self.estimate
@@ -144,12 +147,14 @@ class BothChoices(FromJson):
     Args:
         chosen: `only_this`, or `auto`; the choice that the price is about.
         buys: the tables of `auto`, which later questions use too; empty for none.
+        independent: price of fresh noise, combined with nothing; None for several questions.
     """
 
     chosen: str
     only_this: float
     auto: float
     buys: str
+    independent: float | None = None
 
     def __str__(self) -> str:
         only, auto = map(epsilon_text, (self.only_this, self.auto))

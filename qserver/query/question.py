@@ -70,6 +70,10 @@ class Question:
         """The same question with this choice."""
         return self._changed(replace(self, measure=measure))
 
+    def with_looking(self, looking: Looking) -> Question:
+        """The same question, asked after this was looked at."""
+        return self._changed(replace(self, looking=looking))
+
     def _changed(self, found: Question) -> Question:
         if "row" in vars(self):
             vars(found)["row"] = self.row

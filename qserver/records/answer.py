@@ -9,6 +9,7 @@ from typing import Any, Literal
 from qserver.query.looking import Ends, Selection
 from qserver.query.measure import Measure
 from qserver.records.claims.status import ClaimStatus
+from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import OF_ESTIMATOR, Statement
 
 Source = Literal["history", "measured", "refined", "exact"]
@@ -35,6 +36,8 @@ class Answer:
         version: version of the history behind the answer.
         selected_from: the choice that the interval allows for; None if it holds by itself alone.
             `confidence_attained` is without it.
+        rest_nano: what fresh noise of the asked length costs now, by itself, where released answers
+            disagree so much that the interval is longer; None where it is not, or nothing will do.
         statement: the law of the interval and of `confidence_attained`; OF_ESTIMATOR of old.
     """
 
@@ -51,6 +54,7 @@ class Answer:
     version: int
     selected_from: Selection | None = None
     statement: Statement = OF_ESTIMATOR
+    rest_nano: int | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -142,43 +146,6 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class PlanRow:
-    """A row that a plan measures or refines.
-
-    Args:
-        alpha_nano: 1 / b afterwards, in nano-epsilon.
-        refines: id of the history row that gets less noise, or None for a new row.
-        charge_nano: rise of alpha: the cost for a cell with value 1 in the row.
-    """
-
-    terms: list[list[object]]
-    alpha_nano: int
-    key: str
-    refines: int | None
-    charge_nano: int
-
-
-@dataclass(frozen=True)
-class PlanTable:
-    """A table that a plan measures or refines: every cell of a product of partitions.
-
-    Args:
-        axes: [axis, stops, part of each run] per attribute that it splits.
-        n_cells: number of cells.
-        alpha_nano: 1 / b afterwards, in nano-epsilon.
-        refines: id of the table that gets less noise, or None for a new one.
-        charge_nano: rise of alpha: the cost for a cell.
-    """
-
-    axes: list[list[Any]]
-    n_cells: int
-    alpha_nano: int
-    key: str
-    refines: int | None
-    charge_nano: int
-
-
-@dataclass(frozen=True)
 class CurvePoint:
     """The price of an answer with an interval of `length` (None: out of reach)."""
 
@@ -215,12 +182,15 @@ class BothChoices:
         chosen: the choice that the explanation is about.
         only_this_nano, auto_nano: prices, in nano-epsilon.
         buys: the tables of `auto`, which later questions use too, in words; '' for none.
+        independent_nano: the price of fresh noise that is combined with nothing; None for several
+            questions, and where none is fine enough.
     """
 
     chosen: Measure
     only_this_nano: int
     auto_nano: int
     buys: str
+    independent_nano: int | None = None
 
 
 @dataclass(frozen=True)

@@ -243,3 +243,40 @@ class Sampled:
 
 
 Planned = PlannedRow | PlannedTable
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """A row that a plan measures or refines.
+
+    Args:
+        alpha_nano: 1 / b afterwards, in nano-epsilon.
+        refines: id of the history row that gets less noise, or None for a new row.
+        charge_nano: rise of alpha: the cost for a cell with value 1 in the row.
+    """
+
+    terms: list[list[object]]
+    alpha_nano: int
+    key: str
+    refines: int | None
+    charge_nano: int
+
+
+@dataclass(frozen=True)
+class PlanTable:
+    """A table that a plan measures or refines: every cell of a product of partitions.
+
+    Args:
+        axes: [axis, stops, part of each run] per attribute that it splits.
+        n_cells: number of cells.
+        alpha_nano: 1 / b afterwards, in nano-epsilon.
+        refines: id of the table that gets less noise, or None for a new one.
+        charge_nano: rise of alpha: the cost for a cell.
+    """
+
+    axes: list[list[Any]]
+    n_cells: int
+    alpha_nano: int
+    key: str
+    refines: int | None
+    charge_nano: int

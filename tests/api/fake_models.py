@@ -14,7 +14,8 @@ from qserver.answering.models.price import ModelExplanation
 from qserver.errors import NotFoundError
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.query.linear import LinearQuery
-from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice, PlanTable
+from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice
+from qserver.records.plan import PlanTable
 from qserver.service.ask import Idempotency
 from qserver.service.models import ModelStatus
 

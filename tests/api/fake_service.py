@@ -31,8 +31,6 @@ from qserver.records.answer import (
     LedgerReport,
     ModelAnswer,
     Offer,
-    PlanRow,
-    PlanTable,
     Probability,
     Simultaneous,
     WorkloadAnswer,
@@ -40,6 +38,7 @@ from qserver.records.answer import (
 )
 from qserver.records.claims.status import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
+from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import Statement
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Idempotency
@@ -68,6 +67,7 @@ FREE = Answer(
     weights="contour",
     version=7,
     statement=Statement("posterior", 0.0004, 2),
+    rest_nano=40_000_001,
 )
 MANY = WorkloadAnswer(
     answers=(FREE, replace(FREE, source="measured", charged_nano=60_000_001)),
@@ -249,7 +249,9 @@ class FakeService:
             tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
             free=Offer(-3.5, 300.25, 0.95),
             curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),
-            measure=BothChoices("only_this", 60_000_001, 90_000_000, "1 table: age (2 cells)"),
+            measure=BothChoices(
+                "only_this", 60_000_001, 90_000_000, "1 table: age (2 cells)", 70_000_000
+            ),
             sensitivity=1.0,
             sensitivity_exact=True,
             version=7,

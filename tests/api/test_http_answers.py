@@ -44,6 +44,7 @@ def test_an_answer_holds_every_member_of_the_contract(caller: Caller) -> None:
         "version": 7,
         "selected_from": None,
         "statement": {"law": "posterior", "error": 0.0004, "disagreements": 2},
+        "epsilon_rest": 0.040000001,
     }
 
 
@@ -147,6 +148,7 @@ def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> 
             "only_this": 0.060000001,
             "auto": 0.09,
             "buys": "1 table: age (2 cells)",
+            "independent": 0.07,
         },
         "sensitivity": 1.0,
         "sensitivity_exact": True,

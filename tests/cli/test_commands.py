@@ -101,13 +101,14 @@ def test_query_says_what_released_answers_disagree_about(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     statement = {"law": "posterior", "error": 0.0012, "disagreements": 2}
-    server.reply({**ANSWER, "confidence_attained": 0.9128, "statement": statement})
+    longer = {"confidence_attained": 0.9128, "epsilon_rest": 0.04}
+    server.reply({**ANSWER, **longer, "statement": statement})
     assert call(server, "query", "adult", "--length", "90") == ExitCode.OK
     assert capsys.readouterr().out.splitlines()[4:] == [
         "the posterior given 2 disagreements among released answers; each probability within "
         "0.0012",
-        "longer than asked, since they disagree much: length 90 holds with 91.3 percent; ask for "
-        "a shorter one to measure more",
+        "longer than asked, since they disagree much: length 90 holds with 91.3 percent",
+        "  fresh noise of that length (--independent): 0.04 epsilon",
     ]
     server.reply({**ANSWER, "statement": statement})
     assert call(server, "query", "adult", "--length", "110") == ExitCode.OK

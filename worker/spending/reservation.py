@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from qserver.answering.answer import answer_from
+from qserver.answering.both_choices import rest_nano
 from qserver.answering.decide import Free
 from qserver.answering.models.purchase import learnt
 from qserver.answering.replica import Replica
@@ -79,6 +82,7 @@ def _question(replica: Replica, reservation: Reservation, asked: Question) -> Fr
         remaining_nano=_remaining_nano(replica, reservation),
         version=replica.n_events,
     )
+    answer = replace(answer, rest_nano=rest_nano(replica, asked, answer))
     return Free(answer, () if estimate.is_kept else (estimate.estimator(asked.row.key),))
 
 

@@ -7,7 +7,8 @@ from typing import Literal
 
 from qserver.answering.models.kinds.model_work import ModelWork
 from qserver.models.network.error_bounds import ErrorBounds
-from qserver.records.answer import OwnPrice, PlanKind, PlanTable
+from qserver.records.answer import OwnPrice, PlanKind
+from qserver.records.plan import PlanTable
 
 Verdict = Literal["confirmed", "contradicted"]
 Would = Literal["tell", "confirm", "contradict", "check"]

@@ -68,6 +68,11 @@ class AnswerBody(RecordBody):
         description="the choice that the interval allows for; null where it holds by itself"
     )
     statement: StatementBody = Field(description="what the interval is a statement of")
+    epsilon_rest: Epsilon | None = Field(
+        validation_alias="rest_nano",
+        description="where released answers disagree so much that the interval is longer than "
+        "asked: the price of an `independent` one of the asked length; else null",
+    )
 
 
 class ProbabilityBody(RecordBody):

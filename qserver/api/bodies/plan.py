@@ -65,6 +65,11 @@ class BothChoicesBody(RecordBody):
     buys: str = Field(
         description="the tables of `auto`, which later questions use too, in words; empty for none"
     )
+    independent: Epsilon | None = Field(
+        validation_alias="independent_nano",
+        description="price of the question with `independent`: fresh noise, combined with nothing; "
+        "null for several questions, and where no noise is fine enough",
+    )
 
 
 class ExplanationBody(RecordBody):

@@ -28,7 +28,8 @@ from qserver.portal.question import FormQuestion
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
-from qserver.records.answer import JobStatus, ModelAnswer, PlanTable
+from qserver.records.answer import JobStatus, ModelAnswer
+from qserver.records.plan import PlanTable
 from qserver.service.models import MAX_RECORDS, ModelStatus, csv_lines
 from qserver.service.service import Service
 

@@ -61,6 +61,8 @@ def answer_json(answer: AnyAnswer) -> str:
     for one in plain.get("answers", (plain,)):
         if one.get("selected_from", ...) is None:
             del one["selected_from"]  # earlier versions wrote none
+        if one.get("rest_nano", ...) is None:
+            del one["rest_nano"]
     if not plain.get("ends", ...):
         del plain["ends"]
     return json.dumps(plain)
