@@ -62,11 +62,11 @@ class ToldApart:
         return np.stack([axis.ravel() for axis in grid], axis=1)
 
     def around(self, cell: Cells, most: int) -> Cells:
-        """The cell, then those that differ from it in one attribute, `most` per attribute."""
+        """The cell, then those that differ from it in one attribute, at most `most` for each."""
         found = [cell[None, :]]
         for axis, values in enumerate(self.values):
             others = values[values != cell[axis]]
-            others = others[np.unique(np.linspace(0, len(others) - 1, most).astype(int))]
+            others = others[:: max(1, -(-len(others) // most))]
             moved = np.repeat(cell[None, :], len(others), axis=0)
             moved[:, axis] = others
             found.append(moved)
