@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qserver.ledger.claims.cells import ToldApart
 from qserver.ledger.claims.charged import Charged
-from qserver.ledger.claims.search import Direction, combined_cells, single_cells
+from qserver.ledger.claims.search import Direction, Search
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import AnyCharge
@@ -43,16 +43,10 @@ class ClaimedQuery:
         Returns:
             A bound that holds, rounded up; 1 if there is no direction.
         """
-        found, best = ToldApart(charged, self.row, self.idle), 1.0
-        if not self.balanced:
-            best = self._least(single_cells(found, self.row), charged, best)
-        if best > enough:
-            directions = combined_cells(found, self.row, balanced=self.balanced)
-            best = self._least(directions, charged, best)
-        return best
-
-    def _least(self, directions: Iterable[Direction], charged: Charged, best: float) -> float:
-        for direction in directions:
+        best = 1.0
+        for direction in self._directions(charged):
+            if best <= enough:
+                break
             spacing = abs(direction.moves(self.row))
             if not spacing or (self.balanced and not direction.is_balanced):
                 continue
@@ -60,6 +54,12 @@ class ClaimedQuery:
             width = self.claim.exact_width
             best = min(best, known_within(loss, spacing=spacing, width=width))
         return best
+
+    def _directions(self, charged: Charged) -> Iterator[Direction]:
+        search = Search(ToldApart(charged, self.row, self.idle), self.row)
+        if not self.balanced:
+            yield from search.single_cells()
+        yield from search.combined_cells(balanced=self.balanced)
 
 
 def claimed_queries(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import gcd, lcm
 
 import numpy as np
@@ -20,10 +21,12 @@ from qserver.ledger.claims.cells import Cells, Floats, ToldApart
 from qserver.query.linear import LinearQuery
 
 MOST_CELLS = 128
-MOST_NEIGHBOURS = 12
+MOST_ALL = 1_000
+MOST_PAIRS = 12
+MOST_PROGRAMS = 4
 MOST_STARTS = 4
 MOST_LOOKS = 20_000
-MOST_ENTRIES = 40_000
+MOST_ENTRIES = 100_000
 MOST_STEPS = 2_000
 _MOST_DENOMINATOR, _MOST_SCALE, _TINY = 24, 10_000, 1e-9
 
@@ -46,45 +49,68 @@ class Direction:
         return sum((w * query.value_at(c) for c, w in pairs), Fraction(0))
 
 
-def single_cells(found: ToldApart, query: LinearQuery) -> list[Direction]:
-    """Directions of one cell each: those that lose least among the cells looked at."""
-    cells = _candidates(found, query)
-    asked = np.abs(found.asked(cells))
-    used = np.flatnonzero(asked)
-    if not len(used):
-        return []
-    order = used[np.argsort(found.losses(cells)[used] / asked[used], kind="stable")]
-    return [Direction((_cell(cells[i]),), (1,)) for i in order[:2]]
-
-
-def combined_cells(found: ToldApart, query: LinearQuery, *, balanced: bool) -> list[Direction]:
-    """Directions of several cells: the linear program's, and where it fails, pairs of cells.
+class Search:
+    """The search for one claimed query; its cells are looked for once.
 
     Args:
-        balanced: whether the number of records must stay.
+        found: the cells as far as they are told apart.
+        query: the claimed query.
     """
-    cells = _candidates(found, query)
-    asked = found.asked(cells)
-    directions = list(_pairs(cells, asked)) if balanced else []
-    shifts = found.shifts(cells)
-    if shifts.size <= MOST_ENTRIES and np.any(asked):
-        vector = _program(shifts, asked, balanced=balanced)
-        direction = None if vector is None else _whole(cells, vector)
-        directions += [] if direction is None else [direction]
-    return directions
 
+    def __init__(self, found: ToldApart, query: LinearQuery) -> None:
+        self._found, self._query = found, query
+        n_axes = sum(len(values) > 1 for values in found.values)
+        self._most_around = max(1, MOST_CELLS // max(1, n_axes))
 
-def _candidates(found: ToldApart, query: LinearQuery) -> Cells:
-    if found.n_cells <= MOST_CELLS:
-        return found.all_cells()
-    starts = list(_starts(found, query))
-    n_steps = max(1, MOST_LOOKS // (found.n_rows * max(1, len(starts))))
-    ends = [_descended(found, start, n_steps) for start in starts]
-    near = [found.around(end, MOST_NEIGHBOURS) for end in ends]
-    # The ends first, then their neighbours, as many as there is room for.
-    cells = np.concatenate([np.array(ends, dtype=np.int64).reshape(-1, len(query.sizes)), *near])
-    _, first = np.unique(cells, axis=0, return_index=True)
-    return cells[np.sort(first)[:MOST_CELLS]]
+    @cached_property
+    def _cells(self) -> Cells:
+        """All kinds of cells, or cells that lose little and their neighbours."""
+        found = self._found
+        if found.n_cells <= max(MOST_CELLS, min(MOST_ENTRIES // found.n_rows, MOST_ALL)):
+            return found.all_cells()
+        starts = list(_starts(found, self._query))
+        n_steps = max(1, MOST_LOOKS // (found.n_rows * max(1, len(starts))))
+        ends = [_descended(found, start, n_steps) for start in starts]
+        return self._with_neighbours(np.array(ends).reshape(-1, len(self._query.sizes)))
+
+    def _with_neighbours(self, cells: Cells) -> Cells:
+        """These cells, and then those around them, as many as there is room for."""
+        near = [self._found.around(cell, self._most_around) for cell in cells]
+        every = np.concatenate([cells, *near])
+        _, first = np.unique(every, axis=0, return_index=True)
+        return every[np.sort(first)[:MOST_CELLS]]
+
+    def single_cells(self) -> list[Direction]:
+        """Directions of one cell each: those that lose least among the cells looked at."""
+        asked = np.abs(self._found.asked(self._cells))
+        used = np.flatnonzero(asked)
+        if not len(used):
+            return []
+        losses = self._found.losses(self._cells)[used] / asked[used]
+        order = used[np.argsort(losses, kind="stable")]
+        return [Direction((_cell(self._cells[i]),), (1,)) for i in order[:2]]
+
+    def combined_cells(self, *, balanced: bool) -> Iterator[Direction]:
+        """Directions of several cells: pairs, and those of linear programs, each on the last one's.
+
+        Args:
+            balanced: whether the number of records must stay.
+        """
+        cells = self._cells
+        if balanced:
+            yield from _pairs(cells, self._found.asked(cells))
+        for _ in range(MOST_PROGRAMS):
+            shifts, asked = self._found.shifts(cells), self._found.asked(cells)
+            if shifts.size > MOST_ENTRIES or not np.any(asked):
+                return
+            vector = _program(shifts, asked, balanced=balanced)
+            direction = None if vector is None else _whole(cells, vector)
+            if direction is None:
+                return
+            yield direction
+            if len(cells) == self._found.n_cells:
+                return
+            cells = self._with_neighbours(np.array(direction.cells))
 
 
 def _starts(found: ToldApart, query: LinearQuery) -> Iterator[Cells]:
@@ -116,7 +142,7 @@ def _descended(found: ToldApart, cell: Cells, n_steps: int) -> Cells:
 def _pairs(cells: Cells, asked: Floats) -> Iterator[Direction]:
     """From the first cell to each that the query weighs otherwise, and from the least weighed."""
     for one in dict.fromkeys((0, int(np.argmin(asked)))):
-        for other in np.flatnonzero(asked != asked[one])[:MOST_NEIGHBOURS].tolist():
+        for other in np.flatnonzero(asked != asked[one])[:MOST_PAIRS].tolist():
             yield Direction((_cell(cells[other]), _cell(cells[one])), (1, -1))
 
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from qserver.ledger.claims import search
 from qserver.ledger.claims.bounds import ClaimBounds, ClaimedQuery
 from qserver.ledger.claims.charged import Charged
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.partition import product_partition
-from qserver.query.weights import indicator
+from qserver.query.weights import indicator, interval
 from qserver.records.charge import NANO, Charge, OpaqueCharge, TableCharge
 from qserver.records.claims.claim import Claim
 
@@ -199,6 +200,27 @@ def test_on_small_domains_the_search_finds_the_best_direction(found: Charged) ->
     width = int(4 / max(least, 1e-6))
     bound = claimed(query, str(2 * width)).known(found)
     assert -np.log1p(-bound) / width == pytest.approx(least, rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_search_among_few_of_the_cells_comes_near_the_best_direction(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges and a table on 6 x 5 x 4 cells, of which a program sees 24 at a time."""
+    monkeypatch.setattr(search, "MOST_ALL", 0)
+    monkeypatch.setattr(search, "MOST_CELLS", 24)
+    sizes, draw = (6, 5, 4), np.random.default_rng(seed)
+    table = product_partition(sizes, {0: list(range(6)), 1: list(range(5))})
+    found = charged(TableCharge(table, 10**5, (), "job"))
+    for _ in range(40):
+        axes = draw.choice(3, 2, replace=False).tolist()
+        ends = [sorted(draw.choice(sizes[axis] + 1, 2, replace=False).tolist()) for axis in axes]
+        ranges = {a: interval(sizes[a], *end) for a, end in zip(axes, ends, strict=True)}
+        found.add(Charge(linear_query(sizes, [(1, ranges)]), 10**5, "job"))
+    query = values(sizes, 0, [0, 1])
+    least, width = exact_least(query, found), 10_000
+    reached = -2 * np.log1p(-claimed(query, str(width)).known(found)) / width
+    assert least * (1 - 1e-3) <= reached <= 2 * least
 
 
 def test_a_known_total_leaves_only_directions_that_keep_it() -> None:

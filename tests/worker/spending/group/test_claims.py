@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import exp
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
+from tests.worker.learn_models import learn
 from worker.spending.spend import Spender
 
 YOUNG = {"age": {"below": 25}}
 OLD = {"age": {"at_least": 25}}
+EDGE = {"network": {"edges": [["sex", "age"]]}}
 CAP = 0.4
 CLAIM = {"name": "young", "query": {"where": YOUNG}, "width": 10, "p": CAP}
 
@@ -30,6 +33,13 @@ CLAIM = {"name": "young", "query": {"where": YOUNG}, "width": 10, "p": CAP}
 @pytest.fixture
 def town(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url, claims=claims_from_plain([CLAIM]))
+
+
+def of_store(town: Deployment) -> Replica:
+    store = Store.open(town.settings)
+    replica = Replica(store.meta("people"), town.settings, shown_only=True)
+    replica.refresh(store)
+    return replica
 
 
 def test_a_spend_that_lifts_a_claim_past_its_cap_is_refused_with_its_bounds(
@@ -102,12 +112,24 @@ def test_workloads_are_refused_whole_and_smaller_ones_answered(town: Deployment)
     assert town.ask_workload(town.workload([OLD, {"age": {"at_least": 27}}], length=60)).answers
 
 
+@pytest.mark.parametrize("document", [EDGE, {**EDGE, "allocation": "arxiv"}], ids=["one", "two"])
+def test_a_model_whose_tables_tell_too_much_is_refused(
+    town: Deployment, document: dict[str, object]
+) -> None:
+    """Of one stage, by its tables; of two, by opaque charges. A cheaper one is learnt."""
+    with pytest.raises(ClaimGuardError):
+        learn(town, "network", document, 0.4)
+    found = learn(town, "network", document, 0.05)
+    [(_, known)] = of_store(town).known_claims
+    # Two stages: e = .05 for each record more or less. One: tables of .05 in all.
+    assert 0 < known <= 1 - exp(-5 * 0.05) + 1e-6
+    assert found.charged_nano > 0
+
+
 def test_a_new_process_knows_what_was_charged(town: Deployment) -> None:
     """Each call of `ask` builds a service and a worker anew; here also the checkpoint's state."""
     town.ask(YOUNG, length=60)
-    store = Store.open(town.settings)
-    replica = Replica(store.meta("people"), town.settings, shown_only=True)
-    replica.refresh(store)
+    store, replica = Store.open(town.settings), of_store(town)
     again = Replica(store.meta("people"), town.settings, shown_only=True, saved=replica.saved)
     again.refresh(store)
     assert again.n_resumed > 0
