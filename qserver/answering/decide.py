@@ -36,6 +36,7 @@ def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
         BudgetExhaustedError: the price exceeds the remaining budget. Its `free`, and that of the
             next error, is the interval available without a charge; for a workload one per question.
         DisclosureGuardError: a cell would be known better than the owner allows.
+        ClaimGuardError: likewise a claim of the owner's.
         CapacityError: a requirement is finer than the lattice.
         NetworkError: a model's specification is wrong, or history does not suffice for it.
     """

@@ -124,7 +124,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
 
 
 def payable_charges(replica: Replica, workload: Workload) -> list[AnyCharge] | None:
-    """The charges of a workload; None if the budget or the guard forbids it."""
+    """The charges of a workload; None if the budget or a guard forbids it."""
     plan = replica.plan_workload(replica.chosen(workload))
     return None if refusal(plan, replica=replica) is not None else _charges(plan)
 
