@@ -43,7 +43,7 @@ NOT_FAST = (
     "query/test_numbers.py",
     # Histories that grow row by row, held to exact fractions or to searches over a grid.
     "inference/joint/test_quotient.py",
-    "inference/posterior/test_positive_prior.py",
+    "inference/posterior/test_cut.py",
     "inference/corners/test_grown.py",
     "inference/corners/test_weights.py",
     "inference/rows/test_refinement.py",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qserver.inference.posterior.choice import Law, ends_of, table_readings
-from qserver.inference.posterior.positive_prior import CredibleInterval
+from qserver.inference.posterior.interval import CredibleInterval
 from qserver.inference.posterior.stated import AnyPosterior
 from qserver.query.looking import Ends
 from qserver.query.primitive import Primitive

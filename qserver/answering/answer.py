@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import RowEstimate
 from qserver.inference.posterior.choice import reading
-from qserver.inference.posterior.given import GivenPosterior
-from qserver.inference.posterior.positive_prior import CredibleInterval
+from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
+from qserver.inference.posterior.interval import CredibleInterval
+from qserver.inference.posterior.read import AsRead, read
 from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.ledger.claims.bounds import Lifted
 from qserver.planning.planner import Plan
@@ -19,6 +21,8 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.statement import EXACT, OF_ESTIMATOR
+
+_DOWN = 1.0 - 1e-15
 
 
 def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int) -> Answer:
@@ -53,13 +57,27 @@ def answer_from(
 
     Args:
         stated: the posterior of the row.
+
+    Raises:
+        ContradictedPriorError: the question's prior leaves next to nothing, and nothing was spent.
+            An answer that was paid for stands without the prior.
     """
-    # The rule of choice takes the others to have this law; what disagrees with them is unknown.
-    if question.looking.selected_from is not None:
-        stated = Stated(estimate.posterior, OF_ESTIMATOR)
-    posterior = stated.posterior.scaled(question.row.multiplier)
-    interval = _stated(posterior, question)
-    attained = stated.posterior.confidence_of(question.row_half_width)
+    try:
+        found = as_read(question, estimate, stated)
+    except ContradictedPriorError:
+        if source == "history":
+            raise
+        question = replace(question, reading=replace(question.reading, prior=None))
+        found = as_read(question, estimate, stated)
+    interval = _stated(found.posterior, question)
+    if found.statement.method != "auto" or found.statement.prior is not None:
+        attained = found.posterior.confidence_of(question.requirement.half_width * _DOWN)
+    else:
+        # In the row's units, in which plans are made: the law is the same.
+        attained = _before_reading(question, estimate, stated).posterior.confidence_of(
+            question.row_half_width
+        )
+    posterior = found.posterior
     return Answer(
         estimate=posterior.estimate,
         low=interval.low,
@@ -73,14 +91,35 @@ def answer_from(
         weights=estimate.method,
         version=version,
         selected_from=question.looking.selected_from,
-        statement=stated.statement,
+        statement=found.statement,
     )
 
 
-def _stated(known: AnyPosterior, question: Question) -> CredibleInterval:
+def as_read(question: Question, estimate: RowEstimate, stated: Stated) -> AsRead:
+    """The posterior of the query as the question wants it read, in the query's units.
+
+    Args:
+        stated: the posterior of the row.
+
+    Raises:
+        ContradictedPriorError: the question's prior leaves next to nothing.
+    """
+    multiplier = question.row.multiplier
+    found = _before_reading(question, estimate, stated).scaled(multiplier)
+    return read(found, estimate.posterior.scaled(multiplier), question.reading)
+
+
+def _before_reading(question: Question, estimate: RowEstimate, stated: Stated) -> Stated:
+    """The posterior of the row after what the question's asker had looked at."""
+    # The rule of choice compares laws of errors; what disagrees is another one for each number.
+    looked = question.looking.selected_from is not None
+    return Stated(estimate.posterior, OF_ESTIMATOR) if looked else stated
+
+
+def _stated(known: AnyPosterior | CutPosterior, question: Question) -> CredibleInterval:
     """The interval that holds for the question after what its asker had looked at."""
     selection = question.looking.selected_from
-    if selection is None or isinstance(known, GivenPosterior):
+    if selection is None or isinstance(known, CutPosterior):
         return known.interval(question.confidence)
     return reading(known, selection, confidence=question.confidence)
 

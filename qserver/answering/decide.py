@@ -105,7 +105,7 @@ def _free_question(replica: Replica, question: Question) -> Free | None:
     answer = answer_from(
         question,
         estimate,
-        replica.engine.stated(question.row, estimate),
+        replica.engine.stated(question.row, estimate, error=question.reading.error),
         source="history",
         charged_nano=0,
         remaining_nano=remaining,

@@ -12,6 +12,7 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.corners.bias import Bias
+from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.posteriors import Posteriors
 from qserver.inference.posterior.row_estimate import RowEstimate
@@ -165,12 +166,18 @@ class InferenceEngine(LiveRows):
         self._estimates[key] = Sought(best, enough)
         return best
 
-    def stated(self, primitive: Primitive, estimate: RowEstimate) -> Stated:
-        """The posterior of a row, by its estimate on the present history."""
+    def stated(
+        self, primitive: Primitive, estimate: RowEstimate, *, error: float = ENOUGH
+    ) -> Stated:
+        """The posterior of a row, by its estimate on the present history.
+
+        Args:
+            error: numerical error of probabilities that is small enough.
+        """
         if self._posteriors is None:
             return Stated(estimate.posterior, OF_ESTIMATOR)
         self.catch_up()
-        return self._posteriors.of(primitive.row, estimate)
+        return self._posteriors.of(primitive.row, estimate, enough=error)
 
     def combined(
         self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
+from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking, Selection
 from qserver.query.measure import Measure
@@ -31,12 +32,25 @@ class Question:
         measure: what may be measured for it; None leaves that to the dataset's owner.
         looking: what its asker had looked at. It changes neither plan nor price, unless the noise
             shall be independent.
+        reading: how the posterior is read. It changes neither plan nor price.
+
+    Raises:
+        InputError: it is to be read otherwise than ever after something was looked at.
     """
 
     query: LinearQuery
     requirement: Requirement
     measure: Measure | None = None
     looking: Looking = NOTHING_SEEN
+    reading: Reading = AS_EVER
+
+    def __post_init__(self) -> None:
+        if self.looking != NOTHING_SEEN and self.reading.unusual:
+            raise InputError(
+                self.reading.unusual,
+                "be left out, or else `selected_from` and `independent`",
+                hint="What holds after looking is said of the estimate's error alone.",
+            )
 
     @cached_property
     def row(self) -> Primitive:
@@ -124,6 +138,8 @@ class Workload:
             raise InputError("measure", "be the same for all questions of a workload")
         if any(q.looking != NOTHING_SEEN for q in self.questions):
             raise InputError("questions", "say together what was looked at")
+        if any(q.reading != AS_EVER for q in self.questions):
+            raise InputError("questions", "leave out method and prior: ask with them one by one")
         if self.selected_from is not None and self.simultaneous:
             raise InputError(
                 "selected_from",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from qserver.query.asking.prior import Prior
+from qserver.query.asking.reading import Method
+
 Law = Literal["posterior", "estimator", "exact"]
 
 
@@ -18,11 +21,18 @@ class Statement:
         error: bound on the numerical error of a probability. Intervals are widened by it.
         disagreements: number of known disagreements among released answers that bear on the query
             and are counted in.
+        method: how probabilities were computed.
+        step, draws: of the method; None for the others.
+        prior: what was held true beforehand; what is said is then Bayesian, and no frequency.
     """
 
     law: Law = "posterior"
     error: float = 0.0
     disagreements: int = 0
+    method: Method = "auto"
+    step: float | None = None
+    draws: int | None = None
+    prior: Prior | None = None
 
 
 EXACT = Statement("exact")

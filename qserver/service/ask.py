@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from qserver.answering.decide import free_answer
+from qserver.answering.reading import with_ends
 from qserver.config import Settings
 from qserver.errors import StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
@@ -141,7 +142,7 @@ class Asking:
             # model was made from.
             found = None
             if not isinstance(asked, ModelAsked):
-                asked = opened.replica.chosen(asked)
+                asked = with_ends(opened.replica, opened.replica.chosen(asked))
                 found = free_answer(opened.replica, asked)
         if found is None:
             request = Request(opened.meta.name, opened.meta.snapshot, asked, by)
@@ -245,6 +246,8 @@ def _digest(request: Request) -> str:
         parts += [repr(requirement.length), repr(requirement.confidence)]
         if looked := question.looking.to_plain():
             parts.append(looked)
+        if read := question.reading.to_plain():
+            parts.append({"reading": read})
     if isinstance(request.asked, Workload):
         parts.append({"simultaneous": request.asked.simultaneous})
         if request.asked.selected_from is not None:

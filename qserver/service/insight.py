@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from qserver.answering.answer import answer_from, exact_answer, offer_from
+from qserver.answering.answer import answer_from, as_read, exact_answer, offer_from
 from qserver.answering.quotient import joint_parts
+from qserver.answering.reading import reading_on
 from qserver.answering.workload import KnownNumber, known_numbers
 from qserver.errors import NotEstimableError
 from qserver.inference.joint.quotient import JointParts
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.read import AsRead, read
+from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.primitive import primitive
@@ -73,13 +75,18 @@ class Insight:
         requirement: Requirement,
         *,
         looking: Looking = NOTHING_SEEN,
+        reading: Reading = AS_EVER,
     ) -> Known:
         """The answer that history gives to the query now, after what was looked at.
 
+        Args:
+            reading: how the posterior is read.
+
         Raises:
             NotEstimableError: history has no estimate of it.
+            InputError: the prior says nothing of this query or dataset, or leaves next to nothing.
         """
-        question = Question(query, requirement, looking=looking)
+        question = Question(query, requirement, looking=looking, reading=reading)
         row = question.row
         opened = self._datasets.refresh(name)
         with opened.lock:
@@ -93,7 +100,8 @@ class Insight:
             estimate = engine.estimate(row, confidence=requirement.confidence)
             if estimate is None:
                 raise NotEstimableError
-            stated = engine.stated(row, estimate)
+            question = replace(question, reading=reading_on(opened.replica, row, reading))
+            stated = engine.stated(row, estimate, error=reading.error)
         answer = answer_from(
             question,
             estimate,
@@ -103,7 +111,9 @@ class Insight:
             remaining_nano=present.remaining_nano,
             version=present.n_shown,
         )
-        return Known(answer, _curve(stated.scaled(row.multiplier), requirement.confidence))
+        # A choice among many lengthens the interval, and leaves the law.
+        found = as_read(replace(question, looking=NOTHING_SEEN), estimate, stated)
+        return Known(answer, _curve(found, requirement.confidence))
 
     def asked(self, job_id: str) -> AskedJob:
         """A job's state, result or problem, with what it asks; NotFoundError."""
@@ -140,8 +150,16 @@ class Insight:
         with opened.lock:
             return joint_parts(opened.replica.engine, over, under)
 
-    def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
-        """P(low <= q <= high) from history alone; NotEstimableError."""
+    def probability(
+        self,
+        name: str,
+        query: LinearQuery,
+        *,
+        low: float,
+        high: float,
+        reading: Reading = AS_EVER,
+    ) -> Probability:
+        """P(low <= q <= high) from history alone; raises as `known` does."""
         row = primitive(query)
         opened = self._datasets.refresh(name)
         with opened.lock:
@@ -151,11 +169,13 @@ class Insight:
             estimate = opened.replica.engine.estimate(row, confidence=_PROBABILITY_CONFIDENCE)
             if estimate is None:
                 raise NotEstimableError
-            stated = opened.replica.engine.stated(row, estimate).scaled(row.multiplier)
-        found = stated.posterior.probability_between(low, high)
-        return Probability(found, version, stated.statement)
+            reading = reading_on(opened.replica, row, reading)
+            stated = opened.replica.engine.stated(row, estimate, error=reading.error)
+        known = estimate.posterior.scaled(row.multiplier)
+        found = read(stated.scaled(row.multiplier), known, reading)
+        return Probability(found.posterior.probability_between(low, high), version, found.statement)
 
 
-def _curve(stated: Stated, confidence: float) -> tuple[DensityPoint, ...]:
+def _curve(stated: AsRead, confidence: float) -> tuple[DensityPoint, ...]:
     span = min(max(confidence + (1 - confidence) * 0.9, _LEAST_SPAN), _MOST_SPAN)
     return posterior_curve(stated.posterior, confidence=span, n_points=_N_POINTS)

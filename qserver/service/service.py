@@ -9,6 +9,7 @@ from dataclasses import replace
 from qserver.answering.explain import explain_question, explain_workload, payable_charges
 from qserver.config import Settings
 from qserver.errors import NotFoundError
+from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
@@ -154,6 +155,7 @@ class Service:
         wait_s: float,
         measure: Measure | None = None,
         looking: Looking = NOTHING_SEEN,
+        reading: Reading = AS_EVER,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> Answer | JobStatus:
@@ -162,9 +164,11 @@ class Service:
         Args:
             measure: what may be measured; None leaves that to the dataset's owner.
             looking: what the asker had looked at.
+            reading: how the posterior is read.
             by: account that asks, and pays where nobody asked the same before.
 
         Raises:
+            InputError: a prior says nothing of this query or dataset, or leaves next to nothing.
             AllowanceExhaustedError: the analyst's own allowance or pace cannot pay.
             BudgetExhaustedError: history does not suffice and the price exceeds what remains;
                 its `free` is the best interval that costs nothing, or None.
@@ -172,7 +176,7 @@ class Service:
             IdempotencyError: the key came with another body before.
             MeasurementError: the measurement failed.
         """
-        question = Question(query, requirement, measure, looking)
+        question = Question(query, requirement, measure, looking, reading)
         found = self._asking.ask(name, question, wait_s=wait_s, idempotency=idempotency, by=by)
         return narrowed(found, Answer)
 

@@ -9,6 +9,7 @@ from typing import Any
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
 from qserver.inference.joint.quotient import JointParts
+from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.linear import LinearQuery
@@ -164,6 +165,7 @@ class FakeService:
         wait_s: float,
         measure: Measure | None = None,
         looking: Looking = NOTHING_SEEN,
+        reading: Reading = AS_EVER,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> Answer | JobStatus:
@@ -175,6 +177,7 @@ class FakeService:
             wait_s=wait_s,
             measure=measure,
             looking=looking,
+            reading=reading,
             key=idempotency,
             by=by,
         )
@@ -258,8 +261,16 @@ class FakeService:
             own=OWN_PRICE,
         )
 
-    def probability(self, name: str, query: LinearQuery, *, low: float, high: float) -> Probability:
-        self._enter("probability", name, query=query, low=low, high=high)
+    def probability(
+        self,
+        name: str,
+        query: LinearQuery,
+        *,
+        low: float,
+        high: float,
+        reading: Reading = AS_EVER,
+    ) -> Probability:
+        self._enter("probability", name, query=query, low=low, high=high, reading=reading)
         return Probability(0.75, 7)
 
     def page(

@@ -26,7 +26,15 @@ ASYNC = {"Prefer": "respond-async"}
 PROBABILITY = {
     "probability": 0.75,
     "version": 7,
-    "statement": {"law": "estimator", "error": 0.0, "disagreements": 0},
+    "statement": {
+        "law": "estimator",
+        "error": 0.0,
+        "disagreements": 0,
+        "method": "auto",
+        "step": None,
+        "draws": None,
+        "prior": None,
+    },
 }
 
 
@@ -43,7 +51,15 @@ def test_an_answer_holds_every_member_of_the_contract(caller: Caller) -> None:
         "weights": "contour",
         "version": 7,
         "selected_from": None,
-        "statement": {"law": "posterior", "error": 0.0004, "disagreements": 2},
+        "statement": {
+            "law": "posterior",
+            "error": 0.0004,
+            "disagreements": 2,
+            "method": "auto",
+            "step": None,
+            "draws": None,
+            "prior": None,
+        },
         "epsilon_rest": 0.040000001,
     }
 

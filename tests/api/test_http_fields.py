@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from qserver.query.asking.prior import Prior
+from qserver.query.asking.reading import Reading
 from qserver.query.looking import Looking, Selection
 from tests.api.calls import ASK, QUERY, QUESTION, WORKLOAD, Caller, assert_problem
 from tests.api.fake_service import FakeService
@@ -55,6 +57,23 @@ FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"selected_from": {"m": 4, "of": 2}}, "selected_from.of", "invalid_input"),
     ({"selected_from": {"m": 4}, "independent": True}, "independent", "invalid_input"),
     ({"independent": 1}, "independent", "invalid_input"),
+    ({"method": "exact"}, "method", "invalid_input"),
+    ({"method": None}, "method", "invalid_input"),
+    ({"step": 1}, "step", "invalid_input"),
+    ({"method": "convolution", "step": 0}, "step", "invalid_input"),
+    ({"method": "convolution", "step": "1"}, "step", "invalid_input"),
+    ({"method": "convolution", "draws": 20_000}, "draws", "invalid_input"),
+    ({"method": "monte-carlo", "draws": 5}, "draws", "invalid_input"),
+    ({"method": "monte-carlo", "draws": 20_000.5}, "draws", "invalid_input"),
+    ({"error": 0.0001}, "error", "invalid_input"),
+    ({"error": None}, "error", "invalid_input"),
+    ({"prior": "positive"}, "prior", "invalid_input"),
+    ({"prior": {"between": [1]}}, "prior", "invalid_input"),
+    ({"prior": {"between": [2, 2]}}, "prior", "invalid_input"),
+    ({"prior": {"between": [2, 1]}}, "prior", "invalid_input"),
+    ({"prior": {"between": ["1", 2]}}, "prior", "invalid_input"),
+    ({"prior": {"between": [1, 2], "of": 3}}, "prior", "invalid_input"),
+    ({"prior": {"between": [True, 2]}}, "prior", "invalid_input"),
 ]
 
 
@@ -197,6 +216,39 @@ def test_what_was_looked_at_reaches_the_service(
     caller.post(f"{D}/explain", {**QUESTION, **more})
     asked = [*service.calls_of("ask"), *service.calls_of("explain")]
     assert [found["looking"] for found in asked] == [looking] * 2
+
+
+@pytest.mark.parametrize(
+    ("more", "reading"),
+    [
+        ({}, Reading()),
+        ({"method": "auto", "step": None, "draws": None, "prior": None}, Reading()),
+        ({"method": "convolution", "step": 0.5}, Reading("convolution", step=0.5)),
+        ({"method": "monte-carlo", "draws": 20_000}, Reading("monte-carlo", draws=20_000)),
+        ({"error": 0.001}, Reading(error=0.001)),
+        ({"prior": "non-negative"}, Reading(prior=Prior("non-negative"))),
+        ({"prior": "known-total"}, Reading(prior=Prior("known-total"))),
+        ({"prior": {"between": [-1, 2.5]}}, Reading(prior=Prior("between", -1.0, 2.5))),
+    ],
+)
+def test_how_a_posterior_is_read_reaches_the_service(
+    caller: Caller, service: FakeService, more: dict[str, Any], reading: Reading
+) -> None:
+    assert caller.post(ASK, {**QUESTION, **more}).status == 200
+    assert caller.post(f"{D}/explain", {**QUESTION, **more}).status == 200
+    sent = {"query": QUERY, "at_least": 5, **more}
+    assert caller.post(f"{D}/probability", sent).status == 200
+    asked = [*service.calls_of("ask"), *service.calls_of("probability")]
+    assert [found["reading"] for found in asked] == [reading] * 2
+
+
+@pytest.mark.parametrize("path", ["probability", "explain"])
+def test_a_reading_that_means_nothing_is_refused_wherever_it_is_sent(
+    caller: Caller, path: str
+) -> None:
+    sent = {"query": QUERY, "at_least": 5} if path == "probability" else QUESTION
+    problem = assert_problem(caller.post(f"{D}/{path}", {**sent, "step": 1}), 422, "invalid_input")
+    assert problem["errors"][0]["field"] == "step"
 
 
 def test_a_refused_choice_says_how_to_mend_it(caller: Caller) -> None:

@@ -15,6 +15,8 @@ from qserver.errors import (
     DisclosureGuardError,
     RequirementError,
 )
+from qserver.query.asking.prior import Prior
+from qserver.query.asking.reading import Reading
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.looking import Looking, Selection
@@ -104,6 +106,12 @@ AFTER_A_CHOICE = Request(
 )
 FRESH_NOISE = Request(
     "people", "s1", Question(TOTAL, REQUIREMENT, looking=Looking(independent=True))
+)
+PRIOR = Prior("known-total", 0.0, 48.0)
+READ_BY_DRAWS = Request(
+    "people",
+    "s1",
+    Question(TOTAL, REQUIREMENT, reading=Reading("monte-carlo", draws=20_000, prior=PRIOR)),
 )
 WORKLOAD = Request("people", "s1", Workload((Question(TOTAL, REQUIREMENT),) * 2, simultaneous=True))
 MODEL = Request("people", "s1", ModelAsked("network", SIZES, '{"edges": []}', 7))
@@ -213,6 +221,7 @@ STORED: Mapping[str, Stored] = {
     "question that measures itself": _json(ONLY_THIS),
     "question after a choice": _json(AFTER_A_CHOICE),
     "question for fresh noise": _json(FRESH_NOISE),
+    "question read by draws under a prior": _json(READ_BY_DRAWS),
     "question": _json(QUESTION),
     "workload": _json(WORKLOAD),
     "model request": _json(MODEL),
@@ -224,6 +233,11 @@ STORED: Mapping[str, Stored] = {
     "answer": Stored(ANSWER, answer_json, answer_from_json),
     "answer after a choice": Stored(
         replace(ANSWER, selected_from=CHOSEN), answer_json, answer_from_json
+    ),
+    "answer read by draws under a prior": Stored(
+        replace(ANSWER, statement=Statement("estimator", 0.004, 0, "monte-carlo", None, 9, PRIOR)),
+        answer_json,
+        answer_from_json,
     ),
     "earlier answer": Stored(EARLIER_ANSWER, None, answer_from_json),
     "workload answer": Stored(

@@ -76,7 +76,7 @@ def _question(replica: Replica, reservation: Reservation, asked: Question) -> Fr
     answer = answer_from(
         asked,
         estimate,
-        replica.engine.stated(asked.row, estimate),
+        replica.engine.stated(asked.row, estimate, error=asked.reading.error),
         source=reservation.source,
         charged_nano=reservation.price_nano,
         remaining_nano=_remaining_nano(replica, reservation),

@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from qserver.api.bodies.record_body import Axes, Epsilon, Interval, RecordBody, Terms
+from qserver.query.asking.prior import PriorKind
+from qserver.query.asking.reading import Method
 from qserver.query.looking import Rule
 from qserver.records.answer import Source
 from qserver.records.statement import Law
@@ -27,6 +29,14 @@ class SelectionBody(RecordBody):
     first: int = Field(description="how many are reported")
 
 
+class PriorBody(RecordBody):
+    """What was held true of the answer beforehand; what is said is then Bayesian."""
+
+    kind: PriorKind
+    low: float | None = Field(description="null where there is no lower end")
+    high: float | None = Field(description="null where there is no upper end")
+
+
 class StatementBody(RecordBody):
     """The law behind an interval or a probability."""
 
@@ -40,6 +50,17 @@ class StatementBody(RecordBody):
     )
     disagreements: int = Field(
         description="known disagreements among released answers that are counted in", ge=0
+    )
+    method: Method = Field(
+        description="how probabilities were computed; `auto` where another method was asked for "
+        "that is too rough under the prior"
+    )
+    step: float | None = Field(description="of the lattice of `convolution`, else null")
+    draws: int | None = Field(description="of `monte-carlo`, else null")
+    prior: PriorBody | None = Field(
+        description="what was held true beforehand: what is said is then a Bayesian statement, "
+        "and no frequency. null where there was none, and where an answer that was paid for "
+        "contradicts it"
     )
 
 

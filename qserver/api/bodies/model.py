@@ -12,11 +12,11 @@ from qserver.answering.models.kinds.kind import ModelKind
 from qserver.answering.models.kinds.registry import KINDS
 from qserver.answering.models.price import Verdict
 from qserver.api.bodies.answers import AnswerBody
+from qserver.api.bodies.reading import Number
 from qserver.api.bodies.record_body import Epsilon, RecordBody
 from qserver.api.bodies.requests import (
     CONFIDENCE_BOUNDS,
     LENGTH_BOUNDS,
-    Number,
     QueryDocument,
     RequestBody,
 )

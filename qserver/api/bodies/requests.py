@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from math import inf, isfinite
+from math import inf
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -21,21 +20,23 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from qserver.api.bodies.query import JSON_REF, PAIR_SCHEMA
+from qserver.api.bodies.reading import (
+    ChosenMethod,
+    ChosenPrior,
+    LatticeStep,
+    Number,
+    NumberOfDraws,
+    WantedError,
+    reading_of,
+)
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
+from qserver.query.asking.reading import USUAL_ERROR, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import MOST_AMONG, RULES, Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
 from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
 from qserver.query.requirement import MIN_DELTA, Requirement
-
-
-def _number(value: object) -> float:
-    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
-    number = float(value) if is_number else inf  # type: ignore[arg-type]
-    if not isfinite(number):
-        raise PydanticCustomError("number", "be a finite number")
-    return number
 
 
 def _question(value: object) -> object:
@@ -57,7 +58,6 @@ def _rule(value: object) -> object:
     return value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
 ChosenMeasure = Annotated[
     Measure | None,
     BeforeValidator(_measure),
@@ -152,6 +152,15 @@ class QueryRequest(RequestBody):
         description="measure with fresh noise, combined with nothing released before; not together "
         "with `selected_from`",
     )
+    method: ChosenMethod = "auto"
+    step: LatticeStep = None
+    draws: NumberOfDraws = None
+    error: WantedError = USUAL_ERROR
+    prior: ChosenPrior = None
+
+    def reading(self) -> Reading:
+        """How the posterior is read; InputError where that means nothing."""
+        return reading_of(self)
 
     def looking(self) -> Looking:
         """What the asker had looked at; InputError where that means nothing."""
@@ -188,6 +197,15 @@ class ProbabilityRequest(RequestBody):
     between: Annotated[tuple[Number, Number], WithJsonSchema(PAIR_SCHEMA)] = Field(
         (0.0, 0.0), description="[a, b] with a <= b; asks for P(a <= q <= b)"
     )
+    method: ChosenMethod = "auto"
+    step: LatticeStep = None
+    draws: NumberOfDraws = None
+    error: WantedError = USUAL_ERROR
+    prior: ChosenPrior = None
+
+    def reading(self) -> Reading:
+        """How the posterior is read; InputError where that means nothing."""
+        return reading_of(self)
 
     def bounds(self) -> Bounds:
         """The interval that is asked about.

@@ -77,6 +77,7 @@ class QuestionViews(Views):
         """Show what an answer would cost, how it is found, and what is free. Spends nothing."""
         asked = read_request(QueryRequest)
         requirement, looking = asked.requirement(), asked.looking()
+        asked.reading()  # changes no price, but what is wrong in it is wrong here too
         query = self._service.parse(dataset, asked.query)
         found = self._service.explain(
             dataset,
@@ -99,14 +100,17 @@ class QuestionViews(Views):
     def probability(self, dataset: str) -> Response:
         """Give the probability that the answer is at least t, or in [a, b]. Spends nothing."""
         asked = read_request(ProbabilityRequest)
-        bounds = asked.bounds()
+        bounds, reading = asked.bounds(), asked.reading()
         query = self._service.parse(dataset, asked.query)
-        found = self._service.insight.probability(dataset, query, low=bounds.low, high=bounds.high)
+        found = self._service.insight.probability(
+            dataset, query, low=bounds.low, high=bounds.high, reading=reading
+        )
         return json_reply(ProbabilityBody.of(found))
 
     def _ask(self, dataset: str, body: bytes, version: Hashable) -> Response:
         asked = QueryRequest.read(parse_object(body))
         requirement, looking = asked.requirement(), asked.looking()
+        reading = asked.reading()
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._service.ask(
             dataset,
@@ -114,6 +118,7 @@ class QuestionViews(Views):
             requirement,
             measure=asked.measure,
             looking=looking,
+            reading=reading,
             wait_s=terms.wait_s,
             idempotency=terms.idempotency,
             by=terms.by,

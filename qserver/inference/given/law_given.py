@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from qserver.inference.given.mixture import mixture
 from qserver.inference.given.points import SIZES
 from qserver.inference.given.sites import LAPLACE_VARIANCE, NormalLaw, normal_law
 from qserver.inference.given.table_of_law import TableOfLaw
+from qserver.query.asking.reading import USUAL_ERROR
 
 _FEW = 14
 _FOURTH_CUMULANT = 12.0
@@ -22,7 +24,7 @@ _LEFT_OUT = 5e-4
 """Errors are replaced by normal ones as long as that changes no probability by more than this."""
 _SKEWNESS, _KURTOSIS = 0.0665, 0.023
 """Most that a unit of skewness and of excess kurtosis adds to a probability (Edgeworth)."""
-ENOUGH = 4e-3
+ENOUGH: Final = USUAL_ERROR
 """Error of probabilities at which no more points are taken."""
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
+from qserver.inference.law.tails import Tails
 
 _ANCHORS = (0.1, 0.01)
 _LEAST = 1e-300
@@ -38,6 +39,7 @@ class TableOfLaw:
         is_exact_in_tails: whether probabilities below 1/100 are known as well as larger ones.
             Otherwise they are bounded from these: a log-concave law falls off ever faster.
         mean: of W.
+        is_symmetric: whether W and -W have the same law, so that the shortest interval is centred.
     """
 
     places: FloatArray
@@ -46,15 +48,21 @@ class TableOfLaw:
     error: FloatArray
     is_exact_in_tails: bool
     mean: float = 0.0
+    is_symmetric: bool = False
 
     @property
     def largest_error(self) -> float:
         """The largest numerical error of a probability, also between places."""
+        return float(self._errors.max())
+
+    @cached_property
+    def _errors(self) -> FloatArray:
+        """The error of a probability at and around each place."""
         left = np.where(self.below < self.above, self.below, 0.0)
         right = np.where(self.below < self.above, 0.0, self.above)
         between = left * _gaps(self.places, self._log_below)
         between += right * _gaps(self.places, self._log_above)
-        return float((self.error + between).max())
+        return np.asarray(self.error + between)
 
     @cached_property
     def _most_above(self) -> FloatArray:
@@ -95,6 +103,22 @@ class TableOfLaw:
             return max(0.0, self.cdf(high) - self.cdf(low))
         return max(0.0, self.survival(low) - self.survival(high))
 
+    def tails(self, places: FloatArray) -> Tails:
+        """P(W <= place) and P(W > place) with bounds on their errors."""
+        low, high = (
+            np.exp(np.interp(places, self.places, logs))
+            for logs in (self._log_below, self._log_above)
+        )
+        is_low = places < self._middle
+        below, above = np.where(is_low, low, 1.0 - high), np.where(is_low, 1.0 - low, high)
+        error = np.interp(places, self.places, self._errors)
+        most_below = np.exp(_on_lines(-places, -self.places[::-1], self._most_below[::-1]))
+        most_above = np.exp(_on_lines(places, self.places, self._most_above))
+        error[np.isinf(places)] = 0.0
+        below[places == -np.inf] = above[places == np.inf] = 0.0
+        below[places == np.inf] = above[places == -np.inf] = 1.0
+        return Tails(below, above, error, most_below, most_above)
+
     @cached_property
     def _middle(self) -> float:
         return float(self.places[int(np.searchsorted(self.below, 0.5))])
@@ -121,6 +145,9 @@ class TableOfLaw:
 
     def shortest(self, confidence: float) -> Span:
         """The shortest interval that holds W with at least this probability."""
+        if self.is_symmetric:
+            half = float(self.high(np.log([0.5 * (1.0 - confidence)]))[0])
+            return Span(-half, half)
         tail, low, high = 1.0 - confidence, 0.0, 1.0
         for _ in range(_N_ROUNDS):
             parts = np.linspace(low, high, _N_SPLITS + 1)[1:-1]
@@ -151,6 +178,13 @@ def _gaps(places: FloatArray, logs: FloatArray) -> FloatArray:
     heights = lengths * np.maximum(around[:-2] - around[2:], 0.0) / 4.0
     nearest = np.pad(heights, 1)
     return np.asarray(np.expm1(np.minimum(np.maximum(nearest[:-1], nearest[1:]), 1.0)))
+
+
+def _on_lines(x: FloatArray, places: FloatArray, logs: FloatArray) -> FloatArray:
+    """Falling logarithms at x, linear between the places and beyond the last one."""
+    slope = (logs[-1] - logs[-2]) / (places[-1] - places[-2])
+    beyond = logs[-1] + slope * np.maximum(x - places[-1], 0.0)
+    return np.asarray(np.where(x > places[-1], beyond, np.interp(x, places, logs)))
 
 
 def _inverse(places: FloatArray, logs: FloatArray, wanted: FloatArray) -> FloatArray:

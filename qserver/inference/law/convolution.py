@@ -50,20 +50,25 @@ class LatticeMasses:
     rounding: float
 
     @classmethod
-    def of(cls, scales: FloatArray, *, step: float) -> LatticeMasses:
-        """Masses of the sum for positive `scales`, shape (n,), n >= 1."""
+    def of(cls, scales: FloatArray, *, step: float, negligible: float = 0.0) -> LatticeMasses:
+        """Masses of the sum for positive `scales`, shape (n,), n >= 1.
+
+        Args:
+            negligible: probability that may be cut off either end of each convolution. It keeps
+                sums of many variables as short as they are wide.
+        """
         cut = _LOST / len(scales)
         reach = np.ceil(-math.log(cut) * scales / step).astype(np.int64)
         if int(reach.sum()) > _MAX_POINTS:
             raise CapacityError("The lattice of the convolution needs too many points.")
         pairs = zip(scales.tolist(), reach.tolist(), strict=True)
         rows = [_laplace_masses(c, reach=m, step=step) for c, m in pairs]
-        masses = _convolve_shortest_first(rows)
+        masses = _convolve_shortest_first(rows, negligible)
         doublings = math.log2(len(masses) + 1.0) + 1.0
         return cls(
             step=step,
             masses=masses,
-            loss=float(np.exp(-(reach + 0.5) * step / scales).sum()),
+            loss=float(np.exp(-(reach + 0.5) * step / scales).sum()) + 2.0 * negligible * len(rows),
             rounding=_ROUNDING * len(scales) * doublings,
         )
 
@@ -234,7 +239,7 @@ def _laplace_survival(x: FloatArray) -> FloatArray:
     return np.where(x >= 0.0, half, 1.0 - half)
 
 
-def _convolve_shortest_first(rows: list[FloatArray]) -> FloatArray:
+def _convolve_shortest_first(rows: list[FloatArray], negligible: float) -> FloatArray:
     heap = [(len(row), i, row) for i, row in enumerate(rows)]
     heapq.heapify(heap)
     n_made = len(heap)
@@ -242,6 +247,17 @@ def _convolve_shortest_first(rows: list[FloatArray]) -> FloatArray:
         _, _, a = heapq.heappop(heap)
         _, _, b = heapq.heappop(heap)
         product = fftconvolve(a, b) if len(a) >= _FFT_FROM else np.convolve(a, b)
-        heapq.heappush(heap, (len(product), n_made, np.maximum(product, 0.0)))
+        product = _without_ends(np.maximum(product, 0.0), negligible)
+        heapq.heappush(heap, (len(product), n_made, product))
         n_made += 1
     return heap[0][2]
+
+
+def _without_ends(masses: FloatArray, negligible: float) -> FloatArray:
+    """Symmetric masses without ends that hold at most `negligible` each; their middle stays."""
+    if negligible <= 0.0:
+        return masses
+    half = len(masses) // 2
+    most = np.maximum(np.cumsum(masses[:half]), np.cumsum(masses[:half:-1]))
+    n_cut = int(np.searchsorted(most, negligible, side="right"))
+    return masses[n_cut : len(masses) - n_cut]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.errors import RequirementError
-from qserver.inference.law.evaluator import CertifiedProbability, Law
+from qserver.inference.law.evaluator import CertifiedProbability
 from qserver.inference.law.moments import FloatArray
 
 
@@ -77,7 +77,7 @@ class MonteCarlo:
         if not 0.0 < self.confidence < 1.0:
             raise RequirementError("confidence", "lie in (0, 1)", self.confidence)
 
-    def prepare(self, scales: FloatArray) -> Law:
+    def prepare(self, scales: FloatArray) -> SampledLaw:
         """Law of `scales`, shape (n,), from n * n_draws Laplace draws."""
         total = np.zeros(self.n_draws)
         for scale in scales.tolist():

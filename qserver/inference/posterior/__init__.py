@@ -5,6 +5,8 @@ Where nothing disagrees it is a `posterior.Posterior`: an estimate, the law of i
 allowance; else a `given.GivenPosterior`. `row_estimate` adds the weights that gave it. `curve`
 turns a posterior into points to draw.
 
-Which one to call: `posteriors.Posteriors.of`; for the prior that a count is never negative,
-`positive_prior.PositivePosterior`.
+A question may be read otherwise: by a method of the source paper (`by_method`), or cut at ends that
+it is held to lie between (`cut`). `read` does both.
+
+Which one to call: `posteriors.Posteriors.of`, then `read.read`.
 """

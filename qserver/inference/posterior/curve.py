@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.errors import RequirementError
+from qserver.inference.posterior.cut import CutPosterior
 from qserver.inference.posterior.given import GivenPosterior
+from qserver.inference.posterior.posterior import Posterior
 from qserver.inference.posterior.stated import AnyPosterior
 
 MAX_POINTS = 2001
@@ -27,7 +29,7 @@ class DensityPoint:
 
 
 def posterior_curve(
-    posterior: AnyPosterior, *, confidence: float, n_points: int
+    posterior: AnyPosterior | CutPosterior, *, confidence: float, n_points: int
 ) -> tuple[DensityPoint, ...]:
     """Points of a posterior, evenly spaced over its shortest interval at `confidence`.
 
@@ -46,8 +48,8 @@ def posterior_curve(
     """
     if not 3 <= n_points <= MAX_POINTS or n_points % 2 == 0:
         raise RequirementError("n_points", f"be odd, from 3 to {MAX_POINTS:,}", n_points)
-    if isinstance(posterior, GivenPosterior):
-        return _given(posterior, confidence=confidence, n_points=n_points)
+    if not isinstance(posterior, Posterior):
+        return _by_probabilities(posterior, confidence=confidence, n_points=n_points)
     error = posterior.error
     if error.is_exact:
         return ()
@@ -66,8 +68,8 @@ def posterior_curve(
     return (*left, *right)
 
 
-def _given(
-    posterior: GivenPosterior, *, confidence: float, n_points: int
+def _by_probabilities(
+    posterior: GivenPosterior | CutPosterior, *, confidence: float, n_points: int
 ) -> tuple[DensityPoint, ...]:
     """The curve of a law that is known by its probabilities."""
     ends = posterior.interval(confidence)

@@ -20,7 +20,8 @@ import numpy as np
 from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.table_of_law import TableOfLaw
-from qserver.inference.posterior.positive_prior import CredibleInterval
+from qserver.inference.law.tails import Tails
+from qserver.inference.posterior.interval import CredibleInterval
 
 _ULP = 2.0**-52
 
@@ -85,6 +86,18 @@ class GivenPosterior:
             return 0.0
         ends = sorted((self._place(low), self._place(high)))
         return self.error.between(*ends)
+
+    def tails(self, values: FloatArray) -> Tails:
+        """P(q <= value) and P(q > value), for the continuous law of the error."""
+        found = self.error.tails((self.linear - self.shift - values) / self.unit)
+        return found.mirrored if self.unit > 0.0 else found
+
+    def span(self, probability: float) -> CredibleInterval:
+        """Ends that q lies outside with about this probability, without the allowance."""
+        log_tail = np.log([0.5 * probability])
+        one, other = float(self.error.low(log_tail)[0]), float(self.error.high(log_tail)[0])
+        ends = sorted((self._value(one), self._value(other)))
+        return CredibleInterval(*ends)
 
     def scaled(self, multiplier: Fraction) -> GivenPosterior:
         """Posterior of `multiplier` times the query."""

@@ -18,7 +18,8 @@ import numpy as np
 from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.posterior.positive_prior import CredibleInterval, PositivePosterior
+from qserver.inference.law.tails import Tails
+from qserver.inference.posterior.interval import CredibleInterval
 from qserver.inference.rows.tail import safe_half_width, safe_half_width_of_tail
 
 _ULP = 2.0**-52
@@ -99,9 +100,16 @@ class Posterior:
             return max(0.0, 0.5 * (self.error.tail(inner) - self.error.tail(outer)))
         return 0.5 * (self.error.within(-near) + self.error.within(far))
 
-    def given_non_negative(self) -> PositivePosterior:
-        """The posterior under the prior q >= 0: a Bayesian statement, not a frequency."""
-        return PositivePosterior(self.estimate, self.error)
+    def tails(self, values: FloatArray) -> Tails:
+        """P(q <= value) and P(q > value), for the continuous law of the error."""
+        error, off = self.error, values - self.estimate
+        nearer = np.array([0.5 * error.tail(x) for x in np.abs(off).tolist()])
+        return Tails.by_nearer(nearer, is_low=off < 0.0)
+
+    def span(self, probability: float) -> CredibleInterval:
+        """Ends that q lies outside with about this probability, without the allowance."""
+        half = self.error.half_width_of_tail(math.log(probability))
+        return CredibleInterval(self.estimate - half, self.estimate + half)
 
     def scaled(self, multiplier: Fraction) -> Posterior:
         """Posterior of `multiplier` times the query."""

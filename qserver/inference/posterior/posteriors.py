@@ -10,7 +10,7 @@ import numpy as np
 
 from qserver.errors import EvaluationError
 from qserver.inference.given.known_sums import KnownSums, Reduced, reduced
-from qserver.inference.given.law_given import law_given
+from qserver.inference.given.law_given import ENOUGH, law_given
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.cells_as_rows import cells_as_rows
 from qserver.inference.posterior.given import GivenPosterior
@@ -24,7 +24,7 @@ from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 
-_Key = tuple[LinearQuery, float, float, Weights, tuple[int, ...]]
+_Key = tuple[LinearQuery, float, float, Weights, tuple[int, ...], float]
 
 _MOST_KNOWN, _MOST_WITH_CELLS = 512, 16
 _ROUGHEST = 0.05
@@ -77,11 +77,14 @@ class Posteriors:
         self._known.clear()
         self._with_cells.clear()
 
-    def of(self, row: LinearQuery, estimate: RowEstimate) -> Stated:
+    def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> Stated:
         """The posterior of a row, given all disagreements that bear on its estimate.
 
         For an independent answer, where tables have too many cells, or where floats fail, it is
         the law of the estimate's error.
+
+        Args:
+            enough: numerical error of probabilities that is small enough.
         """
         known = estimate.posterior
         if known.error.is_exact:
@@ -89,23 +92,23 @@ class Posteriors:
         # What an independent answer disagrees about is with answers that were looked at.
         if estimate.method == "independent":
             return Stated(known, OF_ESTIMATOR)
-        key = (row, known.estimate, known.allowance, estimate.weights, estimate.tables)
+        key = (row, known.estimate, known.allowance, estimate.weights, estimate.tables, enough)
         if key not in self._known:
             trim(self._known, _MOST_KNOWN)
-            self._known[key] = self._found(row, estimate)
+            self._known[key] = self._found(row, estimate, enough)
         return self._known[key]
 
-    def _found(self, row: LinearQuery, estimate: RowEstimate) -> Stated:
+    def _found(self, row: LinearQuery, estimate: RowEstimate, enough: float) -> Stated:
         known = estimate.posterior
         try:
             if estimate.tables or estimate.beside:
-                return self._with_tables(row, estimate)
-            law = _law_of(self._rows.known_sums(estimate.weights))
+                return self._with_tables(row, estimate, enough)
+            law = _law_of(self._rows.known_sums(estimate.weights), enough)
             return Stated(known, OF_POSTERIOR) if law is None else law.stated(known)
         except _FAULTS_OF_FLOATS:
             return Stated(known, OF_ESTIMATOR)
 
-    def _with_tables(self, row: LinearQuery, estimate: RowEstimate) -> Stated:
+    def _with_tables(self, row: LinearQuery, estimate: RowEstimate, enough: float) -> Stated:
         """The posterior by weights on cells and rows alike.
 
         Given all disagreements it does not depend on the weights. Where some measurement is left
@@ -120,7 +123,7 @@ class Posteriors:
         variance = float(np.square(weights * noise.scales).sum())
         if variance > _AS_GOOD * float(np.square(known.scales).sum()):
             return Stated(known, OF_ESTIMATOR)
-        law = _law_of(rows.known_sums(found.pairs(np.zeros(found.n_directions))))
+        law = _law_of(rows.known_sums(found.pairs(np.zeros(found.n_directions))), enough)
         if law is None:
             return Stated(known, OF_POSTERIOR)
         total = weighted_sum(weights, rows.answers(noise.ids))
@@ -140,7 +143,7 @@ class Posteriors:
         return self._with_cells[used]
 
 
-def _law_of(known: KnownSums) -> _Law | None:
+def _law_of(known: KnownSums, enough: float) -> _Law | None:
     """The law of the error; None if no disagreement bears on it."""
     given = reduced(known)
-    return _Law(given, law_given(given)) if given.n_disagreements else None
+    return _Law(given, law_given(given, enough=enough)) if given.n_disagreements else None

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from qserver.errors import StoreCorruptError
+from qserver.query.asking.prior import Prior
 from qserver.query.looking import Ends, Selection
 from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
-from qserver.records.statement import Statement
+from qserver.records.statement import OF_POSTERIOR, Statement
 from qserver.storage.encoding.sealed import ADVICE, reading, unsealed
 
 State = Literal["queued", "running", "done", "failed"]
@@ -63,6 +64,8 @@ def answer_json(answer: AnyAnswer) -> str:
             del one["selected_from"]  # earlier versions wrote none
         if one.get("rest_nano", ...) is None:
             del one["rest_nano"]
+        if "statement" in one:
+            one["statement"] = _without_usual(one["statement"])
     if not plain.get("ends", ...):
         del plain["ends"]
     return json.dumps(plain)
@@ -92,12 +95,23 @@ def model_answer_from_plain(plain: Mapping[str, Any]) -> ModelAnswer:
     return ModelAnswer(**{**plain, "tables": tuple(plain["tables"])})
 
 
+def _without_usual(said: Mapping[str, Any]) -> dict[str, Any]:
+    """A statement without what earlier versions did not write, where it says nothing new."""
+    usual = asdict(OF_POSTERIOR)
+    old = ("law", "error", "disagreements")
+    return {name: one for name, one in said.items() if name in old or one != usual[name]}
+
+
 def _answer(plain: Mapping[str, Any]) -> Answer:
     found, chosen = {**plain, "evidence": tuple(plain["evidence"])}, plain.get("selected_from")
     # Answers of earlier versions call the weights so, and have no statement.
     if "method" in plain:
         found["weights"] = found.pop("method")
     if "statement" in plain:
-        found["statement"] = Statement(**plain["statement"])
+        said = dict(plain["statement"])
+        prior = said.pop("prior", None)
+        found["statement"] = Statement(
+            **said, prior=None if prior is None else Prior.from_plain(prior)
+        )
     found["selected_from"] = None if chosen is None else Selection.from_plain(chosen)
     return Answer(**found)

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 from qserver.errors import InputError
+from qserver.query.asking.reading import Reading
 from qserver.query.linear import query_from_document
 from qserver.query.looking import Looking
 from qserver.query.measure import measure_of
@@ -116,7 +117,8 @@ def _asked(plain: Mapping[str, Any]) -> AnyAsked:
     for one in plain.get("questions", [plain]):
         query = query_from_document(sizes, one["terms"])
         requirement = Requirement(one["length"], one["confidence"])
-        asked.append(Question(query, requirement, measure, Looking.from_plain(one)))
+        looking, reading = Looking.from_plain(one), Reading.from_plain(one)
+        asked.append(Question(query, requirement, measure, looking, reading))
     return asked[0] if "questions" not in plain else _workload(asked, plain)
 
 
@@ -134,6 +136,7 @@ def _question_plain(question: Question) -> dict[str, Any]:
         "length": question.requirement.length,
         "confidence": question.requirement.confidence,
         **question.looking.to_plain(),
+        **question.reading.to_plain(),
     }
 
 

@@ -99,12 +99,6 @@ def test_a_whole_answer_of_one_row_is_its_estimate():
     assert weighted_sum(np.array([1.0]), [Fraction(48842)]).value == 48842.0
 
 
-def test_the_prior_of_non_negative_counts_uses_the_same_error():
-    posterior = Posterior(-5.0, np.array([10.0]), 0.0).given_non_negative()
-    # Beyond the mode the posterior is exponential: memoryless.
-    assert posterior.median == pytest.approx(10 * math.log(2), rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("estimate", "allowance", "name"),
     [(math.nan, 0.0, "estimate"), (0.0, -1.0, "allowance"), (0.0, math.inf, "allowance")],

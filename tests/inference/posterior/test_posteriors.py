@@ -166,7 +166,7 @@ def test_where_floats_fail_the_law_of_the_error_is_stated(
 ) -> None:
     """An answer that was paid for must not be lost to a number."""
 
-    def fails(*_args: object) -> None:
+    def fails(*_args: object, **_more: object) -> None:
         raise fault
 
     monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", fails)

@@ -1,0 +1,106 @@
+"""By which method the posterior of one question is read, how exactly, and under which prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+from qserver.errors import InputError
+from qserver.query.asking.prior import Prior
+from qserver.query.primitive import Primitive
+
+Method = Literal["auto", "convolution", "monte-carlo"]
+"""`auto`: the exact law. The others are algorithms 2 and 1 of Xiao and Xiong (2012)."""
+METHODS: tuple[Method, ...] = get_args(Method)
+USUAL_ERROR: Final = 4e-3
+LEAST_ERROR, MOST_ERROR = 1e-3, 1e-2
+LEAST_DRAWS, MOST_DRAWS = 10_000, 2_000_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the posterior of one question is read; it changes neither plan nor price.
+
+    Args:
+        method: how probabilities are computed.
+        step: of the lattice of `convolution`, in the query's units; None leaves it to `error`.
+        draws: of `monte-carlo`; None leaves it to `error`.
+        error: numerical error of probabilities that is wanted. What is reached is stated.
+        prior: what is held true of the answer beforehand; None: nothing.
+
+    Raises:
+        InputError: a value is out of range, or belongs to another method; names the field.
+    """
+
+    method: Method = "auto"
+    step: float | None = None
+    draws: int | None = None
+    error: float = USUAL_ERROR
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError("method", "be `auto`, `convolution` or `monte-carlo`")
+        if self.step is not None:
+            self._check_step(self.step)
+        if self.draws is not None:
+            self._check_draws(self.draws)
+        if not LEAST_ERROR <= self.error <= MOST_ERROR:
+            raise InputError("error", f"lie from {LEAST_ERROR} to {MOST_ERROR}", self.error)
+
+    def _check_step(self, step: float) -> None:
+        if self.method != "convolution":
+            raise InputError("step", "be left out unless `method` is `convolution`", step)
+        if not 0.0 < step < math.inf:
+            raise InputError("step", "be a finite number > 0", step)
+
+    def _check_draws(self, draws: int) -> None:
+        if self.method != "monte-carlo":
+            raise InputError("draws", "be left out unless `method` is `monte-carlo`", draws)
+        if not LEAST_DRAWS <= draws <= MOST_DRAWS:
+            raise InputError(
+                "draws", f"be a whole number from {LEAST_DRAWS:,} to {MOST_DRAWS:,}", draws
+            )
+
+    def on(self, row: Primitive, *, total: int | None) -> Reading:
+        """The reading with the ends that its prior means for a query; see `Prior.on`."""
+        return self if self.prior is None else replace(self, prior=self.prior.on(row, total=total))
+
+    @property
+    def unusual(self) -> str:
+        """The first field that is not as ever; '' if all are."""
+        usual = Reading()
+        for name in ("method", "prior", "error"):
+            if getattr(self, name) != getattr(usual, name):
+                return name
+        return ""
+
+    def to_plain(self) -> dict[str, Any]:
+        """What differs from the default, as plain JSON values."""
+        found: dict[str, Any] = {} if self.method == "auto" else {"method": self.method}
+        if self.step is not None:
+            found["step"] = self.step
+        if self.draws is not None:
+            found["draws"] = self.draws
+        if self.error != USUAL_ERROR:
+            found["error"] = self.error
+        if self.prior is not None:
+            found["prior"] = self.prior.to_plain()
+        return found
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Reading:
+        """What `to_plain` wrote into `plain`, which may have more members."""
+        prior = plain.get("prior")
+        return cls(
+            plain.get("method", "auto"),
+            plain.get("step"),
+            plain.get("draws"),
+            plain.get("error", USUAL_ERROR),
+            None if prior is None else Prior.from_plain(prior),
+        )
+
+
+AS_EVER = Reading()
