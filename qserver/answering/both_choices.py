@@ -49,6 +49,9 @@ def rest_nano(replica: Replica, question: Question, answer: Answer) -> int | Non
     reach = question.requirement.length * _LONGER
     if answer.selected_from is not None or answer.high - answer.low <= reach:
         return None
+    # What the numerical error of a method adds is not to be bought off.
+    if answer.statement.method != "auto":
+        return None
     return independent_nano(replica, question)
 
 

@@ -85,8 +85,8 @@ class Question:
         return self._changed(replace(self, measure=measure))
 
     def with_looking(self, looking: Looking) -> Question:
-        """The same question, asked after this was looked at."""
-        return self._changed(replace(self, looking=looking))
+        """The same question, asked after this was looked at, and read as ever."""
+        return self._changed(replace(self, looking=looking, reading=AS_EVER))
 
     def _changed(self, found: Question) -> Question:
         if "row" in vars(self):

@@ -62,6 +62,7 @@ def test_the_worker_reads_as_was_asked_and_charges_the_same(town: Deployment) ->
     assert (told.law, told.method, told.draws) == ("posterior", "monte-carlo", 20_000)
     assert 0.0 < told.error < 0.05
     # History gives the same by the same method, and something shorter by the exact law.
+    assert paid.rest_nano is None
     again = asked(town, BY_DRAWS)
     assert (again.source, again.interval) == ("history", paid.interval)
     exact = asked(town, AS_EVER)
