@@ -29,7 +29,8 @@ from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
 from worker.owner.checks.audit import audit
 from worker.owner.checks.doctor import examine
-from worker.owner.claims import claim_lines, load_claims
+from worker.owner.claims.claim_file import claim_lines, load_claims
+from worker.owner.claims.set_claims import claims_of, known_lines, set_claims
 from worker.owner.declare import declare_disjoint
 from worker.owner.detach import detach
 from worker.owner.measure import set_measure
@@ -101,7 +102,7 @@ def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
         )
         if meta.guard_nano >= limit_nano:
             lines.append("It cannot bind: the limit is reached first.")
-    lines += claim_lines(meta)
+    lines += claim_lines(meta.claims)
     if meta.capacity is not None:
         lines.append(f"Capacity: {meta.capacity:,} records, public; the slot holds their scan.")
     lines += _declared(meta)
@@ -211,6 +212,16 @@ def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def _claims(arguments: argparse.Namespace, settings: Settings) -> int:
+    if arguments.set is None:
+        now = claims_of(arguments.name, settings=settings)
+    else:
+        claims = load_claims(arguments.set)
+        now = set_claims(arguments.name, claims, settings=settings, registry=_registry(settings))
+    _show(arguments, json.dumps(asdict(now)), "\n".join(known_lines(now)))
+    return 0
+
+
 def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
     found = see_to_witnesses(_registry(settings), accept=arguments.accept)
     lines = [f"{'ok  ' if f.ok else 'FAIL'} witness of {f.population}: {f.text}" for f in found]
@@ -296,6 +307,7 @@ _COMMANDS = {
     "audit-model": _audit_model,
     "top-up": _top_up,
     "measure": _measure,
+    "claims": _claims,
     "declare-disjoint": _declare,
     "witness": _witness,
     "audit-verify": _audit_verify,

@@ -25,6 +25,7 @@ _DEMAND_HELP = (
     "same population and domain"
 )
 _MEASURE_HELP = "choose what is measured for questions that do not say"
+_LIST_CLAIMS_HELP = "list what must not be known too well of a dataset, or change it"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
 _VERIFY_HELP = "check an audit log against the journals, and what every person has lost"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
@@ -77,6 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     more.add_argument("population", help="the people who own the limit")
     more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
     _add_measure(found.add_parser("measure", parents=[common], help=_MEASURE_HELP))
+    _add_claims(found.add_parser("claims", parents=[common], help=_LIST_CLAIMS_HELP))
     _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
     _add_witness(found.add_parser("witness", parents=[common], help=_WITNESSES_HELP))
     _add_audit_verify(found.add_parser("audit-verify", parents=[common], help=_VERIFY_HELP))
@@ -100,6 +102,15 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", help="the dataset's name")
     parser.add_argument("measure", choices=MEASURES, help=_CHOICES_HELP)
+
+
+def _add_claims(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List the claims about a dataset, or put others in their place. They hold for every spend "
+        "that is planned from then on, with all that was charged before counted in."
+    )
+    parser.add_argument("name", help="the dataset's name")
+    parser.add_argument("--set", type=Path, metavar="FILE", help=_CLAIMS_HELP)
 
 
 def _add_witness(parser: argparse.ArgumentParser) -> None:

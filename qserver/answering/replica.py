@@ -50,6 +50,7 @@ class Replica:
     """Inference and ledger of one snapshot.
 
     Attributes:
+        claims: what the owner does not want to be known too well.
         n_resumed: events and paid questions that were not replayed, but taken from what was saved.
 
     Args:
@@ -80,6 +81,7 @@ class Replica:
         self.stamp: Stamp | None = None
         self.worker_alive = False
         self.n_resumed = 0
+        self.claims = meta.claims
         self._begin()
 
     def _begin(self) -> None:
@@ -97,8 +99,7 @@ class Replica:
             records_per_person=meta.records_per_person,
             null_cell=meta.has_null_cell,
         )
-        self._claimed = claimed_queries(meta.claims, meta.domain, balanced=meta.has_known_total)
-        self._claims = ClaimBounds(self._claimed)
+        self._claims = self._of_claims()
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)
         self.n_charges = 0
@@ -115,6 +116,12 @@ class Replica:
         saved, self._saved = self._saved, None
         known = None if saved is None else saved.cursor
         changes = store.changes(self.meta, self._cursor, shown_only=self._shown_only, known=known)
+        if changes.stamp.claims != self.claims:
+            self._claim(changes.stamp.claims)
+            if self.stamp is not None:
+                # Of charges before, nothing is known that others claims need.
+                self._begin()
+                return self.refresh(store)
         self._singles.clear()
         self._take_in(changes.measurements, changes.estimators)
         for paid in changes.paid:
@@ -149,9 +156,21 @@ class Replica:
             "rows": self.engine.in_play.state(),
             "rule": self.rule.state(),
         }
-        if self._claimed:
+        if self.claims:
             parts["claims"] = self._claims.state()
         return Saved(self._cursor, State.of_parts(parts, {"n_charges": self.n_charges}))
+
+    def _claim(self, claims: tuple[Claim, ...]) -> None:
+        """Hold these claims from the first charge on."""
+        self.claims = claims
+        self._claims = self._of_claims()
+
+    def _of_claims(self, charged: State | None = None) -> ClaimBounds:
+        meta = self.meta
+        found = claimed_queries(self.claims, meta.domain, balanced=meta.has_known_total)
+        if charged is None:
+            return ClaimBounds(found)
+        return ClaimBounds.from_state(charged, found, sizes=meta.domain.sizes)
 
     def _resume(self, saved: Saved, changes: Changes) -> bool:
         """Go on from what was saved, if it is of this store."""
@@ -165,9 +184,8 @@ class Replica:
             self.ledger = CellLedger.from_state(part, sizes=sizes, neighbours=neighbours)
             self.engine.in_play.restore(state.part("rows"), sizes)
             self.rule.restore(state.part("rule"), self.ledger)
-            if self._claimed:
-                part = state.part("claims")
-                self._claims = ClaimBounds.from_state(part, self._claimed, sizes=sizes)
+            if self.claims:
+                self._claims = self._of_claims(state.part("claims"))
             self.n_charges, self.n_resumed = state.head["n_charges"], saved.cursor.n_entries
         except Exception as exc:  # noqa: BLE001 - whatever is wrong with it, the store has it all
             note_ignored(self.meta, f"it cannot be used: {exc!r}")

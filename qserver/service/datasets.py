@@ -81,9 +81,9 @@ class OpenDatasets:
                 found.replica.refresh(self._store)
         return found
 
-    def claims(self, name: str) -> tuple[ClaimStatus, ...]:
+    def claims(self, name: str, stamp: Stamp) -> tuple[ClaimStatus, ...]:
         """The dataset's claims, and how well each can be known now; NotFoundError."""
-        if not self.meta(name).claims:
+        if not stamp.claims:
             return ()
         found = self.refresh(name)
         with found.lock:

@@ -113,7 +113,7 @@ class Service:
             spent_nano=stamp.budget.spent_nano,
             remaining_nano=stamp.remaining_nano,
             guard=_guard(meta, stamp),
-            claims=self._datasets.claims(name),
+            claims=self._datasets.claims(name, stamp),
             earlier_snapshots=self._store.frozen.ids(meta),
             phi=meta.phi,
             capacity=meta.capacity,

@@ -16,6 +16,7 @@ from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBeh
 from qserver.ledger.population import Pair, pair
 from qserver.query.measure import Measure
 from qserver.records.audit_chain import Links, relinked
+from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.metas import meta_text
@@ -24,7 +25,7 @@ from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
-from qserver.storage.standings import Budget, measure_text
+from qserver.storage.standings import Budget, claims_text, measure_text
 
 
 @dataclass(frozen=True)
@@ -129,15 +130,27 @@ class OwnerOperations:
         Raises:
             StaleVersionError: the dataset has another snapshot.
         """
+        self._choose(meta, "measure", measure_text(measure, meta.snapshot), measure)
+
+    def set_claims(self, meta: DatasetMeta, claims: Sequence[Claim]) -> None:
+        """Keep what may not be known too well of the dataset from now on. Idempotent.
+
+        Raises:
+            StaleVersionError: the dataset has another snapshot.
+        """
+        plain = [claim.to_plain() for claim in claims]
+        self._choose(meta, "claims", claims_text(claims, meta.snapshot), plain)
+
+    def _choose(self, meta: DatasetMeta, what: str, text: str, plain: object) -> None:
         names = [Keys(meta.population).ledger, AUDIT]
-        args = [meta.name, meta.snapshot, measure_text(measure, meta.snapshot)]
+        args = [meta.name, meta.snapshot, what, text]
         code = self._log.append(
-            {"kind": "measure set", "at": int(time.time()), "population": meta.population}
-            | {"dataset": meta.name, "snapshot": meta.snapshot, "measure": measure},
-            lambda n, entry: self._scripts.run("set_measure", keys=names, args=[*args, n, entry]),
+            {"kind": f"{what} set", "at": int(time.time()), "population": meta.population}
+            | {"dataset": meta.name, "snapshot": meta.snapshot, what: plain},
+            lambda n, entry: self._scripts.run("set_choice", keys=names, args=[*args, n, entry]),
         )
         if code == 3:
-            raise StaleVersionError("The dataset moved on meanwhile. Set its measure again.")
+            raise StaleVersionError(f"The dataset moved on meanwhile. Set its {what} again.")
 
     def readmit(self, reservation: Reservation, *, population: str) -> None:
         """Give a restored store a job that it forgot, in the state `running`; for a replay."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from qserver.errors import NotFoundError, StoreCorruptError
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.query.measure import Measure, measure_of
+from qserver.records.claims.claim import Claim, claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.standing import Standing
 from qserver.storage.encoding.ledger_fields import checked, checked_fields, with_seals
@@ -43,6 +45,7 @@ class Stamp:
         standing: of the snapshot in its population's budget.
         head: digest of the last event of the history; None in a store of an earlier version.
         measure: what is measured for a question whose asker did not choose.
+        claims: what the owner does not want to be known too well.
         charges_head: digest of the population's last charge; likewise.
         loss: shares and pairs of the whole population, which `standing` follows from.
     """
@@ -53,6 +56,7 @@ class Stamp:
     standing: Standing
     head: str | None = None
     measure: Measure = "auto"
+    claims: tuple[Claim, ...] = ()
     charges_head: str | None = None
     loss: PopulationLoss = field(default_factory=lambda: PopulationLoss({}), compare=False)
 
@@ -118,6 +122,22 @@ def read_measure(text: str, snapshot: str) -> Measure:
     return measure_of(unsealed(text, name=measure_field(snapshot)))
 
 
+def claims_field(snapshot: str) -> str:
+    """The field of a ledger with the claims that the owner set later."""
+    return f"claims:{snapshot}"
+
+
+def claims_text(claims: Sequence[Claim], snapshot: str) -> str:
+    """The claims as the field keeps them."""
+    return sealed(claims_json(claims), name=claims_field(snapshot))
+
+
+@lru_cache(maxsize=64)
+def read_claims(text: str, snapshot: str) -> tuple[Claim, ...]:
+    """The claims that `claims_text` wrote; StoreCorruptError or InputError."""
+    return claims_from_json(unsealed(text, name=claims_field(snapshot)))
+
+
 class Standings:
     """Reads standings; thread-safe. Shares and pairs are read once per state of a ledger."""
 
@@ -141,7 +161,7 @@ class Standings:
         """
         fields, n_pairs = replies
         found = checked(_names(meta), fields)
-        limit, recorded, version, charges, snapshot, shown, share, head, measure = found
+        limit, recorded, version, charges, snapshot, shown, share, head, measure, claims = found
         if limit is not None and snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
         if limit is None or recorded is None or version is None or share is None:
@@ -157,7 +177,10 @@ class Standings:
         standing = _standing(int(limit), int(recorded), loss, meta.snapshot, int(share))
         budget = Budget(int(limit), standing.spent_nano, int(version))
         default = meta.measure if measure is None else read_measure(measure, meta.snapshot)
-        return Stamp(budget, meta.snapshot, n_shown, standing, head, default, charges, loss)
+        claimed = meta.claims if claims is None else read_claims(claims, meta.snapshot)
+        return Stamp(
+            budget, meta.snapshot, n_shown, standing, head, default, claimed, charges, loss
+        )
 
     def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> PopulationLoss:
         known = self._known.get(meta.population)
@@ -184,5 +207,5 @@ def _names(meta: DatasetMeta) -> tuple[str, ...]:
     """The fields of a ledger that a stamp is made of, in the order of `Standings.stamp`."""
     snapshot = meta.snapshot
     ledger = ("limit", "spent", "version", "charges", f"snapshot:{meta.name}")
-    own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}", measure_field(snapshot))
-    return (*ledger, *own)
+    own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}")
+    return (*ledger, *own, measure_field(snapshot), claims_field(snapshot))

@@ -35,7 +35,7 @@ from qserver.records.charge import (
     charge_from_json,
     charge_json,
 )
-from qserver.records.claims.claim import claims_from_plain
+from qserver.records.claims.claim import claims_from_plain, claims_json
 from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
@@ -54,7 +54,13 @@ from qserver.storage.encoding.records import (
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.endings import Outcome
 from qserver.storage.model_records import model_json
-from worker.journal.owner_records import Adopted, DeclaredDisjoint, LimitRaised, MeasureSet
+from worker.journal.owner_records import (
+    Adopted,
+    ClaimsSet,
+    DeclaredDisjoint,
+    LimitRaised,
+    MeasureSet,
+)
 from worker.journal.records import (
     GENESIS,
     Attached,
@@ -286,6 +292,7 @@ STORED: Mapping[str, Stored] = {
     "adopted": _line(Adopted(3, 8)),
     "declared disjoint": _line(DeclaredDisjoint((("s0", "s1"), ("s0", "s2")))),
     "measure set": _line(MeasureSet("s1", "only_this")),
+    "claims set": _line(ClaimsSet("s1", claims_json(claims_from_plain(CLAIM)))),
     "meta with cohorts": _earlier(replace(META, disjoint_from=())),
     "plain meta with cohorts": _earlier(PLAIN_META),
     "reservation with cohorts": _earlier(RESERVATION),

@@ -55,6 +55,18 @@ class DeclaredDisjoint:
 
 
 @dataclass(frozen=True)
+class ClaimsSet:
+    """What the owner does not want to be known too well of a snapshot from now on, as JSON."""
+
+    snapshot: str
+    claims: str
+
+    def __post_init__(self) -> None:
+        check_text("snapshot", self.snapshot)
+        check_text("claims", self.claims)
+
+
+@dataclass(frozen=True)
 class MeasureSet:
     """The owner's choice of what is measured for questions on a snapshot that do not say."""
 
@@ -65,3 +77,7 @@ class MeasureSet:
         check_text("snapshot", self.snapshot)
         if self.measure not in MEASURES:
             reject("measure", "be `auto` or `only_this`")
+
+
+LaterWord = LimitRaised | DeclaredDisjoint | MeasureSet | ClaimsSet
+"""What an owner says after the data were attached."""

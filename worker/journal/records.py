@@ -26,7 +26,13 @@ from worker.journal.fields import (
     check_text_or_none,
     reject,
 )
-from worker.journal.owner_records import Adopted, DeclaredDisjoint, LimitRaised, MeasureSet
+from worker.journal.owner_records import (
+    Adopted,
+    ClaimsSet,
+    DeclaredDisjoint,
+    LimitRaised,
+    MeasureSet,
+)
 
 SCHEMA_VERSION = 1
 GENESIS = bytes(32)
@@ -234,6 +240,7 @@ Record = (
     | Adopted
     | DeclaredDisjoint
     | MeasureSet
+    | ClaimsSet
     | HistoryChained
     | Group
 )
@@ -248,6 +255,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "adopted": Adopted,
         "declared-disjoint": DeclaredDisjoint,
         "measure-set": MeasureSet,
+        "claims-set": ClaimsSet,
         "history-chained": HistoryChained,
         "group": Group,
     }

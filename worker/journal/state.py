@@ -10,7 +10,9 @@ from qserver.errors import JournalError
 from qserver.records.audit_chain import Links, relinked
 from worker.journal.owner_records import (
     Adopted,
+    ClaimsSet,
     DeclaredDisjoint,
+    LaterWord,
     LimitRaised,
     MeasureSet,
 )
@@ -39,6 +41,7 @@ class JournalState:
             whose history was released to, or adopted, without a chain.
         by_snapshot: every snapshot, as it was attached.
         measures: by snapshot, what its owner ever chose to be measured by default since.
+        claims: by snapshot, the claims that its owner last set, as JSON.
         adopted_version: the ledger version of a store that was trusted when the journal began.
         open_jobs: reserved and neither released nor burnt, oldest first.
 
@@ -63,6 +66,7 @@ class JournalState:
         self.declared: set[tuple[str, str]] = set()
         self.by_snapshot: dict[str, Attached] = {}
         self.measures: dict[str, set[str]] = {}
+        self.claims: dict[str, str] = {}
         self.adopted_version: int | None = None
 
     @property
@@ -131,14 +135,14 @@ class JournalState:
             case Burnt():
                 self.burnt.add(record.job)
                 self.open_jobs.pop(record.job, None)
-            case LimitRaised() | DeclaredDisjoint() | MeasureSet():
+            case LimitRaised() | DeclaredDisjoint() | MeasureSet() | ClaimsSet():
                 self._apply_word(record)
             case Adopted():
                 self.heads.clear()
                 self.spent_nano = record.spent_nano
                 self.ledger_version = self.adopted_version = record.ledger_version
 
-    def _apply_word(self, record: LimitRaised | DeclaredDisjoint | MeasureSet) -> None:
+    def _apply_word(self, record: LaterWord) -> None:
         """Add what the owner said after the data were attached."""
         match record:
             case LimitRaised():
@@ -147,6 +151,8 @@ class JournalState:
                 self.declared.update(record.pairs)
             case MeasureSet():
                 self.measures.setdefault(record.snapshot, set()).add(record.measure)
+            case ClaimsSet():
+                self.claims[record.snapshot] = record.claims
 
     def _follow(self, snapshot: str, head: str) -> None:
         if snapshot:

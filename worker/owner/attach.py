@@ -29,7 +29,7 @@ from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
-from worker.owner.claims import check_claims
+from worker.owner.claims.claim_file import check_claims
 from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population

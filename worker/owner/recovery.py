@@ -19,6 +19,7 @@ from qserver.errors import (
 )
 from qserver.ledger.population import pair
 from qserver.query.measure import measure_of
+from qserver.records.claims.claim import claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging.lease import Lease
 from qserver.storage.charging.reserve import Charging
@@ -29,7 +30,14 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Adopted, DeclaredDisjoint, LimitRaised, MeasureSet
+from worker.journal.owner_records import (
+    Adopted,
+    ClaimsSet,
+    DeclaredDisjoint,
+    LaterWord,
+    LimitRaised,
+    MeasureSet,
+)
 from worker.journal.records import Attached, Record, Reserved
 from worker.journal.sections import Replay
 from worker.owner.attach import plain_facts
@@ -222,7 +230,7 @@ class Recovery:
             elif isinstance(record, Reserved):
                 is_known = self._writer.knows_reservation(population, record.job)
                 steps.append(record.job if is_known else record)
-            elif isinstance(record, LimitRaised | DeclaredDisjoint | MeasureSet):
+            elif isinstance(record, LaterWord):
                 steps.append(record)
         settled = {e.snapshot for name, e in self._registry.entries().items() if name == e.name}
         return _Script(_without_the_undone(steps, settled), metas)
@@ -240,7 +248,7 @@ class Recovery:
             self._end(lease, step)
         elif isinstance(step, Reserved):
             self._charge(lease, step)
-        elif isinstance(step, LimitRaised | DeclaredDisjoint | MeasureSet):
+        elif isinstance(step, LaterWord):
             self._repeat_word(population, step, script)
         elif isinstance(step, Attached):
             if self._writer.owner.knows_snapshot(population, step.snapshot):
@@ -251,21 +259,16 @@ class Recovery:
                 self._attach(step, script)
         self._writer.await_durable()
 
-    def _repeat_word(
-        self,
-        population: str,
-        step: LimitRaised | DeclaredDisjoint | MeasureSet,
-        script: _Script,
-    ) -> None:
+    def _repeat_word(self, population: str, step: LaterWord, script: _Script) -> None:
         """Tell the store what the owner said after the data were attached."""
         owner = self._writer.owner
         match step:
             case DeclaredDisjoint():
                 owner.declare_disjoint(population, step.pairs)
-            case MeasureSet():
-                meta = script.meta(step.snapshot)
-                if owner.has_snapshot(meta):
-                    owner.set_measure(meta, measure_of(step.measure))
+            case MeasureSet() if owner.has_snapshot(meta := script.meta(step.snapshot)):
+                owner.set_measure(meta, measure_of(step.measure))
+            case ClaimsSet() if owner.has_snapshot(meta := script.meta(step.snapshot)):
+                owner.set_claims(meta, claims_from_json(step.claims))
             case LimitRaised():
                 if self._writer.limit_nano(population) < step.new_limit_nano:
                     owner.raise_limit(population, limit_nano=step.new_limit_nano)
@@ -381,7 +384,10 @@ def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Re
                         },
                     )
                 )
-                journal.append(MeasureSet(entry.snapshot, reader.stamp(meta).measure))
+                stamp = reader.stamp(meta)
+                journal.append(MeasureSet(entry.snapshot, stamp.measure))
+                if stamp.claims != meta.claims:
+                    journal.append(ClaimsSet(entry.snapshot, claims_json(stamp.claims)))
         declared = StoredFacts.read(reader.client, population).pairs
         if declared:
             pairs = {pair(*text.split(" ")) for text in declared}

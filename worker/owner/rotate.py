@@ -28,6 +28,7 @@ from worker.owner.attach import (
     snapshots_so_far,
 )
 from worker.owner.capacity import check_capacity
+from worker.owner.claims.claim_file import claims_in_force
 from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
 from worker.private.entry import read_entry
@@ -152,6 +153,8 @@ class _Rotation:
         for taken in self.writer.queue.waiting(lease.population):
             if self.writer.knows_reservation(lease.population, taken.job):
                 spender.work(lease, [taken])
+        with self._journal.exclusive() as journal:
+            self.new = replace(self.new, claims=claims_in_force(self.old, journal.state))
         # Nothing more is paid for on the old snapshot from here on.
         if not self._request.without_demand:
             self.new = replace(self.new, demand_of=demand_of(self.old, self._reader))

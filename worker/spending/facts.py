@@ -14,9 +14,9 @@ from qserver.errors import InputError, StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.metas import read_meta
-from qserver.storage.encoding.sealed import PAID, unsealed
+from qserver.storage.encoding.sealed import PAID, sealed, unsealed
 from qserver.storage.operation.facts import StoredFacts
-from qserver.storage.standings import measure_field, read_measure
+from qserver.storage.standings import claims_field, measure_field, read_measure
 from worker.journal.state import JournalState
 
 
@@ -101,11 +101,23 @@ def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
         chosen = stored.ledger.get(measure_field(snapshot))
         if chosen is not None and not _may_be_chosen(chosen, meta, state):
             yield f"what is measured by default for dataset {name} is not its owner's choice"
+        if stored.ledger.get(claims_field(snapshot)) != _newest_claims(snapshot, state):
+            yield f"the claims of dataset {name} are not those that its owner last set"
         guard = "" if meta.guard_nano is None else str(meta.guard_nano)
         if meta.snapshot != snapshot or meta.name != name:
             yield f"dataset {name} has another snapshot than the ledger says"
         if stored.ledger.get(f"guard:{snapshot}", "") != guard:
             yield f"the disclosure guard of dataset {name} is not what was attached"
+
+
+def _newest_claims(snapshot: str, state: JournalState) -> str | None:
+    """The field that the store should have; None where the claims are those of the attach.
+
+    If the command that set them died half-way, nothing is spent until it is repeated: before, more
+    could be told of a claim than its owner wants by now.
+    """
+    text = state.claims.get(snapshot)
+    return None if text is None else sealed(text, name=claims_field(snapshot))
 
 
 def _may_be_chosen(text: str, meta: DatasetMeta, state: JournalState) -> bool:

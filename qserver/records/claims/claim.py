@@ -97,6 +97,16 @@ def _row(query: str, domain: Domain) -> LinearQuery:
     return parse_query(json.loads(query), domain, name="claims.query")
 
 
+def claims_json(claims: Sequence[Claim]) -> str:
+    """Claims as JSON text."""
+    return json.dumps([claim.to_plain() for claim in claims])
+
+
+def claims_from_json(text: str) -> tuple[Claim, ...]:
+    """The claims that `claims_json` wrote; ConfigError or ValueError."""
+    return claims_from_plain(json.loads(text))
+
+
 def claims_from_plain(plain: object) -> tuple[Claim, ...]:
     """The claims that an owner's file holds: a list of them, or one.
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import JournalError
-from worker.journal.owner_records import LimitRaised, MeasureSet
+from worker.journal.owner_records import ClaimsSet, LimitRaised, MeasureSet
 from worker.journal.records import (
     GENESIS,
     Attached,
@@ -60,6 +60,7 @@ records = st.one_of(
     st.builds(Burnt, names),
     counts.map(lambda limit: LimitRaised(limit, limit + 7)),
     st.builds(MeasureSet, names, st.sampled_from(("auto", "only_this"))),
+    st.builds(ClaimsSet, names, names),
 )
 
 
@@ -134,6 +135,7 @@ def untyped(value: object) -> Any:
         (lambda: Reserved("job", 1, 1, ()), "charges"),
         (lambda: LimitRaised(5, 5), "new_limit_nano"),
         (lambda: MeasureSet("s1", "all"), "measure"),
+        (lambda: ClaimsSet("s1", ""), "claims"),
         (lambda: Attached("d", "s", 0, "add-remove", "00"), "limit_nano"),
         (lambda: Attached("d", "s", 1, "bounded", "00"), "neighbours"),
         (lambda: Attached("d", "s", 1, "add-remove", "0"), "fingerprint_hex"),

@@ -1,14 +1,16 @@
-"""The claims of an attach: read from the owner's file, and checked before anything is kept."""
+"""The owner's claims: read from a file and checked, at an attach or later."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from qserver.errors import ConfigError
 from qserver.ledger.claims.bounds import ClaimBounds, claimed_queries
-from qserver.records.claims.claim import Claim, claims_from_plain
+from qserver.records.claims.claim import Claim, claims_from_json, claims_from_plain
 from qserver.records.dataset import DatasetMeta
+from worker.journal.state import JournalState
 
 MAX_BYTES = 1 << 20
 
@@ -45,10 +47,21 @@ def check_claims(meta: DatasetMeta) -> None:
             )
 
 
-def claim_lines(meta: DatasetMeta) -> list[str]:
+def claims_in_force(meta: DatasetMeta, state: JournalState) -> tuple[Claim, ...]:
+    """The claims that the owner last set of a snapshot, by the journal."""
+    later = state.claims.get(meta.snapshot)
+    if later is not None:
+        return claims_from_json(later)
+    attached = state.by_snapshot.get(meta.snapshot)
+    text = None if attached is None else attached.details.get("meta")
+    # The first versions wrote fewer facts down, and had no claims.
+    return () if text is None else DatasetMeta.from_json(str(text)).claims
+
+
+def claim_lines(claims: Sequence[Claim]) -> list[str]:
     """A sentence for each claim."""
     return [
         f"Claim {claim.name}: within a width of {float(claim.exact_width):.12g} it is known with "
         f"probability {claim.p} at most."
-        for claim in meta.claims
+        for claim in claims
     ]
