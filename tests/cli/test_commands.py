@@ -187,14 +187,15 @@ def test_query_tells_why_a_job_failed(
     assert "measurement_failed: The measurement failed." in capsys.readouterr().err
 
 
-def test_a_refusal_for_budget_shows_what_is_known_for_nothing(
-    server: FakeServer, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("code", ["budget_exhausted", "disclosure_guard", "claim_guard"])
+def test_a_refusal_for_budget_or_a_guard_shows_what_is_known_for_nothing(
+    server: FakeServer, capsys: pytest.CaptureFixture[str], code: str
 ) -> None:
     free = {"interval": [2600.0, 2800.0], "confidence": 0.95}
-    server.refuse(409, "budget_exhausted", "It costs 3.", price=3, remaining=1, free=free)
+    server.refuse(409, code, "It costs 3.", price=3, remaining=1, free=free)
     assert call(server, "query", "adult", "--length", "1") == ExitCode.REFUSED
     output = capsys.readouterr()
-    assert "budget_exhausted: It costs 3." in output.err
+    assert f"{code}: It costs 3." in output.err
     assert "between 2,600 and 2,800 with 95 percent confidence" in output.err
 
 

@@ -105,18 +105,23 @@ def test_the_bound_of_one_count_within_width_one_is_the_disclosure_guards() -> N
 
 
 def _posterior_share(
-    found: Charged, query: LinearQuery, answers: list[float], *, width: int, step: float
+    lines: list[tuple[LinearQuery, int]],
+    query: LinearQuery,
+    answers: list[float],
+    *,
+    width: int,
+    step: float,
 ) -> float:
     """Largest posterior share of an interval of the query, over a grid of counts; flat prior."""
     size = round(FARTHEST / step)
-    axis = np.arange(-size, size + 1) * step
+    axis = np.arange(-size, size + 1) * float(step)
     grid = np.meshgrid(*[axis] * query.sizes[0], indexing="ij")
 
     def at(row: LinearQuery) -> np.ndarray:
         return sum(float(row.value_at((c,))) * x for c, x in enumerate(grid))
 
     log = np.zeros_like(grid[0])
-    for (row, alpha), answer in zip(found.rows.items(), answers, strict=True):
+    for (row, alpha), answer in zip(lines, answers, strict=True):
         log -= alpha / NANO * np.abs(answer - at(row))
     weights = np.exp(log - log.max())
     bins = np.rint(at(query) / step).astype(int)
@@ -135,12 +140,38 @@ def test_no_answers_make_an_interval_more_probable_than_the_bound(width: int, st
     for query in (one, both):
         bound = claimed(query, str(width)).known(found)
         seen = [
-            _posterior_share(found, query, list(draw.integers(-6, 7, 2)), width=width, step=step)
+            _posterior_share(
+                list(found.rows.items()),
+                query,
+                list(draw.integers(-6, 7, 2)),
+                width=width,
+                step=step,
+            )
             for _ in range(DRAWS)
         ]
         assert max(seen) <= bound + 1e-9
         # The bound is worth something: answers at the truth come near it.
         assert max(seen) > 0.7 * bound
+
+
+@pytest.mark.parametrize("width", [1, 4, 5])
+def test_no_answers_of_a_table_with_a_refund_and_a_row_beat_the_bound(width: int) -> None:
+    """The first cell's row was measured before at noise 5, and its cell of noise 4 refines that."""
+    cells = product_partition((2,), {0: [0, 1]})
+    one, other, both = cells.row(0), cells.row(1), total_query((2,))
+    old, new, total = NANO // 5, NANO // 4, NANO // 3
+    found = charged(
+        Charge(one, old, "a"), TableCharge(cells, new, ((0, old),), "b"), Charge(both, total, "c")
+    )
+    draw = np.random.default_rng(11)
+    lines = [(one, new), (other, new), (both, total)]
+    for query in (one, both):
+        bound = claimed(query, str(width)).known(found)
+        seen = [
+            _posterior_share(lines, query, list(draw.integers(-4, 5, 3)), width=width, step=1)
+            for _ in range(DRAWS)
+        ]
+        assert 0.7 * bound < max(seen) <= bound + 1e-9
 
 
 def test_the_bound_is_attained_by_one_count_of_whole_numbers() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from qserver.client import DatasetInfo
 from qserver.errors import BooksError, ConfigError
+from qserver.portal.faults import fault_of
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.claims.claim import MAX_CLAIMS, claims_from_plain
@@ -68,6 +69,22 @@ def test_a_refusal_over_http_and_on_the_page_names_the_claim(town: Deployment) -
     explained = town.web().post("/v1/datasets/people/explain", json=question).json
     assert explained
     assert explained["affordable"] is False
+
+
+def test_the_page_of_a_refused_question_says_what_is_known_and_what_to_do(town: Deployment) -> None:
+    town.ask(YOUNG, length=60)
+    with pytest.raises(ClaimGuardError) as refused:
+        town.ask(YOUNG, length=40)
+    fault = fault_of(refused.value)
+    assert (fault.code, fault.status, fault.title) == (
+        "claim_guard",
+        409,
+        "A claim would be known too well",
+    )
+    assert "`young`" in fault.detail
+    assert "for this question only" in fault.advice
+    assert fault.is_known
+    assert fault.free.high - fault.free.low == pytest.approx(60, rel=1e-3)
 
 
 def test_a_reply_of_an_older_server_has_no_claims(town: Deployment) -> None:
