@@ -12,6 +12,8 @@ winner: the largest of 64 equal counts of a table.
 refined: the same count asked at half the length.
 repeated: one count measured anew 2, 3 and 5 times, and asked once more.
 dependent: A, B and then A or B; 60 random ranges of 30 values, and one of them again.
+small: a count asked at +-30 with `prior: "non-negative"`. That is a Bayesian statement; how often
+it holds depends on the count, and is only measured.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from itertools import combinations
 
 import numpy as np
 
+from qserver.query.asking.prior import Prior
+from qserver.query.asking.reading import Reading
 from qserver.query.looking import Looking, Selection
 
 from .played_answers import CONFIDENCE, PlayedServer
@@ -36,6 +40,7 @@ LOOSER = 1.35
 N_GROUPS = 64
 AS_LARGEST = Looking(Selection(N_GROUPS))
 ANEW = Looking(independent=True)
+NON_NEGATIVE = Reading(prior=Prior("non-negative"))
 
 Design = Callable[[np.random.Generator], Iterator[tuple[str, float]]]
 
@@ -159,13 +164,23 @@ def ranges(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
     yield "dependent: 60 ranges of 30 values", server.ask(low, high, length=LENGTH).holds
 
 
+def small(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
+    """Small counts, held to be no less than 0."""
+    for count in (0, 5, 10, 20, 40, 100):
+        answer = PlayedServer(np.array([count, 100]), rng).ask(
+            0, 1, length=LENGTH, reading=NON_NEGATIVE
+        )
+        yield f"small, held to be >= 0: a count of {count}", answer.holds
+
+
 DESIGNS: dict[Design, int] = {
     fixed: 5_000,
     median: 4_000,
-    search: 2_500,
+    search: 4_000,
     winner: 8_000,
     repeated: 4_000,
     either: 4_000,
     ranges: 2_500,
+    small: 4_000,
 }
 """Runs of each design."""

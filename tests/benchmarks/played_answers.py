@@ -21,9 +21,11 @@ from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
+from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.partition import product_partition
+from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
@@ -72,14 +74,24 @@ class PlayedServer:
         sizes = (len(self.counts),)
         self._snapshot = Snapshot(sizes, rule=None, generator=self.generator)
 
-    def ask(self, low: int, high: int, *, length: float, looking: Looking = NOTHING_SEEN) -> Shown:
+    def ask(
+        self,
+        low: int,
+        high: int,
+        *,
+        length: float,
+        looking: Looking = NOTHING_SEEN,
+        reading: Reading = AS_EVER,
+    ) -> Shown:
         """The count of the values low <= v < high: from history if that suffices, else measured."""
         requirement = Requirement(length, CONFIDENCE)
-        question = Question(ranged(len(self.counts), low, high), requirement, looking=looking)
+        query = ranged(len(self.counts), low, high)
+        reading = reading.on(primitive(query), total=None)
+        question = Question(query, requirement, looking=looking, reading=reading)
         plan = plan_answer(question, self._snapshot.holdings)
         if plan.rows or plan.tables:
             self._snapshot.carry_out(plan, question.row)
-        return self._shown(question, self._estimate(question, plan), self._truth(low, high))
+        return self._shown(question, plan, truth=float(self.counts[low:high].sum()))
 
     def buy_table(self, *, length: float) -> npt.NDArray[np.float64]:
         """Measure every value at once, each as exactly as a question of this length; what is seen.
@@ -116,21 +128,19 @@ class PlayedServer:
             raise RuntimeError("A question that was planned must have an estimate.")
         return found
 
-    def _shown(self, question: Question, found: RowEstimate, truth: float) -> Shown:
+    def _shown(self, question: Question, plan: Plan, *, truth: float) -> Shown:
+        found = self._estimate(question, plan)
         stated = self._snapshot.engine.stated(question.row, found)
         answer = answer_from(
             question,
             replace(found, posterior=_around(found.posterior, truth)),
             Stated(_moved(stated.posterior, truth), stated.statement),
-            source="history",
+            source="measured" if plan.rows else "history",
             charged_nano=0,
             remaining_nano=0,
             version=0,
         )
         return Shown(answer, truth)
-
-    def _truth(self, low: int, high: int) -> float:
-        return float(self.counts[low:high].sum())
 
 
 def ranged(n: int, low: int, high: int) -> LinearQuery:

@@ -218,6 +218,7 @@ def test_coverage_is_counted_for_every_design(tmp_path: Path) -> None:
     rows = quick_document("coverage", tmp_path)["rows"]
     assert {row["design"] for row in rows} == {
         *("fixed", "adaptive", "winner", "refined winner", "repeated", "dependent"),
+        "small, held to be >= 0",
     }
     assert {(row["stated"], row["runs"]) for row in rows} == {(0.95, 3)}
     shares = {f"{row['design']}, {row['question']}": float(row["share"]) for row in rows}
