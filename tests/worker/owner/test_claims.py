@@ -255,12 +255,17 @@ def test_damaged_claims_are_told_as_damage(
     assert (reply.status_code, reply.get_json()["code"]) == (503, "store_corrupt")
 
 
-def test_the_change_is_in_the_audit_log_once(town: Deployment) -> None:
+def test_the_change_is_in_the_audit_log_once_and_the_log_still_verifies(
+    town: Deployment, store_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    town.ask(YOUNG, length=200)
     choose(town, {**CLAIM, "p": 0.2})
     choose(town, {**CLAIM, "p": 0.2})
     changes = [json.loads(text) for text in Store.open(town.settings).audit.changes()]
     (found,) = [c for c in changes if c["kind"] == "claims set"]
     assert (found["dataset"], found["claims"][0]["p"]) == ("people", 0.2)
+    common = ["--state", str(town.settings.state_dir), "--redis-url", store_url]
+    assert main(["audit-verify", *common]) == 0, capsys.readouterr()
 
 
 def test_the_owner_lists_and_sets_claims_at_the_command_line(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from math import exp
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from qserver.storage.encoding.metas import meta_text
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
-from tests.deployment import LOG, Deployment
+from tests.deployment import LOG, PEOPLE, Deployment
+from tests.worker.crashes import die_at
 from tests.worker.learn_models import learn
+from worker.owner.attach import AttachRequest, attach
 from worker.spending.spend import Spender
 
 YOUNG = {"age": {"below": 25}}
@@ -136,6 +139,45 @@ def test_a_new_process_knows_what_was_charged(town: Deployment) -> None:
     [(claim, known)] = again.known_claims
     assert (claim.name, known) == ("young", replica.known_claims[0][1])
     assert known == pytest.approx(0.393, abs=1e-3)
+
+
+@pytest.mark.parametrize("step", ["_spends.draw", "_spends.release", "_writer.publish"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_what_a_dead_worker_charged_counts_whether_it_was_released_or_burnt(
+    town: Deployment, redis_client: StoreClient, step: str, after: bool
+) -> None:
+    """YOUNG itself is bought by the dead worker; what the next would add is past the cap."""
+    dead = town.submit(YOUNG, length=60)
+    assert isinstance(dead, JobStatus)
+    die_at(town, redis_client, step, after=after)
+    # Nothing is published yet, and the online side counts it already.
+    assert of_store(town).known_claims[0][1] == pytest.approx(0.393, abs=1e-3)
+    with pytest.raises(ClaimGuardError):
+        town.ask({"age": {"below": 25}, "sex": ["Female", "Male"]}, length=100)
+    assert redis_client.llen(Keys("town").charges) == 1
+
+
+def test_spends_on_other_data_of_the_same_people_count(town: Deployment) -> None:
+    """Another dataset of the population has no claims: .1 of each person's loss there."""
+    other = AttachRequest(
+        name="other",
+        data=town.data,
+        domain=PEOPLE,
+        limit=Fraction(1),
+        relation="add-remove",
+        population="town",
+        records_per_person=1,
+    )
+    attach(other, settings=town.settings, registry=town.registry, progress=lambda _text: None)
+    service = town.service()
+    found = service.ask(
+        "other", service.parse("other", {"where": OLD}), Requirement(60, 0.95), wait_s=0
+    )
+    assert isinstance(found, JobStatus)
+    town.work_off()
+    assert of_store(town).known_claims[0][1] == pytest.approx(0.393, abs=1e-3)
+    with pytest.raises(ClaimGuardError):
+        town.ask(YOUNG, length=100)
 
 
 def test_a_claim_that_the_store_lost_is_found_before_anything_is_charged(
