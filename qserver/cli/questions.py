@@ -14,10 +14,12 @@ from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
     add_looking,
     add_only_this,
+    add_reading,
     add_server_options,
     add_where,
     chosen_of,
     number,
+    reading_of,
     reply_to,
     selection_of,
     show_reply,
@@ -58,6 +60,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
         add_question_options(parser)
         add_only_this(parser)
         add_looking(parser, may_measure_anew=True)
+        add_reading(parser)
         add_server_options(parser, runtime, run)
     _register_probability(commands, runtime)
 
@@ -80,6 +83,7 @@ def _register_probability(commands: Commands, runtime: Runtime) -> None:
         metavar=("A", "B"),
         help="asks for P(A <= number <= B)",
     )
+    add_reading(parser)
     add_server_options(parser, runtime, run_probability)
 
 
@@ -120,13 +124,27 @@ def run_probability(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show a probability that history gives."""
     between = None if args.between is None else tuple(args.between)
     asked = requests.probability(
-        args.dataset, question_of(args), at_least=args.at_least, between=between
+        args.dataset,
+        question_of(args),
+        at_least=args.at_least,
+        between=between,
+        **reading_of(args),
     )
     return show_reply(reply_to(asked, args, runtime), _show_probability, args, runtime)
 
 
 def _show_probability(console: Console, found: Mapping[str, Any]) -> None:
     console.line(f"probability: {found['probability']:.9g}")
+    _show_reading(console, found)
+
+
+def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
+    """How the posterior was read, where that was asked for."""
+    if found.get("statement") is None:
+        return
+    told = results.Statement.of(found["statement"])
+    if told.reading:
+        console.line(f"{told.reading}; each probability within {told.error:.2g}")
 
 
 def _exactness(args: argparse.Namespace) -> dict[str, Any]:
@@ -137,6 +155,7 @@ def _exactness(args: argparse.Namespace) -> dict[str, Any]:
         "measure": chosen_of(args),
         "selected_from": selection_of(args),
         "independent": args.independent,
+        **reading_of(args),
     }
 
 
@@ -148,6 +167,7 @@ def question_of(args: argparse.Namespace) -> dict[str, Any]:
 def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -> None:
     """An answer, with what its interval says where released answers disagree."""
     show_answer(console, answer)
+    _show_reading(console, answer)
     told = answer.get("statement") or {}
     if not told.get("disagreements"):
         return

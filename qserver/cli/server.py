@@ -15,6 +15,8 @@ from qserver.client.drivers import SyncDriver
 from qserver.client.flows import Exchange, Patience
 from qserver.client.http import HttpClient, Reply
 from qserver.errors import ConfigError, InputError
+from qserver.query.asking.prior import prior_of
+from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading
 from qserver.query.looking import RULES, Selection
 from qserver.query.measure import Measure
 
@@ -103,6 +105,53 @@ def selection_of(args: argparse.Namespace) -> Selection | None:
     if args.first is not None:
         raise ConfigError("--first", "come with --largest-of or --least-of")
     return None
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """`--method`, `--step`, `--draws`, `--error` and `--prior`."""
+    parser.add_argument(
+        "--method",
+        choices=METHODS,
+        default="auto",
+        help="how probabilities are computed: by the exact law, or by an algorithm of the paper",
+    )
+    parser.add_argument(
+        "--step", type=number, metavar="S", help="of convolution's lattice, in records"
+    )
+    parser.add_argument("--draws", type=int, metavar="N", help="of monte-carlo")
+    parser.add_argument(
+        "--error", type=number, metavar="E", help="numerical error of probabilities that is wanted"
+    )
+    parser.add_argument(
+        "--prior",
+        type=_prior,
+        metavar="PRIOR",
+        help="what is held true beforehand: non-negative, known-total, or A,B for between A and B "
+        "(--prior=A,B where A is negative)",
+    )
+
+
+def reading_of(args: argparse.Namespace) -> dict[str, Any]:
+    """How a posterior is read, by the options of `add_reading`; ConfigError names a wrong one."""
+    found = {name: getattr(args, name) for name in ("method", "step", "draws", "error", "prior")}
+    try:
+        prior = None if args.prior is None else prior_of(args.prior)
+        Reading(
+            args.method,
+            args.step,
+            args.draws,
+            USUAL_ERROR if args.error is None else args.error,
+            prior,
+        )
+    except InputError as exc:
+        raise ConfigError(f"--{exc.name}", exc.condition, hint=exc.hint) from exc
+    return found
+
+
+def _prior(text: str) -> str | dict[str, list[float]]:
+    """A prior as the command line has it."""
+    ends = text.split(",")
+    return {"between": [number(end) for end in ends]} if len(ends) == 2 else text
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

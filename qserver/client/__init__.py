@@ -30,7 +30,16 @@ from qserver.client.model_results import (
     MostProbable,
     SyntheticRecords,
 )
-from qserver.client.results import Answer, BothChoices, Claim, Cost, DatasetInfo, Interval, Price
+from qserver.client.results import (
+    Answer,
+    BothChoices,
+    Claim,
+    Cost,
+    DatasetInfo,
+    Interval,
+    Price,
+    Probability,
+)
 from qserver.client.tables import AfterLooking, Cell, Picked, Table
 from qserver.query.looking import Selection
 
@@ -60,6 +69,7 @@ __all__ = [
     "NotDoneError",
     "Picked",
     "Price",
+    "Probability",
     "QuestionProblemError",
     "Selection",
     "ServerProblemError",

@@ -10,9 +10,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from qserver.client.flows import Call, Exchange, all_datasets, answered, answered_again
 from qserver.client.reading import FromJson
-from qserver.client.results import Answer, DatasetInfo, Price
+from qserver.client.results import Answer, DatasetInfo, Price, Probability
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
+from qserver.query.asking.reading import Method
 from qserver.query.looking import Selection
 from qserver.query.measure import Measure
 from qserver.query.sql.tokens import dataset_of, explains
@@ -23,6 +24,8 @@ Query = Mapping[str, Any] | str
 """The structured form of a question, or a text of SQL that says what to count."""
 ChosenAmong = Selection | Mapping[str, Any]
 """A choice among numbers that were looked at, such as `{"m": 64, "rule": "largest"}`."""
+Known = str | Mapping[str, Sequence[float]]
+"""A prior: "non-negative", "known-total" or `{"between": (a, b)}`."""
 
 
 def path_of(dataset: str, *more: str) -> tuple[str, ...]:
@@ -59,6 +62,20 @@ def _looking(selected_from: ChosenAmong | None, *, independent: bool = False) ->
     return found
 
 
+def _reading(
+    method: Method, step: float | None, draws: int | None, error: float | None, prior: Known | None
+) -> dict[str, Any]:
+    """How the posterior is read, where it is said: earlier servers know nothing of it."""
+    found = {
+        "method": None if method == "auto" else method,
+        "step": step,
+        "draws": draws,
+        "error": error,
+        "prior": dict(prior) if isinstance(prior, Mapping) else prior,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def query(
     dataset: str,
     query: Query,
@@ -68,6 +85,11 @@ def query(
     measure: Measure | None = None,
     selected_from: ChosenAmong | None = None,
     independent: bool = False,
+    method: Method = "auto",
+    step: float | None = None,
+    draws: int | None = None,
+    error: float | None = None,
+    prior: Known | None = None,
 ) -> Exchange[Answer]:
     """The answer of a linear counting query, with an interval of at most `length`.
 
@@ -77,9 +99,15 @@ def query(
     For a number that was picked out, `selected_from=Selection(64, "largest")` says among how many
     and how: the interval then holds after such a choice and is longer, at the same price.
     `independent=True` measures anew with fresh noise, and is charged each time.
+
+    `method="convolution"` (with a `step`) and "monte-carlo" (with `draws`) compute probabilities
+    otherwise, and `error` asks for a smaller numerical error, at the same price. Under a `prior`
+    ("non-negative", "known-total" or `{"between": (a, b)}`) the answer is a Bayesian statement, and
+    no frequency.
     """
     document = {"query": query, "length": length, "confidence": confidence}
     document = _choosing(document, measure) | _looking(selected_from, independent=independent)
+    document |= _reading(method, step, draws, error, prior)
     return Exchange(Call(path_of(dataset, "query"), document), Answer.of, answered)
 
 
@@ -107,13 +135,22 @@ def probability(
     *,
     at_least: float | None = None,
     between: tuple[float, float] | None = None,
-) -> Exchange[float]:
-    """P(q >= at_least), or P(a <= q <= b), from history alone; spends nothing."""
+    method: Method = "auto",
+    step: float | None = None,
+    draws: int | None = None,
+    error: float | None = None,
+    prior: Known | None = None,
+) -> Exchange[Probability]:
+    """P(q >= at_least), or P(a <= q <= b), from history alone; spends nothing.
+
+    It is read as `query` reads an answer; its `statement` says how.
+    """
     if (at_least is None) == (between is None):
         raise ConfigError("at_least", "be given, or else `between`, but not both")
     bound = {"between": list(between)} if between is not None else {"at_least": at_least}
-    call = Call(path_of(dataset, "probability"), {"query": query, **bound})
-    return Exchange(call, lambda found: float(found["probability"]))
+    read = _reading(method, step, draws, error, prior)
+    call = Call(path_of(dataset, "probability"), {"query": query, **bound, **read})
+    return Exchange(call, Probability.of)
 
 
 def workload(

@@ -9,6 +9,8 @@ from html import escape
 from typing import Any, Self
 
 from qserver.client.reading import FromJson, at
+from qserver.query.asking.prior import Prior
+from qserver.query.asking.reading import reading_text
 from qserver.query.looking import Selection, chosen_text
 from qserver.text import epsilon_text, interval_text, percent_text
 
@@ -52,6 +54,11 @@ def selection_of(plain: Mapping[str, Any] | None) -> Selection | None:
     return None if plain is None else Selection.from_plain(plain)
 
 
+def prior_of_reply(plain: Mapping[str, Any] | None) -> Prior | None:
+    """The prior that a reply names; earlier servers name none."""
+    return None if plain is None else Prior.from_plain(plain)
+
+
 @dataclass(frozen=True)
 class Cost(FromJson):
     """The cost of an answer and the remaining budget, in epsilon."""
@@ -72,11 +79,40 @@ class Statement(FromJson):
             the released answers disagree about; `exact`: there is no noise.
         error: bound on the numerical error of a probability; the interval is widened by it.
         disagreements: known disagreements among released answers that are counted in.
+        method: auto, convolution (with its `step`) or monte-carlo (with its `draws`).
+        prior: what was held true beforehand, or None; what is said is then Bayesian, and no
+            frequency.
     """
 
     law: str
     error: float
     disagreements: int
+    method: str = "auto"
+    step: float | None = None
+    draws: int | None = None
+    prior: Prior | None = field(default=None, metadata=at("prior", by=prior_of_reply))
+
+    @property
+    def reading(self) -> str:
+        """How the posterior was read, as a phrase; '' for the exact law without a prior."""
+        return reading_text(self.method, step=self.step, draws=self.draws, prior=self.prior)
+
+
+class Probability(float):
+    """A probability, as the number that it is, with what it is a statement of.
+
+    Args:
+        statement: the law behind it; None from an earlier server.
+    """
+
+    statement: Statement | None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Probability:
+        """The probability that the server's JSON holds."""
+        found, told = cls(document["probability"]), document.get("statement")
+        found.statement = None if told is None else Statement.of(told)
+        return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,8 +163,12 @@ class Answer(FromJson):
         percent = percent_text(self.confidence)
         return (
             f"{text.estimate}: between {text.low} and {text.high} with {percent} percent confidence"
-            f"{chosen_text(self.selected_from)}"
+            f"{chosen_text(self.selected_from)}{self._read()}"
         )
+
+    def _read(self) -> str:
+        read = "" if self.statement is None else self.statement.reading
+        return f", {read}" if read else ""
 
 
 def _free(free: Any) -> Iterator[Sequence[float | None] | None]:

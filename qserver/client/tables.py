@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from qserver.client.listing import MOST_SHOWN, Listing
 from qserver.client.reading import FromJson, at
-from qserver.client.results import Cost, Interval, selection_of
+from qserver.client.results import Cost, Interval, Statement, selection_of
 from qserver.errors import ConfigError
 from qserver.query.looking import Rule, Selection, chosen_text
 from qserver.text import LookedNumber, interval_text, looking_text, percent_text
@@ -66,6 +66,7 @@ class Cell(FromJson):
             or does not exist. The interval does not belong to this value.
         after_looking: the intervals that hold after the whole table was looked at, or None.
         binning: how far the middle of a bin may be from the values in it, or None.
+        statement: what the interval, or the probability, is a statement of; None of a quotient.
     """
 
     estimate: float = field(metadata=at("estimate", by=_or_nan))
@@ -74,6 +75,7 @@ class Cell(FromJson):
     binning: Mapping[str, Any] | None = None
     consistent: float | None = None
     after_looking: AfterLooking | None = None
+    statement: Statement | None = None
 
     def texts(self) -> tuple[str, str, str]:
         """Estimate, low and high, with as many digits as the interval supports."""

@@ -36,6 +36,7 @@ from qserver.records.answer import (
     Simultaneous,
     Source,
 )
+from qserver.records.statement import Statement as LawStatement
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,14 @@ class AnsweredCell:
         after_looking: the intervals that hold after all numbers were looked at; None where there
             is one number, where all hold at once, or where the statement names a choice, which
             the interval of `value` then allows for.
+        statement: what the interval, or the probability, is a statement of; None of a quotient.
     """
 
     value: CellValue
     source: Source
     consistent: float | None = None
     after_looking: CellReading | None = None
+    statement: LawStatement | None = None
 
 
 @dataclass(frozen=True)
@@ -205,8 +208,10 @@ def probability_table(
         value = CellValue(None, CellInterval(None, None))
         if isinstance(cell, Sum):
             with contextlib.suppress(NotEstimableError):
-                found = probability(cell.query, low=bounds.low, high=bounds.high).probability
-                value = CellValue(found, CellInterval(found, found))
+                found = probability(cell.query, low=bounds.low, high=bounds.high)
+                ends = CellInterval(found.probability, found.probability)
+                value = CellValue(found.probability, ends)
+                return AnsweredCell(value, "history", statement=found.statement)
         return AnsweredCell(value, "history")
 
     cells = tuple(

@@ -93,7 +93,8 @@ class Statements:
             if explain:
                 raise statement.without_price()
             status = self._questions.dataset(name)
-            probability = partial(self._questions.insight.probability, name)
+            reading = statement.clauses.reading
+            probability = partial(self._questions.insight.probability, name, reading=reading)
             return probability_table(statement, probability, status)
         if explain or statement.explains:
             return self.explain(name, statement, by=by)
@@ -173,7 +174,7 @@ class Statements:
         def cell_of(cell: CellQuestions) -> AnsweredCell:
             answered = _answered_cell(cell, answers, nearest)
             value = joint_value(questions, cell, answered.value, estimates, joint_of)
-            return AnsweredCell(value, answered.source, answered.consistent)
+            return replace(answered, value=value)
 
         return StatementAnswer(
             questions,
@@ -279,6 +280,7 @@ class Statements:
                 only.requirement,
                 measure=only.measure,
                 looking=questions.statement.clauses.looking,
+                reading=questions.statement.clauses.reading,
                 wait_s=wait_s,
                 idempotency=idempotency,
                 by=by,
@@ -388,7 +390,8 @@ def _answered_cell(
         [CellInterval(answer.low, answer.high) for answer in answers],
     )
     source = _dearest(answers[i].source for i in cell.parts)
-    return AnsweredCell(value, source, _consistent_of(cell, nearest))
+    told = answers[cell.main].statement if cell.denominator is None else None
+    return AnsweredCell(value, source, _consistent_of(cell, nearest), statement=told)
 
 
 def _consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float | None:

@@ -81,12 +81,13 @@ def test_the_notebook_runs_and_shows_what_it_says(demo_url: str) -> None:
 def test_the_examples_of_the_reference_run(demo_url: str) -> None:
     text = (DOCS / "python.md").read_text(encoding="utf-8")
     examples = re.findall(r"(?m)^```python\n(.*?)^```$", text, flags=re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     printed = io.StringIO()
     with redirect_stdout(printed):
         values = [_run(example.replace(DEMO_URL, demo_url), {}) for example in examples]
     lines = printed.getvalue().splitlines()
-    assert len(lines) > 1 + 3 + 3
+    assert len(lines) > 1 + 3 + 3 + 3
+    assert any("held to be at least 0" in line for line in lines)
     assert any("The largest" in line for line in lines)
     assert all(isinstance(answer, Answer) for answer in values[1])
 

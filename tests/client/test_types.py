@@ -9,7 +9,8 @@ from mypy import api
 
 HEAD = """
 from qserver import AsyncClient, Client
-from qserver.client import Answer, CheckPrice, DatasetInfo, ModelInfo, Table
+from qserver.client import Answer, CheckPrice, DatasetInfo, ModelInfo, Probability, Table
+
 from typing import assert_type
 client, other = Client(), AsyncClient()
 """
@@ -17,7 +18,7 @@ RIGHT = """
 assert_type(client.datasets(), list[DatasetInfo])
 assert_type(client.query("people", {"where": {}}, length=3), Answer)
 assert_type(client.sql("SELECT 1"), Table)
-assert_type(client.probability("people", {}, at_least=1), float)
+assert_type(client.probability("people", {}, at_least=1), Probability)
 assert_type(client.models.all("people"), list[ModelInfo])
 assert_type(client.models.write_sample("people", "m", "x.csv"), None)
 assert_type(client.models.prices.check("people", "m", {}, length=3), CheckPrice)

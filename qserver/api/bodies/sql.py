@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
-from qserver.api.bodies.answers import SelectionBody
+from qserver.api.bodies.answers import SelectionBody, StatementBody
 from qserver.api.bodies.plan import BothChoicesBody
 from qserver.api.bodies.record_body import Epsilon, OpenInterval, RecordBody
 from qserver.api.bodies.requests import ChosenMeasure, RequestBody
@@ -70,6 +70,10 @@ class SqlCellBody(RecordBody):
     after_looking: CellReadingBody | None = Field(
         description="intervals that hold after all numbers were looked at; null for one number, "
         "and where `interval` holds at once with all others or allows for a choice already"
+    )
+    statement: StatementBody | None = Field(
+        description="what `interval`, or the probability, is a statement of; null of a quotient, "
+        "and of a probability that history does not give"
     )
 
 

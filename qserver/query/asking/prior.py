@@ -92,11 +92,6 @@ class Prior:
         """The prior that `to_plain` wrote; InputError if it is none."""
         return cls(plain["kind"], plain["low"], plain["high"])
 
-    @property
-    def wire(self) -> str | dict[str, list[float | None]]:
-        """The prior as a request gives it."""
-        return {"between": [self.low, self.high]} if self.kind == "between" else self.kind
-
 
 def prior_of(value: object) -> Prior:
     """The prior that a request gives; InputError if it is none."""
@@ -113,9 +108,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def prior_text(kind: PriorKind, low: float | None, high: float | None) -> str:
-    """What a prior holds true, as the end of a sentence."""
-    if kind == "non-negative":
-        return ", held to be at least 0"
-    known = " by the number of records" if kind == "known-total" else ""
-    return f", held to lie from {low:,.10g} to {high:,.10g}{known}"
+def prior_text(prior: Prior) -> str:
+    """What a prior holds true, as a phrase."""
+    low, high = prior.ends
+    if prior.kind == "non-negative":
+        return "held to be at least 0"
+    known = " by the number of records" if prior.kind == "known-total" else ""
+    return f"held to lie from {low:,.10g} to {high:,.10g}{known}"

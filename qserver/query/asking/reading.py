@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from qserver.errors import InputError
-from qserver.query.asking.prior import Prior
+from qserver.query.asking.prior import Prior, prior_text
 from qserver.query.primitive import Primitive
 
 Method = Literal["auto", "convolution", "monte-carlo"]
@@ -104,3 +104,16 @@ class Reading:
 
 
 AS_EVER = Reading()
+
+
+def reading_text(method: str, *, step: float | None, draws: int | None, prior: Prior | None) -> str:
+    """How a posterior was read, as a phrase; '' for the exact law without a prior."""
+    by = {"convolution": "by convolution", "monte-carlo": "by Monte Carlo"}.get(method, "")
+    if step is not None:
+        by += f" with a step of {step:.6g}"
+    if draws is not None:
+        by += f" with {draws:,} draws"
+    parts = [by] if by else []
+    if prior is not None:
+        parts.append(prior_text(prior))
+    return ", ".join(parts)

@@ -9,25 +9,26 @@ ONLY THIS                            nothing is measured for later questions
 AS LARGEST [k] OF m | AS LEAST [k] OF m | AS ANY OF m
                                      intervals hold after a choice among m numbers
 INDEPENDENT                          fresh noise, combined with nothing released before
+GIVEN NON NEGATIVE | GIVEN KNOWN TOTAL | GIVEN BETWEEN a AND b
+                                     what is held true of the answer beforehand
+BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n]
+                                     how its probabilities are computed
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import cast
 
-from sqlglot import Token, TokenType
-
-from qserver.errors import InputError, QueryError
+from qserver.errors import InputError
+from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import decimal_text
 from qserver.query.looking import NOTHING_SEEN, Looking, Rule, Selection
 from qserver.query.measure import Measure
-from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA
-from qserver.query.sql.text import SqlText
-from qserver.query.sql.tokens import CHOICES, TokenizedSql
+from qserver.query.sql.readings import TokenReader, with_word
+from qserver.query.sql.tokens import CHOICES, READINGS, TokenizedSql
 
 DEFAULT_CONFIDENCE = Fraction(19, 20)
 MOST_CONFIDENCE = 1 - Fraction(str(MIN_DELTA))
@@ -45,6 +46,7 @@ class Clauses:
         assuming: least number of records in the denominator of each quotient, or None.
         measure: what may be measured; None where the text does not say it.
         looking: what was looked at, or will be.
+        reading: how the posterior is read.
     """
 
     half_width: Fraction | None = None
@@ -54,42 +56,16 @@ class Clauses:
     assuming: Fraction | None = None
     measure: Measure | None = None
     looking: Looking = NOTHING_SEEN
+    reading: Reading = AS_EVER
 
 
 @dataclass
-class _Reader:
-    """Reads tokens one after the other."""
+class _Reader(TokenReader):
+    """What was read so far of the clauses."""
 
-    source: SqlText
-    tokens: Sequence[Token]
-    i: int = 0
     found: dict[str, Fraction] = field(default_factory=dict)
     chosen: Selection | None = None
-
-    def word(self, *words: str) -> bool:
-        """Whether one of `words` comes next; if so, moves past it."""
-        matches = self.i < len(self.tokens) and self.tokens[self.i].text.upper() in words
-        self.i += matches
-        return matches
-
-    def number(self, what: str) -> Fraction:
-        """The next number."""
-        token = self.tokens[self.i] if self.i < len(self.tokens) else None
-        if token is None or token.token_type is not TokenType.NUMBER:
-            at = self.source.end if token is None else token
-            raise self.source.refuse(f"give a number > 0 {what}", at)
-        self.i += 1
-        try:
-            value = exact_number(token.text, "sql")
-        except QueryError as exc:
-            raise self.source.refuse(exc.condition, token) from exc
-        if value <= 0:
-            raise self.source.refuse(f"give a number > 0 {what}", token)
-        return value
-
-    def last(self) -> Token:
-        """The token before the present place."""
-        return self.tokens[self.i - 1]
+    reading: Reading = AS_EVER
 
 
 def read_clauses(sql: TokenizedSql) -> Clauses:
@@ -110,14 +86,14 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
             said[reader.last().text.upper()] = True
         elif reader.word("AS"):
             _choose(reader)
+        elif reader.word(*READINGS):
+            reader.reading = with_word(reader, reader.reading, reader.last().text.upper())
         elif reader.word("ONLY"):
-            is_only = reader.word("THIS")
-            if not is_only:
-                raise sql.source.refuse("say THIS after ONLY", reader.last())
+            is_only = _only_this(reader)
         else:
             raise sql.source.refuse(
                 "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING, ONLY THIS, "
-                "AS LARGEST OF and INDEPENDENT alone",
+                "AS LARGEST OF, INDEPENDENT, GIVEN and BY alone",
                 reader.tokens[reader.i],
             )
     return Clauses(
@@ -128,7 +104,15 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
         reader.found.get("ASSUMING"),
         "only_this" if is_only else None,
         _looking(reader, independent=said["INDEPENDENT"]),
+        reader.reading,
     )
+
+
+def _only_this(reader: _Reader) -> bool:
+    """True; SqlError if THIS does not follow."""
+    if not reader.word("THIS"):
+        raise reader.source.refuse("say THIS after ONLY", reader.last())
+    return True
 
 
 def _choose(reader: _Reader) -> None:

@@ -7,7 +7,9 @@ from fractions import Fraction
 from typing import Literal
 
 from qserver.errors import SqlError
+from qserver.query.asking.reading import AS_EVER
 from qserver.query.linear import LinearQuery
+from qserver.query.looking import NOTHING_SEEN
 from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.text import SqlText
@@ -93,8 +95,10 @@ class Statement:
     bounds: tuple[Bounds, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.bounds and (self.explains or replace(self.clauses, measure=None) != Clauses()):
+        rest = replace(self.clauses, measure=None, reading=AS_EVER)
+        if self.bounds and (self.explains or rest != Clauses()):
             raise self.without_price()
+        self._check_reading()
         looking = self.clauses.looking
         if looking.independent and (self.groups or len(self.columns) != 1 or not self._is_sum):
             raise self.source.refuse(
@@ -114,6 +118,21 @@ class Statement:
                 "not have both SIMULTANEOUS and AS LARGEST OF",
                 self.source.end,
                 hint="Intervals that all hold at once hold for any choice.",
+            )
+
+    def _check_reading(self) -> None:
+        if self.clauses.reading == AS_EVER:
+            return
+        if self.groups or len(self.columns) != 1 or not self._is_sum:
+            raise self.source.refuse(
+                "ask for one count, sum or PROBABILITY where it says GIVEN or BY, without GROUP BY",
+                self.source.end,
+                hint="Name the group in WHERE.",
+            )
+        if self.clauses.looking != NOTHING_SEEN or self.clauses.consistent:
+            raise self.source.refuse(
+                "have neither AS LARGEST OF, INDEPENDENT nor CONSISTENT with GIVEN or BY",
+                self.source.end,
             )
 
     def without_price(self) -> SqlError:

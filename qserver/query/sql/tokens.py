@@ -26,6 +26,8 @@ _CLAUSES = frozenset(
     {"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY", "INDEPENDENT"}
 )
 CHOICES = ("LARGEST", "LEAST", "ANY")
+READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE")}
+"""What follows the words that say how a posterior is read."""
 _ALLOWED = frozenset(
     {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
     | {TokenType.FILTER, TokenType.CASE, TokenType.WHEN}
@@ -208,6 +210,8 @@ def _start_of_clauses(tokens: Sequence[Token]) -> int:
 def _is_clause(tokens: Sequence[Token], i: int) -> bool:
     """Whether a clause begins; an attribute with the same name has no number after it."""
     word = tokens[i].text.upper()
+    if word in READINGS:
+        return i + 1 < len(tokens) and tokens[i + 1].text.upper() in READINGS[word]
     if word == "AS":
         # A column may be called `largest`; then neither a number nor OF comes next.
         after = [token.text.upper() for token in tokens[i + 1 : i + 3]]
