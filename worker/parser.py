@@ -9,6 +9,8 @@ import qserver
 from qserver.query.measure import MEASURES
 from qserver.records.paid_question import DEFAULT_PHI
 
+_DOMAIN_HELP = """domain file, .json or .toml: labels, bins of numbers, and one attribute of
+periods, such as every week from 2024-W10"""
 _INFER_HELP = """make the domain from the private file itself. This REVEALS DATA: every distinct
 value of every column becomes public, with no noise and outside the ledger. Use it for data whose
 values are public anyway."""
@@ -189,7 +191,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
 def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="public name of the dataset")
     parser.add_argument("--data", type=Path, required=True, help=".csv, .tsv (also .gz), .parquet")
-    parser.add_argument("--domain", type=Path, help="domain file, .json or .toml")
+    parser.add_argument("--domain", type=Path, help=_DOMAIN_HELP)
     parser.add_argument("--infer-domain", action="store_true", help=_INFER_HELP)
     parser.add_argument(
         "--limit", required=True, help="the population's epsilon; only `top-up` raises it"

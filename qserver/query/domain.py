@@ -18,9 +18,10 @@ from math import prod
 from typing import Literal
 
 from qserver.errors import DomainError
+from qserver.query.calendar.periods import Periods
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
-Kind = Literal["labels", "integer", "real"]
+Kind = Literal["labels", "integer", "real", "period"]
 Outside = Literal["drop", "clamp", "other"]
 Missing = Literal["drop", "other"]
 
@@ -37,14 +38,15 @@ class Attribute:
 
     Args:
         name: letters, digits, `_`, `.`, `-`; at most 64 characters.
-        kind: `labels`, `integer` bins or `real` bins.
-        labels: the labels, for kind `labels`.
+        kind: `labels`, `integer` bins, `real` bins, or `period`: labels in the order of time.
+        labels: the labels, for kind `labels`, and for kind `period` without `periods`.
         edges: the k + 1 increasing edges of k half-open bins [e_i, e_(i+1)), for numeric kinds.
         outside: treatment of a value outside the labels or edges: `drop` its record, `clamp`
             it to the nearest bin (numeric kinds only), or count it under the label `other`.
         missing: treatment of a missing value: `drop` its record or count it under `other`.
         missing_markers: texts that mean a missing value, in addition to an empty field.
         other: the name of the extra value, where `outside` or `missing` is `other`.
+        periods: the periods of the calendar whose ISO texts are the labels, for kind `period`.
 
     Raises:
         DomainError: a value is out of range; the message names the field.
@@ -58,25 +60,32 @@ class Attribute:
     missing: Missing = "drop"
     missing_markers: tuple[str, ...] = ()
     other: str = "other"
+    periods: Periods | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.match(self.name):
             raise DomainError("name", "be 1 to 64 letters, digits, `_`, `.` or `-`", self.name)
-        _check_choice("kind", self.kind, ("labels", "integer", "real"))
+        _check_choice("kind", self.kind, ("labels", "integer", "real", "period"))
         _check_choice("outside", self.outside, ("drop", "clamp", "other"))
         _check_choice("missing", self.missing, ("drop", "other"))
         if not isinstance(self.other, str) or not self.other:
             raise DomainError("other", "be a non-empty text", self.other)
-        if self.kind == "labels":
-            self._check_labels()
-        else:
+        if self.periods is not None and (self.kind != "period" or self.labels):
+            raise DomainError("every", "be absent where there are `labels` or bins")
+        if self.is_numeric:
             self._check_edges()
+        else:
+            self._check_labels()
         if not 1 <= self.size <= MAX_VALUES:
             raise DomainError(self.name, f"have 1 to {MAX_VALUES:,} values", self.size)
 
     def _check_labels(self) -> None:
         if self.edges:
-            raise DomainError("edges", "be absent for kind `labels`")
+            raise DomainError("edges", f"be absent for kind `{self.kind}`")
+        if self.kind == "period":
+            self._check_rules_of_periods()
+        if self.periods is not None:
+            return
         if not self.labels or not all(isinstance(x, str) and x for x in self.labels):
             raise DomainError("labels", "be a list of one or more non-empty texts")
         if len(set(self.labels)) < len(self.labels):
@@ -91,6 +100,16 @@ class Attribute:
         clash = set(self.labels) & set(self.missing_markers)
         if clash:
             raise DomainError("missing_markers", "not be labels too", min(clash))
+
+    def _check_rules_of_periods(self) -> None:
+        for rule in ("outside", "missing"):
+            if getattr(self, rule) != "drop":
+                raise DomainError(
+                    rule,
+                    "be `drop` for kind `period`",
+                    getattr(self, rule),
+                    hint="A record belongs to one period, or is left out.",
+                )
 
     def _check_edges(self) -> None:
         if self.labels:
@@ -117,9 +136,21 @@ class Attribute:
         return "other" in (self.outside, self.missing)
 
     @property
+    def is_numeric(self) -> bool:
+        """Whether the values are bins of numbers."""
+        return self.kind in ("integer", "real")
+
+    @property
+    def is_period(self) -> bool:
+        """Whether the values are periods in the order of time."""
+        return self.kind == "period"
+
+    @property
     def n_regular(self) -> int:
-        """Number of labels or bins, without `other`."""
-        return len(self.labels) if self.kind == "labels" else len(self.edges) - 1
+        """Number of labels, periods or bins, without `other`."""
+        if self.periods is not None:
+            return self.periods.count
+        return len(self.edges) - 1 if self.is_numeric else len(self.labels)
 
     @property
     def size(self) -> int:
@@ -133,8 +164,10 @@ class Attribute:
 
     @cached_property
     def value_names(self) -> tuple[str, ...]:
-        """The values as texts, in order: labels, or bins such as `20` or `[20, 25)`."""
-        if self.kind == "labels":
+        """The values as texts, in order: labels, periods, or bins such as `20` or `[20, 25)`."""
+        if self.periods is not None:
+            names = list(self.periods.texts)
+        elif not self.is_numeric:
             names = list(self.labels)
         else:
             names = [self._bin_name(low, high) for low, high in pairwise(self.edges)]
@@ -173,10 +206,11 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Domain:
-    """Ordered public attributes with distinct names.
+    """Ordered public attributes with distinct names, at most one of them of kind `period`.
 
     Raises:
-        DomainError: no attribute, too many, a name twice, or too many values in all.
+        DomainError: no attribute, too many, a name twice, too many values in all, or a second
+            attribute of kind `period`.
     """
 
     attributes: tuple[Attribute, ...]
@@ -190,6 +224,12 @@ class Domain:
         for name in names:
             if names.count(name) > 1:
                 raise DomainError("attributes", "have distinct names", name)
+        if len(periods := [a.name for a in self.attributes if a.is_period]) > 1:
+            raise DomainError(
+                "attributes",
+                "have at most one of kind `period`",
+                hint=f"`{periods[0]}` and `{periods[1]}` both are; make one of them `labels`.",
+            )
         object.__setattr__(self, "_axis", {n: i for i, n in enumerate(names)})
 
     @property

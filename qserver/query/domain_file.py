@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from qserver.errors import DomainError
+from qserver.query.calendar.periods import Periods
 from qserver.query.domain import (
     MAX_ATTRIBUTES,
     MAX_VALUES,
@@ -28,6 +30,9 @@ _KEYS = {
     "edges",
     "range",
     "width",
+    "every",
+    "first",
+    "count",
     "outside",
     "missing",
     "missing_markers",
@@ -113,6 +118,7 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
     if "width" in item and "range" not in item:
         raise DomainError("width", "be absent where `range` is not given")
     arguments["edges"] = _from_range(item) if "range" in item else _edges(item)
+    arguments["periods"] = _periods(item)
     for key in ("outside", "missing", "other"):
         if key in item:
             arguments[key] = item[key]
@@ -120,6 +126,37 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
         arguments["missing"] = "other"
     arguments["missing_markers"] = tuple(_texts(item.get("missing_markers", []), "missing_markers"))
     return arguments
+
+
+def _periods(item: Mapping[str, object]) -> Periods | None:
+    """The periods of the calendar that `every`, `first` and `count` declare together."""
+    given = [key for key in ("every", "first", "count") if key in item]
+    if item.get("kind") != "period":
+        if given:
+            raise DomainError(given[0], "be absent unless `kind` is `period`")
+        return None
+    if "labels" in item and given:
+        raise DomainError(given[0], "be absent where `labels` are given")
+    if "labels" in item:
+        return None
+    if len(given) < 3:
+        lacking = next(key for key in ("every", "first", "count") if key not in item)
+        raise DomainError(
+            lacking, "be given for kind `period`: `every`, `first` and `count`, or else `labels`"
+        )
+    first, count = item["first"], item["count"]
+    if isinstance(count, int) and count > MAX_VALUES:
+        raise DomainError("count", f"be at most {MAX_VALUES:,}", count)
+    return Periods(item["every"], _first(first), count)  # type: ignore[arg-type]
+
+
+def _first(value: object) -> object:
+    """As text: TOML has dates, and a year may be a number."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
 
 
 def _texts(value: object, name: str) -> list[str]:
@@ -164,7 +201,9 @@ def _from_range(item: Mapping[str, object]) -> tuple[Fraction, ...]:
 
 def _attribute_document(attribute: Attribute) -> dict[str, object]:
     document: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
-    if attribute.kind == "labels":
+    if (periods := attribute.periods) is not None:
+        document |= {"every": periods.every, "first": periods.first, "count": periods.count}
+    elif not attribute.is_numeric:
         document["labels"] = list(attribute.labels)
     else:
         document["edges"] = [_json_number(e) for e in attribute.edges]

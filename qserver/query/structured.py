@@ -13,6 +13,7 @@ from fractions import Fraction
 from qserver.errors import QueryError
 from qserver.query.bins import one_value, value_range
 from qserver.query.boxes import box_weights, check_mask_bits, disjoint_union, mask_of
+from qserver.query.calendar.ends import index_from, index_of_period, range_between
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
 from qserver.query.numbers import exact_number
@@ -138,12 +139,17 @@ def _operator(
 
 def _range(operator: str, operand: object, attribute: Attribute, name: str) -> range:
     if attribute.kind == "labels":
-        raise QueryError(name, f"be used on numeric attributes; `{attribute.name}` has labels")
+        raise QueryError(
+            name, f"be used on numbers and periods; `{attribute.name}` has labels without order"
+        )
+    ends = _list(operand, name) if operator == "between" else []
+    if operator == "between" and len(ends) != 2:
+        what = "periods" if attribute.is_period else "numbers"
+        raise QueryError(name, f"be a list of two {what} [low, high]", operand)
+    if attribute.is_period:
+        return _period_range(operator, operand, attribute, name)
     low = high = None
     if operator == "between":
-        ends = _list(operand, name)
-        if len(ends) != 2:
-            raise QueryError(name, "be a list of two numbers [low, high]", operand)
         low, high = exact_number(ends[0], f"{name}[0]"), exact_number(ends[1], f"{name}[1]")
         if low > high:
             raise QueryError(name, "have low <= high", operand)
@@ -154,6 +160,15 @@ def _range(operator: str, operand: object, attribute: Attribute, name: str) -> r
     # Both ends of `between` are included for whole numbers; `below` never includes its end.
     closed = operator == "between" and attribute.kind == "integer"
     return value_range(attribute, low, high, name=name, closed=closed)
+
+
+def _period_range(operator: str, operand: object, attribute: Attribute, name: str) -> range:
+    """Both ends of `between` are included; the end of `below` is not."""
+    if operator == "between":
+        low, high = _list(operand, name)
+        return range_between(attribute, low, high, name=name)
+    at = index_from(attribute, operand, name=name)
+    return range(at, attribute.size) if operator == "at_least" else range(at)
 
 
 def _weighted(document: object, attribute: Attribute, name: str) -> ScaledWeights:
@@ -171,6 +186,8 @@ def _weighted(document: object, attribute: Attribute, name: str) -> ScaledWeight
 
 
 def _index(value: object, attribute: Attribute, name: str) -> int:
+    if attribute.is_period:
+        return index_of_period(attribute, value, name=name)
     if isinstance(value, str):
         index = attribute.index_of_name(value)
         if index is not None:

@@ -19,6 +19,7 @@ from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_to_document
 from worker.private.content import Content, content_of
+from worker.private.periods import period_codes, period_sql
 from worker.private.tables import RecordTable, table_from_columns
 from worker.private.truncation import PersonRule, kept_records
 
@@ -133,16 +134,19 @@ def _check_columns(
 
 def _make_enums(connection: duckdb.DuckDBPyConnection, domain: Domain) -> None:
     for i, attribute in enumerate(domain.attributes):
-        if attribute.kind == "labels":
-            labels = ", ".join(map(_quoted, attribute.labels))
+        if not attribute.is_numeric:
+            labels = ", ".join(map(_quoted, attribute.value_names[: attribute.n_regular]))
             connection.execute(f"CREATE TYPE e{i} AS ENUM ({labels})")
 
 
 def _code_sql(attribute: Attribute, i: int) -> str:
-    """SQL for a label's code or a number, `_MISSING` or NULL; it cannot fail on any value."""
+    """SQL for a label's code, a number, a day, `_MISSING` or NULL; no value makes it fail."""
     text = _text_sql(attribute.name)
     markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
     missing = f"{text} IS NULL OR {text} IN ({markers})"
+    if attribute.is_period:
+        code = period_sql(attribute, text, i, outside=_OUTSIDE)
+        return f"CASE WHEN {missing} THEN {_MISSING} ELSE {code} END"
     if attribute.kind == "labels":
         code = f"coalesce(CAST(enum_code(TRY_CAST({text} AS e{i})) AS BIGINT), {_OUTSIDE})"
         return f"CASE WHEN {missing} THEN {_MISSING} ELSE {code} END"
@@ -155,7 +159,9 @@ def _text_sql(column: str) -> str:
 
 def _codes(attribute: Attribute, raw: Any) -> NDArray[np.int64]:
     """Codes of one attribute by its rules; negative for a record to drop."""
-    if attribute.kind == "labels":
+    if attribute.is_period:
+        codes = period_codes(attribute, np.asarray(raw), outside=_OUTSIDE)
+    elif attribute.kind == "labels":
         codes = np.asarray(raw, dtype=np.int64).copy()
     else:
         codes = _bins(attribute, np.ma.filled(raw.astype(np.float64), np.nan))

@@ -78,7 +78,13 @@ def _operator(name: str, operand: dict[str, Any], description: str) -> dict[str,
     }
 
 
-_PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+_END: dict[str, Any] = {
+    "anyOf": [
+        {"type": "number"},
+        {"type": "string", "description": "a decimal or p/q, exact; a period or date of a period"},
+    ]
+}
+_PAIR = {"type": "array", "items": _END, "minItems": 2, "maxItems": 2}
 _WEIGHTS = {"type": "object", "additionalProperties": _NUMBER}
 
 QUERY_COMPONENTS: dict[str, dict[str, Any]] = {
@@ -115,9 +121,11 @@ QUERY_COMPONENTS: dict[str, dict[str, Any]] = {
         "anyOf": [
             _VALUE,
             {"type": "array", "items": _VALUE, "minItems": 1},
-            _operator("between", _PAIR, "both ends included for integers, else [low, high)"),
-            _operator("at_least", _NUMBER, "values >= v"),
-            _operator("below", _NUMBER, "values < v"),
+            _operator(
+                "between", _PAIR, "both ends included for integers and periods, else [low, high)"
+            ),
+            _operator("at_least", _END, "values >= v"),
+            _operator("below", _END, "values < v"),
             _operator("not", {JSON_REF: "Condition"}, "the other values"),
             _operator("weights", _WEIGHTS, "a number per value; values not named weigh 0"),
         ],

@@ -1,0 +1,167 @@
+"""The ends of a condition on periods: labels in order, or days of the calendar.
+
+An end is a label of the attribute or, where its periods are of the calendar, any ISO day, week,
+month, quarter or year. What an end names must begin a period where a condition begins, and end a
+period where it ends: the data are known by whole periods only.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+
+from qserver.errors import QueryError
+from qserver.query.calendar.periods import Periods
+from qserver.query.calendar.units import (
+    EXAMPLES,
+    Unit,
+    first_day,
+    last_day,
+    number_in,
+    number_of,
+    text_of,
+    unit_of,
+    why_none,
+)
+from qserver.query.domain import Attribute
+
+
+def index_from(attribute: Attribute, end: object, *, name: str) -> int:
+    """Index of the first period that does not lie before `end`; the number of periods if none.
+
+    Raises:
+        QueryError: the end is no label or date, or begins within a period.
+    """
+    return _index(attribute, end, name, after=False)
+
+
+def index_after(attribute: Attribute, end: object, *, name: str) -> int:
+    """Index of the first period that lies after `end`, so the end's own period is before it.
+
+    Raises:
+        QueryError: the end is no label or date, or ends within a period.
+    """
+    return _index(attribute, end, name, after=True)
+
+
+def range_between(attribute: Attribute, low: object, high: object, *, name: str) -> range:
+    """Indexes of the periods from `low` to `high`, both included.
+
+    Raises:
+        QueryError: an end is none, cuts a period, or the first is later than the last.
+    """
+    start = index_from(attribute, low, name=f"{name}[0]")
+    stop = index_after(attribute, high, name=f"{name}[1]")
+    # Two ends that lie both before all periods, or both after them, are in order and hold none.
+    if stop <= start and (attribute.periods is None or _begins_later(low, high)):
+        raise QueryError(name, "have low <= high", [low, high])
+    return range(start, stop)
+
+
+def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
+    """Index of the period that a label names.
+
+    Raises:
+        QueryError: there is none of this name; the message says which there are, or in which
+            period a date lies.
+    """
+    text = _text(value)
+    index = None if text is None else attribute.index_of_name(text)
+    if index is not None:
+        return index
+    if attribute.periods is None or text is None:
+        raise _no_label(attribute, value, name)
+    found = _first_and_last(text)
+    if found is None:
+        raise _no_end(attribute.periods, value, name)
+    raise QueryError(
+        name,
+        f"be a period of `{attribute.name}`",
+        value,
+        hint=_place(attribute.periods, found[0]) or f"Its periods: {attribute.periods.span}.",
+    )
+
+
+def _index(attribute: Attribute, end: object, name: str, *, after: bool) -> int:
+    text = _text(end)
+    index = None if text is None else attribute.index_of_name(text)
+    if index is not None:
+        return index + after
+    periods = attribute.periods
+    if periods is None:
+        raise _no_label(attribute, end, name)
+    found = None if text is None else _first_and_last(text)
+    if found is None:
+        raise _no_end(periods, end, name)
+    day = found[1] if after else found[0]
+    at = number_of(periods.every, day) - periods.start
+    if not 0 <= at < periods.count:
+        # No record lies there, so no period can be cut.
+        return 0 if at < 0 else periods.count
+    number = periods.start + at
+    whole = last_day(periods.every, number) if after else first_day(periods.every, number)
+    if day != whole:
+        raise QueryError(
+            name,
+            f"not cut through a period of `{attribute.name}`",
+            end,
+            hint=f"{_place(periods, day)} Name that {periods.every}, or its "
+            f"{'last' if after else 'first'} day.",
+        )
+    return at + after
+
+
+def _begins_later(low: object, high: object) -> bool:
+    """Whether the first of two ends of the calendar is the later one."""
+    first, last = _first_and_last(_text(low) or ""), _first_and_last(_text(high) or "")
+    return first is not None and last is not None and first[0] > last[1]
+
+
+def _text(value: object) -> str | None:
+    """The text of an end; years may come as whole numbers, and Python's dates as they are."""
+    if isinstance(value, date):
+        return value.isoformat()[:10]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+def _first_and_last(text: str) -> tuple[date, date] | None:
+    """The first and the last day of what ISO text names, or None."""
+    unit: Unit | None = unit_of(text)
+    if unit is None:
+        return None
+    if unit == "day":
+        # Dates far out stand for "always" in many databases.
+        try:
+            return (date.fromisoformat(text),) * 2
+        except ValueError:
+            return None
+    number = number_in(unit, text)
+    return None if number is None else (first_day(unit, number), last_day(unit, number))
+
+
+def _place(periods: Periods, day: date) -> str:
+    """A sentence that says in which period a day lies; '' if in none."""
+    at = number_of(periods.every, day) - periods.start
+    if not 0 <= at < periods.count:
+        return ""
+    held = text_of(periods.every, periods.start + at)
+    return f"{day.isoformat()} lies in {held}, {periods.days_of(at)}."
+
+
+def _no_end(periods: Periods, value: object, name: str) -> QueryError:
+    text = _text(value) or ""
+    unit = unit_of(text)
+    condition = f"be a {periods.every} such as {EXAMPLES[periods.every]}"
+    if periods.every != "day":
+        condition += f", or a date such as {EXAMPLES['day']}"
+    return QueryError(name, condition, value, hint=why_none(unit, text) if unit else "")
+
+
+def _no_label(attribute: Attribute, value: object, name: str) -> QueryError:
+    names = attribute.value_names
+    shown = ", ".join(n[:40] for n in names[:12])
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return QueryError(
+        name, f"be a label of `{attribute.name}`", value, hint=f"Labels: {shown}{more}."
+    )
