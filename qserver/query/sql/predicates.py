@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, Span, constant, label_mask
+from qserver.query.sql.periods.conditions import between, compared
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -80,6 +81,9 @@ class Predicates:
         if not isinstance(left, exp.Column):
             return self._of_constants(node, negated=negated)
         axis = self._names.axis(left)
+        if self._is_period(axis, right):
+            periods = compared(self._domain.attributes[axis], kind, right, self._source)
+            return self._of_mask(axis, _mask(periods), negated=negated != (kind is exp.NEQ))
         is_equality = kind in (exp.EQ, exp.NEQ)
         if is_equality:
             mask = self._value_mask(axis, right)
@@ -114,6 +118,11 @@ class Predicates:
         if not isinstance(subject, exp.Column) or node.args.get("symmetric"):
             raise self._source.refuse(_ONE_ATTRIBUTE, node)
         axis = self._names.axis(subject)
+        if self._is_period(axis, node.args["low"]):
+            attribute, ends = self._domain.attributes[axis], (node.args["low"], node.args["high"])
+            return self._of_mask(
+                axis, _mask(between(attribute, *ends, self._source)), negated=negated
+            )
         low = self._number(axis, node.args["low"], node)
         high = self._number(axis, node.args["high"], node)
         mask = self._span_mask(axis, Span(low, high, high_closed=True), node)
@@ -133,6 +142,8 @@ class Predicates:
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""
         attribute = self._domain.attributes[axis]
+        if self._is_period(axis, node):
+            return _mask(compared(attribute, exp.EQ, node, self._source))
         if isinstance(node, exp.Literal) and node.is_string:
             return label_mask(attribute, node, self._source)
         number = self._number(axis, node, node)
@@ -166,7 +177,12 @@ class Predicates:
         bins = span.bins(attribute)
         if bins is None:
             raise self._cut(attribute, span, node)
-        return ((1 << len(bins)) - 1) << bins.start
+        return _mask(bins)
+
+    def _is_period(self, axis: int, value: exp.Expr) -> bool:
+        """Whether a value is compared with periods; NULL and columns are refused elsewhere."""
+        is_period = self._domain.attributes[axis].is_period
+        return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
 
     def _cut(self, attribute: Attribute, span: Span, node: exp.Expr) -> Exception:
         nearest = " and ".join(f"`{text}`" for text in span.nearest(attribute))
@@ -196,3 +212,7 @@ class Predicates:
             node,
             hint="`qserver dataset show` names that value.",
         )
+
+
+def _mask(indexes: range) -> int:
+    return ((1 << len(indexes)) - 1) << indexes.start

@@ -123,10 +123,11 @@ class RecordExpressions:
     def _attribute(self, node: exp.Column) -> RecordFunction:
         axis = self._names.axis(node)
         attribute = self._names.domain.attributes[axis]
-        if attribute.kind == "labels":
+        if not attribute.is_numeric:
             name = quoted(attribute.name)
+            what = "periods" if attribute.is_period else "labels"
             raise self._source.refuse(
-                f"calculate with numbers: `{attribute.name}` has labels",
+                f"calculate with numbers: `{attribute.name}` has {what}",
                 node,
                 hint=f"Nearest: CASE WHEN {name} = '...' THEN 1 ELSE 0 END.",
             )
@@ -173,7 +174,7 @@ class RecordExpressions:
         return found
 
     def _is_numeric(self, node: exp.Column) -> bool:
-        return self._names.domain.attributes[self._names.axis(node)].kind != "labels"
+        return self._names.domain.attributes[self._names.axis(node)].is_numeric
 
     def _refused(self, node: exp.Expr) -> SqlError:
         shown = self._source.source(node)

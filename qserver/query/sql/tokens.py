@@ -14,6 +14,7 @@ from sqlglot import Dialect, Token, TokenError, TokenType
 from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
+from qserver.query.calendar.units import unit_of
 from qserver.query.sql.text import SqlText, TextPlace
 
 MAX_CHARACTERS = 1 << 16
@@ -170,6 +171,8 @@ def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]
     found: list[Token] = []
     i = 0
     while i < len(tokens):
+        if _is_date(tokens, i):
+            i += 1  # DATE '2024-03-01' is the text of that date
         n = _n_joined(tokens, i, source.text, folded)
         if n:
             first, last = tokens[i], tokens[i + n - 1]
@@ -179,6 +182,17 @@ def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]
             found.append(tokens[i])
         i += max(1, n)
     return found
+
+
+def _is_date(tokens: Sequence[Token], i: int) -> bool:
+    """Whether the word DATE stands before the text of a day."""
+    pair = tokens[i : i + 2]
+    return (
+        len(pair) == 2
+        and pair[0].text.upper() == "DATE"
+        and pair[1].token_type is TokenType.STRING
+        and unit_of(pair[1].text) == "day"
+    )
 
 
 def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str]) -> int:

@@ -1,0 +1,64 @@
+"""Compare an attribute of periods with labels and dates."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from qserver.errors import QueryError
+from qserver.query.calendar.ends import index_after, index_from, index_of_period
+from qserver.query.calendar.units import EXAMPLES
+from qserver.query.domain import Attribute
+from qserver.query.sql.text import SqlText
+
+
+def compared(attribute: Attribute, kind: type[exp.Expr], end: exp.Expr, source: SqlText) -> range:
+    """Indexes of the periods for which a comparison with `end` holds, but for <>: those of =.
+
+    Raises:
+        SqlError: the end is no label or date, or cuts through a period.
+    """
+    text = _text(attribute, end, source)
+    size = attribute.size
+
+    def found() -> range:
+        if kind in (exp.EQ, exp.NEQ):
+            at = index_of_period(attribute, text, name="sql")
+            return range(at, at + 1)
+        # What lies before the end, and what does not; the end's own period is before or after.
+        place = index_from if kind in (exp.LT, exp.GTE) else index_after
+        at = place(attribute, text, name="sql")
+        return range(at) if kind in (exp.LT, exp.LTE) else range(at, size)
+
+    try:
+        return found()
+    except QueryError as exc:
+        said = exc.condition
+        if said.startswith("be "):
+            said = f"compare `{attribute.name}` with {said.removeprefix('be ')}"
+        raise source.refuse(said, end, hint=exc.hint) from exc
+
+
+def between(attribute: Attribute, low: exp.Expr, high: exp.Expr, source: SqlText) -> range:
+    """Indexes of the periods from `low` to `high`, both included; none if they are reversed.
+
+    Raises:
+        SqlError: an end is no label or date, or cuts through a period.
+    """
+    first, last = (
+        compared(attribute, exp.GTE, low, source),
+        compared(attribute, exp.LTE, high, source),
+    )
+    return range(first.start, max(first.start, last.stop))
+
+
+def _text(attribute: Attribute, node: exp.Expr, source: SqlText) -> str:
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    name = f"`{attribute.name}`"
+    example = attribute.value_names[0]
+    if attribute.periods is not None and attribute.periods.every != "day":
+        example += f"' or '{EXAMPLES['day']}"
+    raise source.refuse(
+        f"compare {name} with periods or dates in quotes", node, hint=f"Such as '{example}'."
+    )

@@ -1,0 +1,119 @@
+"""Periods in SQL: comparisons hold for whole periods, and all others are refused."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from datetime import date, timedelta
+
+import pytest
+
+from qserver.errors import SqlError
+from qserver.query.domain_file import domain_from_document
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Sum
+
+WEEK = {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 6}
+YEAR = {"name": "date", "kind": "period", "every": "year", "first": "2020", "count": 5}
+SEX = {"name": "sex", "labels": ["F", "M"]}
+BEGIN = date(2024, 3, 4)
+COMPARISONS: dict[str, Callable[[date, date], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def selected(condition: str, item: dict[str, object] = WEEK) -> list[str]:
+    """The periods that a condition of SQL selects."""
+    domain = domain_from_document({"attributes": [item, SEX]})
+    statement = parse_statement(f"SELECT COUNT(*) FROM v WHERE {condition}", domain, dataset="v")
+    (cell,) = statement.rows[0].cells
+    assert isinstance(cell, Sum)
+    names = domain.attributes[0].value_names
+    if not cell.query.terms:
+        return []
+    (term,) = cell.query.terms
+    dense = term.factors[0].weights.dense if term.factors else [1] * len(names)
+    return [name for name, weight in zip(names, dense, strict=True) if weight]
+
+
+def weeks(*numbers: int) -> list[str]:
+    return [f"2024-W{n}" for n in numbers]
+
+
+@pytest.mark.parametrize("sign", COMPARISONS)
+def test_comparison_with_any_date_holds_for_whole_weeks_or_is_refused(sign: str) -> None:
+    """By brute force over the days of ten weeks, which begin and end beyond the six of the data."""
+    holds = COMPARISONS[sign]
+    for i in range(-14, 56):
+        day = BEGIN + timedelta(days=i)
+        of_week = [
+            {holds(BEGIN + timedelta(days=7 * w + d), day) for d in range(7)} for w in range(6)
+        ]
+        text = f"week {sign} DATE '{day}'"
+        if all(len(values) == 1 for values in of_week):
+            assert selected(text) == weeks(*(10 + w for w in range(6) if of_week[w] == {True}))
+        else:
+            with pytest.raises(SqlError, match=f"must not cut through a period .*{day} lies in"):
+                selected(text)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("week >= '2024-W14'", weeks(14, 15)),
+        ("week > '2024-W14'", weeks(15)),
+        ("week <= '2024-W11'", weeks(10, 11)),
+        ("'2024-W11' > week", weeks(10)),
+        ("week = '2024-W12'", weeks(12)),
+        ("week <> '2024-W12'", weeks(10, 11, 13, 14, 15)),
+        ("NOT week = '2024-W12'", weeks(10, 11, 13, 14, 15)),
+        ("week BETWEEN '2024-W11' AND '2024-W13'", weeks(11, 12, 13)),
+        ("week NOT BETWEEN '2024-W11' AND '2024-W13'", weeks(10, 14, 15)),
+        ("week BETWEEN '2024-W13' AND '2024-W11'", []),
+        ("week BETWEEN DATE '2024-03-04' AND date '2024-03-10'", weeks(10)),
+        ("week IN ('2024-W10', '2024-W15')", weeks(10, 15)),
+        ("week < '2024-Q2'", weeks(10, 11, 12, 13)),
+        ("week >= '1999-01-01'", weeks(10, 11, 12, 13, 14, 15)),
+    ],
+)
+def test_condition_selects_these_weeks(condition: str, found: list[str]) -> None:
+    assert selected(condition) == found
+
+
+def test_attribute_may_be_called_date_and_years_be_numbers() -> None:
+    assert selected("date >= DATE '2023-01-01'", YEAR) == ["2023", "2024"]
+    assert selected("date = 2021 OR date > 2023", YEAR) == ["2021", "2024"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("week = DATE '2024-03-06'", "compare `week` with a period of `week` .*lies in 2024-W10"),
+        ("week = '2024-W30'", "compare `week` with a period of `week` .*2024-W10 to 2024-W15"),
+        ("week < '2023-W53'", "compare `week` with a week such as .*last week of 2023 is 2023-W52"),
+        ("week < 5", "compare `week` with a week such as 2024-W10, or a date"),
+        ("week < 1 + 1", "compare `week` with periods or dates in quotes .*Such as '2024-W10' or"),
+        ("week IN (7)", "compare `week` with a week such as"),
+        ("week < NULL", "not ask for NULL"),
+        ("week < sex", "compare one attribute"),
+        ("week < DATE 'soon'", "not hold 'DATE'"),
+        ("week LIKE '2024%'", "LIKE"),
+    ],
+)
+def test_comparison_that_means_nothing_is_refused_with_what_would(
+    condition: str, message: str
+) -> None:
+    with pytest.raises(SqlError, match=message):
+        selected(condition)
+
+
+def test_periods_are_grouped_in_order_and_not_summed() -> None:
+    domain = domain_from_document({"attributes": [WEEK, SEX]})
+    text = "SELECT week, COUNT(*) FROM v WHERE week > '2024-W12' GROUP BY week"
+    statement = parse_statement(text, domain, dataset="v")
+    assert [row.group for row in statement.rows] == [("2024-W13",), ("2024-W14",), ("2024-W15",)]
+    with pytest.raises(SqlError, match="calculate with numbers: `week` has periods"):
+        parse_statement("SELECT AVG(week) FROM v", domain, dataset="v")
