@@ -108,6 +108,9 @@ def _attribute_row(attribute: Mapping[str, Any]) -> tuple[str, str, str, str]:
         values = [str(label) for label in attribute["labels"]]
         more = ", ..." if len(values) > _MOST_LABELS else ""
         text, n_values = ", ".join(values[:_MOST_LABELS]) + more, len(values)
+    elif "every" in attribute:
+        n_values = int(attribute["count"])
+        text = f"every {attribute['every']} from {attribute['first']}"
     else:
         edges = attribute["edges"]
         text, n_values = f"from {edges[0]} to below {edges[-1]}", len(edges) - 1

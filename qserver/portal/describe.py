@@ -123,7 +123,7 @@ def _listed(attribute: Attribute, runs: Sequence[range], most: int) -> str:
 
 
 def _names(attribute: Attribute, runs: Sequence[range]) -> Iterator[str]:
-    """Labels one by one, bins run by run."""
+    """Labels one by one, bins and periods run by run."""
     for run in runs:
         bins = range(run.start, min(run.stop, attribute.n_regular))
         if attribute.kind == "labels":
@@ -136,6 +136,9 @@ def _names(attribute: Attribute, runs: Sequence[range]) -> Iterator[str]:
 
 
 def _bins(attribute: Attribute, bins: range) -> str:
+    if attribute.is_period:
+        names = attribute.value_names[bins.start], attribute.value_names[bins.stop - 1]
+        return names[0] if len(bins) == 1 else " to ".join(names)
     low, high = attribute.edges[bins.start], attribute.edges[bins.stop]
     if attribute.kind == "real":
         return f"from {decimal_text(low)} to below {decimal_text(high)}"

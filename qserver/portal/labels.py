@@ -23,10 +23,7 @@ AMONG_LABEL = "Numbers that were looked at"
 RULE_LABEL = "How it was picked out"
 FIRST_LABEL = "How many are reported"
 INDEPENDENT_LABEL = "measure anew, with fresh noise"
-METHOD_LABEL = "How probabilities are computed"
-PRIOR_LABEL = "What is known beforehand"
 THRESHOLD_LABEL = "How likely is a count of at least"
-AT_MOST_LABEL = "and at most"
 EPSILON_LABEL = "Tables may cost, ε"
 COUNT_LABEL = "In SQL, or as JSON for HTTP"
 RECORDS_LABEL = "Records"
@@ -108,8 +105,6 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
         "selected_from.rule": Field(RULE_LABEL, ("rule",)),
         "selected_from.first": Field(FIRST_LABEL, ("first",)),
         "independent": Field(INDEPENDENT_LABEL, ("independent", "among")),
-        "method": Field(METHOD_LABEL, ("method",)),
-        "prior": Field(PRIOR_LABEL, ("prior", "prior_low", "prior_high")),
     }
     text = Field(TEXT_LABEL, ("text",))
     if question.is_json:
@@ -127,7 +122,7 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
             continue
         named[place] = Field(name, (f"from:{name}", f"to:{name}"))
         named[f"{place}.from"] = Field(f"{name}, from", (f"from:{name}",))
-        end = "to" if attribute.kind == "integer" else "to below"
+        end = "to below" if attribute.kind == "real" else "to"
         named[f"{place}.to"] = Field(f"{name}, {end}", (f"to:{name}",))
     return FormFields(named, text)
 
@@ -159,9 +154,7 @@ def model_fields(names: tuple[str, ...], *, text: str = "") -> FormFields:
     return FormFields(named, Field("Show", ("show",)), mentions=mentions)
 
 
-THRESHOLD_FIELDS = FormFields(
-    {"at_most": Field(AT_MOST_LABEL, ("at_most",))}, Field(THRESHOLD_LABEL, ("at_least",))
-)
+THRESHOLD_FIELDS = FormFields({}, Field(THRESHOLD_LABEL, ("at_least",)))
 RECORD_FIELDS = FormFields({"seed": Field(SEED_LABEL, ("seed",))}, Field(RECORDS_LABEL, ("n",)))
 
 

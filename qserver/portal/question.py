@@ -1,7 +1,8 @@
 """A question as a form's fields, and back: what the query builder and its addresses hold.
 
-Fields are named by attribute: `from:age`, `to:age` (numeric), `is:sex` (any number of labels) and
-`not:sex` (the labels are those left out). `text` holds a query that was written by hand instead.
+Fields are named by attribute: `from:age`, `to:age` (numbers and periods), `is:sex` (any number of
+labels) and `not:sex` (the labels are those left out). `text` holds a query that was written by hand
+instead.
 Names of attributes have no colon, so none of them can be taken for another.
 """
 
@@ -18,8 +19,6 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError, QueryError, RequirementError
 from qserver.portal.price_record import mark_of
-from qserver.query.asking.prior import prior_of
-from qserver.query.asking.reading import Method, Reading
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
@@ -33,7 +32,7 @@ _MOST_PERCENT = 100 - 100 * Fraction(str(MIN_DELTA))
 
 @dataclass(frozen=True)
 class Range:
-    """The ends of a numeric condition as they were typed; '' for none."""
+    """The ends of a condition on numbers or periods as they were typed; '' for none."""
 
     low: str
     high: str
@@ -60,8 +59,6 @@ class FormQuestion:
         among, rule, first: the choice that the question came of, as typed; none where `among` is
             empty.
         independent: whether to measure anew, with fresh noise.
-        method, prior: how the posterior is read, as chosen; '' as ever.
-        prior_low, prior_high: ends of the prior `between`, as typed.
     """
 
     ranges: Mapping[str, Range]
@@ -74,10 +71,6 @@ class FormQuestion:
     rule: str = ""
     first: str = ""
     independent: bool = False
-    method: str = ""
-    prior: str = ""
-    prior_low: str = ""
-    prior_high: str = ""
 
     @classmethod
     def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
@@ -107,10 +100,6 @@ class FormQuestion:
             rule=fields.get("rule", "") if among else "",
             first=fields.get("first", "").strip() if among else "",
             independent=bool(fields.get("independent")),
-            method="" if (method := fields.get("method", "")) == "auto" else method,
-            prior=(prior := fields.get("prior", "")),
-            prior_low=fields.get("prior_low", "").strip() if prior == "between" else "",
-            prior_high=fields.get("prior_high", "").strip() if prior == "between" else "",
         )
 
     @property
@@ -141,15 +130,6 @@ class FormQuestion:
             except InputError as exc:
                 raise exc.under("selected_from") from exc
         return Looking(chosen, independent=self.independent)
-
-    def reading(self) -> Reading:
-        """How the posterior is read; InputError where that means nothing."""
-        prior: object = self.prior
-        if self.prior == "between":
-            ends = (self.prior_low, self.prior_high)
-            prior = {"between": [float(_number(end, "prior")) for end in ends]}
-        known = prior_of(prior) if self.prior else None
-        return Reading(cast("Method", self.method or "auto"), prior=known)
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where one cannot be read or is out of range."""
@@ -184,8 +164,7 @@ class FormQuestion:
         for name, choice in self.choices.items():
             found += [(f"is:{name}", label) for label in choice.labels]
             found += [(f"not:{name}", "1")] if choice.is_not else []
-        typed_names = ("method", "prior", "prior_low", "prior_high")
-        for name in ("measure", "rule", "among", "first", *typed_names):
+        for name in ("measure", "rule", "among", "first"):
             found += [(name, getattr(self, name))] if getattr(self, name) else []
         found += [("independent", "1")] if self.independent else []
         return [*found, ("length", length or self.length), ("confidence", self.confidence)]
@@ -196,7 +175,9 @@ class FormQuestion:
 
 
 def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:
-    """A range with both ends included on whole numbers, [low, high) on real ones."""
+    """A range with both ends included on whole numbers and periods, [low, high) on real ones."""
+    if attribute.is_period:
+        return _between_periods(attribute, typed)
     place = f"query.where.{attribute.name}"
     low = exact_number(typed.low, f"{place}.from") if typed.low else None
     high = exact_number(typed.high, f"{place}.to") if typed.high else None
@@ -207,6 +188,12 @@ def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:
     if high is None:
         raise QueryError(place, "have an end")
     return {"below": high + 1 if attribute.kind == "integer" else high}
+
+
+def _between_periods(attribute: Attribute, typed: Range) -> dict[str, Any]:
+    if typed.high:
+        return {"between": [typed.low or attribute.value_names[0], typed.high]}
+    return {"at_least": typed.low}
 
 
 def _number(text: str, name: str) -> Fraction:
@@ -223,7 +210,12 @@ def _whole(text: str, name: str) -> int:
 
 
 def bin_hint(attribute: Attribute) -> str:
-    """The range and the steps of a numeric attribute: `17 to 90`, `0 to 100 in steps of 10`."""
+    """The range and the steps of an attribute: `17 to 90`, `0 to 100 in steps of 10`.
+
+    Of periods the first and the last: `2024-W10 to 2034-W07`.
+    """
+    if attribute.is_period:
+        return f"{attribute.value_names[0]} to {attribute.value_names[-1]}"
     edges = attribute.edges
     low, high = edges[0], edges[-1] - (1 if attribute.kind == "integer" else 0)
     widths = {b - a for a, b in pairwise(edges)}

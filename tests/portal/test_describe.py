@@ -19,6 +19,7 @@ DOMAIN = domain_from_document(
             {"name": "sex", "labels": ["Female", "Male"], "outside": "other"},
             {"name": "income", "kind": "real", "edges": [0, "0.5", 10], "outside": "clamp"},
             {"name": "town", "labels": ["a", "b", "c", "d", "e", "f"]},
+            {"name": "day", "kind": "period", "every": "day", "first": "2024-02-28", "count": 9},
         ]
     }
 )
@@ -33,6 +34,8 @@ DOMAIN = domain_from_document(
         ({"age": {"at_least": 8}}, "age 8 to 9"),
         ({"age": "other"}, "age other"),
         ({"income": {"below": "0.5"}}, "income from 0 to below 0.5"),
+        ({"day": {"at_least": "2024-03-01"}}, "day 2024-03-01 to 2024-03-07"),
+        ({"day": {"below": "2024-02-29"}}, "day 2024-02-28"),
         ({"town": ["a", "c"]}, "town a or c"),
         ({"town": {"not": "c"}}, "town not c"),
         ({"town": ["a", "b", "c", "d", "e"]}, "town a or b or c or 2 more"),

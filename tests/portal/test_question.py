@@ -23,6 +23,7 @@ DOMAIN = domain_from_document(
             {"name": "sex", "labels": ["Female", "Male", "a&b=c"], "outside": "other"},
             {"name": "income", "kind": "real", "edges": [0, "0.5", 10], "outside": "clamp"},
             {"name": "decade", "kind": "integer", "range": [0, 99], "width": 10},
+            {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 9},
         ]
     }
 )
@@ -44,6 +45,9 @@ def question(*pairs: tuple[str, str]) -> FormQuestion:
         ([("is:sex", "Female")], {"sex": ["Female"]}),
         ([("is:sex", "Female"), ("is:sex", "Male")], {"sex": ["Female", "Male"]}),
         ([("is:sex", "Male"), ("not:sex", "1")], {"sex": {"not": ["Male"]}}),
+        ([("from:week", "2024-W11")], {"week": {"at_least": "2024-W11"}}),
+        ([("to:week", "2024-W11")], {"week": ["2024-W10", "2024-W11"]}),
+        ([("from:week", "2024-W12"), ("to:week", "2024-W12")], {"week": "2024-W12"}),
         ([("not:sex", "1"), ("is:nothing", "x"), ("from:sex", "1")], {}),
     ],
 )
@@ -107,5 +111,6 @@ def test_hints_tell_the_range_and_the_steps() -> None:
         "age": "0 to 9",
         "income": "0 to 10; cuts at 0, 0.5, 10",
         "decade": "0 to 99 in steps of 10",
+        "week": "2024-W10 to 2024-W18",
     }
     assert isinstance(DOMAIN.attributes[0].edges[0], Fraction)

@@ -34,10 +34,9 @@ _LAST_DIGITS = 1e-6
 
 @dataclass(frozen=True)
 class Threshold:
-    """P(low <= count <= high), computed by the server; None for an open end."""
+    """P(count >= t), computed by the server."""
 
-    low: float | None
-    high: float | None
+    value: float
     probability: float
 
 
@@ -140,8 +139,8 @@ class AnswerView:
         curve = self.known.curve if self.known else ()
         if not curve:
             return (0.0, 0.0, 0.0)
-        asked = None if self.threshold is None else self.threshold.low
-        return (curve[0].x, curve[-1].x, self.answer.estimate if asked is None else asked)
+        middle = self.threshold.value if self.threshold else self.answer.estimate
+        return (curve[0].x, curve[-1].x, middle)
 
 
 def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:

@@ -9,13 +9,15 @@ import pytest
 
 from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import SqlError
-from qserver.query.domain_file import load_domain
+from qserver.query.domain_file import domain_from_document, load_domain
 from qserver.query.sql.cells import at_most
 from qserver.query.sql.parser import MAX_CELLS, MAX_GROUPED, parse_statement
 from qserver.query.sql.tokens import MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
 ADULT = load_domain(adult_domain())
+WEEK = {"name": "week", "kind": "period", "every": "week", "first": "2024-W01", "count": 52}
+VISITS = domain_from_document({"attributes": [WEEK]})
 TEXTS = re.findall(r"(?m)^```sql\n(.*?)\n```$", REFERENCE)
 REFUSED = re.findall(r"(?m)^\| `(SELECT[^`]*)` \|", REFERENCE)
 
@@ -27,7 +29,8 @@ def test_the_reference_has_examples_of_both() -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_every_example_can_be_asked(text: str) -> None:
-    statement = parse_statement(text, ADULT, dataset="adult")
+    dataset, domain = ("visits", VISITS) if " visits " in text else ("adult", ADULT)
+    statement = parse_statement(text, domain, dataset=dataset)
     assert statement.bounds or at_most(statement, known={}).questions
 
 
