@@ -9,6 +9,7 @@ from fractions import Fraction
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import QueryError
 from qserver.portal.question import FormQuestion
+from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
@@ -29,6 +30,7 @@ class OneQuestion:
         measure: what may be measured; None for the owner's choice.
         has_length: whether a text says itself how long the interval may be.
         looking: what was looked at.
+        reading: how the posterior is read.
     """
 
     query: LinearQuery
@@ -36,6 +38,7 @@ class OneQuestion:
     measure: Measure | None = None
     has_length: bool = False
     looking: Looking = NOTHING_SEEN
+    reading: Reading = AS_EVER
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def read_question(
 
     A text of SQL that asks for one number, without CONSISTENT, is one question. Any other text is
     a statement. If it has no WITHIN or CONFIDENCE, the form's length and confidence are used, and
-    what was looked at is that of the form if the text does not say it.
+    what was looked at, and the reading, are those of the form if the text does not say them.
 
     Raises:
         InputError, CapacityError: it cannot be answered; names the field, or the place.
@@ -76,14 +79,17 @@ def read_question(
     clauses = statement.clauses
     if clauses.looking == NOTHING_SEEN:
         clauses = replace(clauses, looking=question.looking())
-        statement = replace(statement, clauses=clauses)
+    if clauses.reading == AS_EVER:
+        clauses = replace(clauses, reading=question.reading())
+    statement = replace(statement, clauses=clauses)
     has_length = clauses.half_width is not None
     requirement = _requirement(clauses, question)
     cells = statement.rows[0].cells if len(statement.rows) == 1 else ()
     is_one = not statement.groups and len(cells) == 1 and not clauses.consistent
     if is_one and isinstance(cells[0], Sum):
         query, measure = cells[0].query, clauses.measure
-        return OneQuestion(query, requirement, measure, has_length, clauses.looking)
+        looking, reading = clauses.looking, clauses.reading
+        return OneQuestion(query, requirement, measure, has_length, looking, reading)
     filled = replace(
         clauses,
         half_width=clauses.half_width or Fraction(requirement.length) / 2,
@@ -95,7 +101,8 @@ def read_question(
 def _one(query: LinearQuery, question: FormQuestion) -> OneQuestion:
     """A question that has all but its query from the form's fields."""
     requirement, looking = question.requirement(), question.looking()
-    return OneQuestion(query, requirement, question.chosen, looking=looking)
+    reading = question.reading()
+    return OneQuestion(query, requirement, question.chosen, looking=looking, reading=reading)
 
 
 def _requirement(clauses: Clauses, question: FormQuestion) -> Requirement:

@@ -23,7 +23,10 @@ AMONG_LABEL = "Numbers that were looked at"
 RULE_LABEL = "How it was picked out"
 FIRST_LABEL = "How many are reported"
 INDEPENDENT_LABEL = "measure anew, with fresh noise"
+METHOD_LABEL = "How probabilities are computed"
+PRIOR_LABEL = "What is known beforehand"
 THRESHOLD_LABEL = "How likely is a count of at least"
+AT_MOST_LABEL = "and at most"
 EPSILON_LABEL = "Tables may cost, ε"
 COUNT_LABEL = "In SQL, or as JSON for HTTP"
 RECORDS_LABEL = "Records"
@@ -105,6 +108,8 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
         "selected_from.rule": Field(RULE_LABEL, ("rule",)),
         "selected_from.first": Field(FIRST_LABEL, ("first",)),
         "independent": Field(INDEPENDENT_LABEL, ("independent", "among")),
+        "method": Field(METHOD_LABEL, ("method",)),
+        "prior": Field(PRIOR_LABEL, ("prior", "prior_low", "prior_high")),
     }
     text = Field(TEXT_LABEL, ("text",))
     if question.is_json:
@@ -154,7 +159,9 @@ def model_fields(names: tuple[str, ...], *, text: str = "") -> FormFields:
     return FormFields(named, Field("Show", ("show",)), mentions=mentions)
 
 
-THRESHOLD_FIELDS = FormFields({}, Field(THRESHOLD_LABEL, ("at_least",)))
+THRESHOLD_FIELDS = FormFields(
+    {"at_most": Field(AT_MOST_LABEL, ("at_most",))}, Field(THRESHOLD_LABEL, ("at_least",))
+)
 RECORD_FIELDS = FormFields({"seed": Field(SEED_LABEL, ("seed",))}, Field(RECORDS_LABEL, ("n",)))
 
 

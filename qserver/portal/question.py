@@ -19,6 +19,8 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError, QueryError, RequirementError
 from qserver.portal.price_record import mark_of
+from qserver.query.asking.prior import prior_of
+from qserver.query.asking.reading import Method, Reading
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
@@ -59,6 +61,8 @@ class FormQuestion:
         among, rule, first: the choice that the question came of, as typed; none where `among` is
             empty.
         independent: whether to measure anew, with fresh noise.
+        method, prior: how the posterior is read, as chosen; '' as ever.
+        prior_low, prior_high: ends of the prior `between`, as typed.
     """
 
     ranges: Mapping[str, Range]
@@ -71,6 +75,10 @@ class FormQuestion:
     rule: str = ""
     first: str = ""
     independent: bool = False
+    method: str = ""
+    prior: str = ""
+    prior_low: str = ""
+    prior_high: str = ""
 
     @classmethod
     def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
@@ -100,6 +108,10 @@ class FormQuestion:
             rule=fields.get("rule", "") if among else "",
             first=fields.get("first", "").strip() if among else "",
             independent=bool(fields.get("independent")),
+            method="" if (method := fields.get("method", "")) == "auto" else method,
+            prior=(prior := fields.get("prior", "")),
+            prior_low=fields.get("prior_low", "").strip() if prior == "between" else "",
+            prior_high=fields.get("prior_high", "").strip() if prior == "between" else "",
         )
 
     @property
@@ -130,6 +142,15 @@ class FormQuestion:
             except InputError as exc:
                 raise exc.under("selected_from") from exc
         return Looking(chosen, independent=self.independent)
+
+    def reading(self) -> Reading:
+        """How the posterior is read; InputError where that means nothing."""
+        prior: object = self.prior
+        if self.prior == "between":
+            ends = (self.prior_low, self.prior_high)
+            prior = {"between": [float(_number(end, "prior")) for end in ends]}
+        known = prior_of(prior) if self.prior else None
+        return Reading(cast("Method", self.method or "auto"), prior=known)
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where one cannot be read or is out of range."""
@@ -164,7 +185,8 @@ class FormQuestion:
         for name, choice in self.choices.items():
             found += [(f"is:{name}", label) for label in choice.labels]
             found += [(f"not:{name}", "1")] if choice.is_not else []
-        for name in ("measure", "rule", "among", "first"):
+        typed_names = ("method", "prior", "prior_low", "prior_high")
+        for name in ("measure", "rule", "among", "first", *typed_names):
             found += [(name, getattr(self, name))] if getattr(self, name) else []
         found += [("independent", "1")] if self.independent else []
         return [*found, ("length", length or self.length), ("confidence", self.confidence)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from qserver.query.asking.reading import reading_text
 from qserver.query.looking import chosen_text
 from qserver.records.answer import Answer
 from qserver.records.statement import Statement
@@ -127,6 +128,14 @@ def _rounded(value: float, decimals: int, rounding: str) -> str:
 
 def statement(found: Statement) -> str:
     """What an interval says: `the posterior given 2 disagreements, within 0.0004`."""
+    read = reading_text(found.method, step=found.step, draws=found.draws, prior=found.prior)
+    if not read:
+        return _law(found)
+    frequency = "; a Bayesian statement, and no frequency" if found.prior else ""
+    return f"{_law(found)}; {read}, each probability within {found.error:.2g}{frequency}"
+
+
+def _law(found: Statement) -> str:
     if found.law == "exact":
         return "exact"
     if found.law == "estimator":

@@ -34,9 +34,10 @@ _LAST_DIGITS = 1e-6
 
 @dataclass(frozen=True)
 class Threshold:
-    """P(count >= t), computed by the server."""
+    """P(low <= count <= high), computed by the server; None for an open end."""
 
-    value: float
+    low: float | None
+    high: float | None
     probability: float
 
 
@@ -139,8 +140,8 @@ class AnswerView:
         curve = self.known.curve if self.known else ()
         if not curve:
             return (0.0, 0.0, 0.0)
-        middle = self.threshold.value if self.threshold else self.answer.estimate
-        return (curve[0].x, curve[-1].x, middle)
+        asked = None if self.threshold is None else self.threshold.low
+        return (curve[0].x, curve[-1].x, self.answer.estimate if asked is None else asked)
 
 
 def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
@@ -27,6 +28,7 @@ from qserver.portal.pages.tables import (
 from qserver.portal.price_record import is_as_priced
 from qserver.portal.question import FormQuestion, bin_hint
 from qserver.portal.render import CSV_TYPE, download, page
+from qserver.query.asking.reading import Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.records.answer import Answer, CurvePoint, JobStatus
@@ -134,6 +136,7 @@ class AskPages:
                 asked.requirement,
                 measure=asked.measure,
                 looking=asked.looking,
+                reading=asked.reading,
                 wait_s=NO_TIME_S,
                 by=by,
             )
@@ -188,7 +191,11 @@ class AskPages:
         if not isinstance(asked, OneQuestion):
             return known_view(self._service, dataset, asked.statement, query=fields)
         known = self._service.insight.known(
-            dataset, asked.query, asked.requirement, looking=asked.looking
+            dataset,
+            asked.query,
+            asked.requirement,
+            looking=asked.looking,
+            reading=asked.reading,
         )
         view = AnswerView(
             heading=self._heading(dataset, question, asked),
@@ -198,7 +205,7 @@ class AskPages:
             query_part=fields,
             files=f"/portal/datasets/{dataset}/answer",
         )
-        return with_threshold(view, self._service, dataset, asked.query)
+        return with_threshold(view, self._service, dataset, asked.query, asked.reading)
 
     def _heading(self, dataset: str, question: FormQuestion, asked: OneQuestion) -> Heading:
         domain = self._service.domain(dataset)
@@ -252,23 +259,37 @@ def _price_part(quote: Quote | TableQuote | None) -> str:
 
 
 def with_threshold(
-    view: AnswerView, service: Service, dataset: str, query: LinearQuery
+    view: AnswerView, service: Service, dataset: str, query: LinearQuery, reading: Reading
 ) -> AnswerView:
-    """The view with P(count >= t) for the t in the address, or with what is wrong with that."""
+    """The view with P(a <= count <= b) for the ends in the address, or with what is wrong there."""
     try:
-        return replace(view, threshold=_threshold(service, dataset, query))
+        return replace(view, threshold=_threshold(service, dataset, query, reading))
     except InputError as exc:
         return replace(view, fault=fault_of(exc, THRESHOLD_FIELDS))
 
 
-def _threshold(service: Service, dataset: str, query: LinearQuery) -> Threshold | None:
-    """P(count >= t) for the t in the address, or None; InputError where it is no number."""
-    text = request.args.get("at_least", "").replace(",", "").strip()
-    if not text:
+def _threshold(
+    service: Service, dataset: str, query: LinearQuery, reading: Reading
+) -> Threshold | None:
+    """P(a <= count <= b) for the ends in the address, or None; InputError where one is wrong."""
+    low, high = _end("at_least"), _end("at_most")
+    if low is None and high is None:
         return None
-    value = float(exact_number(text, "at_least"))
-    found = service.insight.probability(dataset, query, low=value, high=float("inf"))
-    return Threshold(value, found.probability)
+    if low is not None and high is not None and low > high:
+        raise InputError("at_most", "be no less than the other end", high)
+    found = service.insight.probability(
+        dataset,
+        query,
+        low=-inf if low is None else low,
+        high=inf if high is None else high,
+        reading=reading,
+    )
+    return Threshold(low, high, found.probability)
+
+
+def _end(name: str) -> float | None:
+    text = request.args.get(name, "").replace(",", "").strip()
+    return float(exact_number(text, name)) if text else None
 
 
 def answer_file(view: AnswerView | TableView, *, dataset: str, name: str, ending: str) -> Response:

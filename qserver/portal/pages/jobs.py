@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import Blueprint, Response, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
 from qserver.inference.posterior.choice import table_readings
+from qserver.inference.posterior.cut import ContradictedPriorError
 from qserver.portal.describe import Heading, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
@@ -21,6 +22,7 @@ from qserver.portal.pages.tables import TableView, asks, heading_of, job_view
 from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
 from qserver.portal.words import interval_words, looking
+from qserver.query.asking.reading import Reading
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.records.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
 from qserver.records.problem import error_from_problem
@@ -178,7 +180,7 @@ class JobPages:
         answer, question = asked.status.result, asked.asked
         if not (isinstance(answer, Answer) and isinstance(question, Question)):
             return None
-        known = self._known(asked, question, status)
+        known = self._known(asked, question, answer, status)
         fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
         view = AnswerView(
             heading=self._heading(asked, status),
@@ -190,7 +192,8 @@ class JobPages:
         )
         if not known:
             return view
-        return with_threshold(view, self._service, status.name, question.query)
+        reading = _reading_of(question, answer)
+        return with_threshold(view, self._service, status.name, question.query, reading)
 
     def _table(self, asked: AskedJob, status: DatasetStatus) -> TableView | None:
         """The table, where the address has the statement that the job answers."""
@@ -210,16 +213,27 @@ class JobPages:
         domain = self._service.domain(asked.status.dataset)
         return fault_of(error, question_fields(FormQuestion.of(request.args, domain), domain))
 
-    def _known(self, asked: AskedJob, question: Question, status: DatasetStatus) -> Known | None:
+    def _known(
+        self, asked: AskedJob, question: Question, answer: Answer, status: DatasetStatus
+    ) -> Known | None:
         """The answer that history gives now; None if the data were replaced or history has none."""
         if asked.snapshot != status.snapshot:
             return None
         try:
             return self._service.insight.known(
-                status.name, question.query, question.requirement, looking=question.looking
+                status.name,
+                question.query,
+                question.requirement,
+                looking=question.looking,
+                reading=_reading_of(question, answer),
             )
-        except NotEstimableError:
+        except (NotEstimableError, ContradictedPriorError):
             return None
+
+
+def _reading_of(question: Question, answer: Answer) -> Reading:
+    """How the question is read; without its prior where the answer stands without it."""
+    return replace(question.reading, prior=answer.statement.prior)
 
 
 def _looking(asked: AskedJob) -> str:

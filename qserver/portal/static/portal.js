@@ -119,10 +119,15 @@
   function wireThreshold(holder, known, state, redraw) {
     const slider = holder.querySelector("input[type=range]");
     const typed = holder.querySelector("input.number");
+    const most = holder.querySelector("input[name=at_most]");
     const said = holder.querySelector("[data-probability]");
+    const between = (t) => {
+      const end = parseFloat(most.value.replaceAll(",", ""));
+      return Number.isFinite(end) ? Math.max(0, atLeast(known, t) - atLeast(known, end)) : atLeast(known, t);
+    };
     const show = (t, { keepTyped = false } = {}) => {
       state.value = t;
-      const text = probabilityText(atLeast(known, t));
+      const text = probabilityText(between(t));
       slider.value = t;
       slider.setAttribute("aria-valuetext", `at least ${number(t, known.decimals)}: probability ${text}`);
       if (!keepTyped) typed.value = t.toFixed(known.decimals);
@@ -141,6 +146,7 @@
       if (Number.isFinite(t)) holder.moveTo(t, { keepTyped: true });
     };
     typed.addEventListener("input", read);
+    most.addEventListener("input", read);
     holder.querySelector("form").addEventListener("submit", (event) => { event.preventDefault(); read(); });
   }
 
