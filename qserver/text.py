@@ -105,6 +105,27 @@ def looking_text(numbers: Sequence[LookedNumber], *, n: int) -> str:
     )
 
 
+def laws_text(laws: Sequence[str], *, error: float, disagreements: int) -> str:
+    """What the intervals of a table are statements of, in one line; '' where nothing disagrees.
+
+    Args:
+        laws: of its numbers: `posterior`, `estimator` or `exact`.
+        error, disagreements: the greatest of them.
+    """
+    found = []
+    if disagreements:
+        plural = "" if disagreements == 1 else "s"
+        found.append(
+            f"The posterior given up to {disagreements} disagreement{plural} among released "
+            f"answers; each probability within {error:.2g}."
+        )
+    if n := sum(law == "estimator" for law in laws):
+        which = "The" if n == len(laws) else f"{n:,} of the {len(laws):,}"
+        text = "intervals are of the estimate's error, whatever released answers disagree about."
+        found.append(f"{which} {text}")
+    return " ".join(found)
+
+
 @dataclass(frozen=True)
 class LookedNumber:
     """Lengths of the intervals of one number of a table.

@@ -12,7 +12,7 @@ from qserver.client.reading import FromJson, at
 from qserver.client.results import Cost, Interval, Statement, selection_of
 from qserver.errors import ConfigError
 from qserver.query.looking import Rule, Selection, chosen_text
-from qserver.text import LookedNumber, interval_text, looking_text, percent_text
+from qserver.text import LookedNumber, interval_text, laws_text, looking_text, percent_text
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Cell(FromJson):
             or does not exist. The interval does not belong to this value.
         after_looking: the intervals that hold after the whole table was looked at, or None.
         binning: how far the middle of a bin may be from the values in it, or None.
-        statement: what the interval, or the probability, is a statement of; None of a quotient.
+        statement: what the interval, or the probability, is a statement of; None where nothing is
+            known, and from an earlier server.
     """
 
     estimate: float = field(metadata=at("estimate", by=_or_nan))
@@ -266,12 +267,20 @@ class Table(Listing, FromJson):
             f"{which} with {percent} percent confidence{chosen_text(self.selected_from)}; "
             f"{self.cost}"
         ]
-        found += [self.looking] if self.looking else []
+        found += [note for note in (self.looking, self._laws()) if note]
         for name, cell in zip(self.columns, self.cells[0] if self.cells else (), strict=False):
             if cell.binning is not None:
                 error, of = cell.binning["error"], cell.binning["of"]
                 found.append(f"{name}: by the middles of bins, {error:g} off at most per {of}")
         return found
+
+    def _laws(self) -> str:
+        told = [c.statement for cells in self.cells for c in cells if c.statement is not None]
+        return laws_text(
+            [one.law for one in told],
+            error=max((one.error for one in told), default=0.0),
+            disagreements=max((one.disagreements for one in told), default=0),
+        )
 
     def _looked_numbers(self) -> Iterator[LookedNumber]:
         for cell in (cell for cells in self.cells for cell in cells):

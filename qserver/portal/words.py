@@ -11,7 +11,7 @@ from qserver.query.asking.reading import reading_text
 from qserver.query.looking import chosen_text
 from qserver.records.answer import Answer
 from qserver.records.statement import Statement
-from qserver.text import LookedNumber, looking_text
+from qserver.text import LookedNumber, laws_text, looking_text
 
 NANO = 10**9
 _MOST_DECIMALS = 9
@@ -146,4 +146,13 @@ def _law(found: Statement) -> str:
     return (
         f"the posterior given {found.disagreements} disagreement{plural} among released answers, "
         f"each probability within {found.error:.2g}"
+    )
+
+
+def laws(found: Sequence[Statement]) -> str:
+    """What the intervals of a table are statements of, in one line; '' if that is as usual."""
+    return laws_text(
+        [one.law for one in found],
+        error=max((one.error for one in found), default=0.0),
+        disagreements=max((one.disagreements for one in found), default=0),
     )

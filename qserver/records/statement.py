@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,3 +39,10 @@ class Statement:
 EXACT = Statement("exact")
 OF_ESTIMATOR = Statement("estimator")
 OF_POSTERIOR = Statement("posterior")
+
+
+def joined(parts: Sequence[Statement]) -> Statement:
+    """The law of what these parts give: of one its own, of more that of their errors."""
+    if all(part.law == "exact" for part in parts):
+        return EXACT
+    return parts[0] if len(parts) == 1 else OF_ESTIMATOR

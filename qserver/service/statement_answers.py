@@ -36,7 +36,7 @@ from qserver.records.answer import (
     Simultaneous,
     Source,
 )
-from qserver.records.statement import Statement as LawStatement
+from qserver.records.statement import Statement as Law
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class AnsweredCell:
         after_looking: the intervals that hold after all numbers were looked at; None where there
             is one number, where all hold at once, or where the statement names a choice, which
             the interval of `value` then allows for.
-        statement: what the interval, or the probability, is a statement of; None of a quotient.
+        statement: what its intervals are statements of; None where nothing is known.
     """
 
     value: CellValue
     source: Source
     consistent: float | None = None
     after_looking: CellReading | None = None
-    statement: LawStatement | None = None
+    statement: Law | None = None
 
 
 @dataclass(frozen=True)
@@ -205,14 +205,13 @@ def probability_table(
     """
 
     def cell_of(cell: Sum | Ratio, bounds: Bounds) -> AnsweredCell:
-        value = CellValue(None, CellInterval(None, None))
         if isinstance(cell, Sum):
             with contextlib.suppress(NotEstimableError):
                 found = probability(cell.query, low=bounds.low, high=bounds.high)
                 ends = CellInterval(found.probability, found.probability)
                 value = CellValue(found.probability, ends)
                 return AnsweredCell(value, "history", statement=found.statement)
-        return AnsweredCell(value, "history")
+        return AnsweredCell(CellValue(None, CellInterval(None, None)), "history")
 
     cells = tuple(
         tuple(cell_of(c, bounds) for c, bounds in zip(row.cells, statement.bounds, strict=True))

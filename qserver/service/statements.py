@@ -36,6 +36,7 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
+from qserver.records.statement import joined
 from qserver.service.ask import Idempotency
 from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.service.service import Service
@@ -207,8 +208,11 @@ class Statements:
         nearest = self._nearest(name, questions, complete) if is_complete else None
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            value = value_of(cell) or CellValue(None, _UNKNOWN)
-            return AnsweredCell(value, "history", _consistent_of(cell, nearest))
+            value, consistent = value_of(cell), _consistent_of(cell, nearest)
+            if value is None:
+                return AnsweredCell(CellValue(None, _UNKNOWN), "history", consistent)
+            parts = [a.statement for i in cell.parts if (a := answers[i]) is not None]
+            return AnsweredCell(value, "history", consistent, statement=joined(parts))
 
         cells = looked(
             questions,
@@ -390,8 +394,8 @@ def _answered_cell(
         [CellInterval(answer.low, answer.high) for answer in answers],
     )
     source = _dearest(answers[i].source for i in cell.parts)
-    told = answers[cell.main].statement if cell.denominator is None else None
-    return AnsweredCell(value, source, _consistent_of(cell, nearest), statement=told)
+    law = joined([answers[i].statement for i in cell.parts])
+    return AnsweredCell(value, source, _consistent_of(cell, nearest), statement=law)
 
 
 def _consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float | None:

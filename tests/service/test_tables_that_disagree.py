@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from qserver.client.tables import Table
 from qserver.portal.pages.tables import known_view
 from qserver.query.sql.parser import parse_statement
+from qserver.records.statement import Statement
 from qserver.service.statements import workload_of
 from tests.deployment import PEOPLE, Deployment
 from tests.service.test_statements import answered, explained
@@ -62,3 +64,27 @@ def test_a_quotient_is_made_of_estimates_and_stays_free(town: Deployment) -> Non
         "estimator",
         "exact",
     }
+
+
+def test_a_table_says_what_its_intervals_are_statements_of(town: Deployment) -> None:
+    counts, average = answered(town, BY_AGE), answered(town, AVERAGE)
+    laws = [cell.statement for (cell,) in counts.cells]
+    assert {law.law for law in laws if law is not None} == {"posterior"}
+    assert average.cells[0][0].statement == Statement("estimator")
+    most = max(law.disagreements for law in laws if law is not None)
+    statement = parse_statement(BY_AGE, PEOPLE, dataset="people")
+    view = known_view(town.service(), "people", statement, query="")
+    assert view.laws.startswith(f"The posterior given up to {most} disagreement")
+    reply = town.web().post("/v1/datasets/people/sql", json={"sql": BY_AGE}).get_json()
+    table = Table.of(reply["table"])
+    assert f"given up to {most} disagreement" in "\n".join(table.notes())
+    assert [c.statement and c.statement.error for (c,) in table.cells] == [
+        law and law.error for law in laws
+    ]
+
+
+def test_a_probability_in_a_table_says_its_law(town: Deployment) -> None:
+    text = "SELECT PROBABILITY(COUNT(*) >= 30) FROM people WHERE age BETWEEN 20 AND 25"
+    ((cell,),) = answered(town, text).cells
+    assert cell.statement is not None
+    assert (cell.statement.law, cell.statement.disagreements > 0) == ("posterior", True)

@@ -72,8 +72,7 @@ class SqlCellBody(RecordBody):
         "and where `interval` holds at once with all others or allows for a choice already"
     )
     statement: StatementBody | None = Field(
-        description="what `interval`, or the probability, is a statement of; null of a quotient, "
-        "and of a probability that history does not give"
+        description="what the intervals are statements of; null where nothing is known"
     )
 
 

@@ -118,6 +118,12 @@ class TableView:
         return words.looking(numbers, n=len(cells))
 
     @property
+    def laws(self) -> str:
+        """What the intervals are statements of; '' where released answers do not disagree."""
+        cells = (cell for row in self.answer.cells for cell in row)
+        return words.laws([cell.statement for cell in cells if cell.statement is not None])
+
+    @property
     def columns(self) -> list[TableColumn]:
         """The table column by column."""
         return [_column(self.answer, k) for k in range(len(self.statement.columns))]
