@@ -19,11 +19,6 @@ ENTRIES = (
     "qserver.cli.__main__",
     "worker.__main__",
 )
-# What no entry point reaches, and why it is kept.
-KEPT = {
-    "qserver.inference.law.convolution": "posteriors of other laws will be served by it",
-    "qserver.inference.law.monte_carlo": "posteriors of other laws will be served by it",
-}
 
 
 def modules() -> dict[str, Path]:
@@ -97,9 +92,9 @@ def test_every_entry_point_is_a_module() -> None:
     assert set(entries()) <= set(modules())
 
 
-def test_every_module_is_reached_but_for_those_kept_for_a_reason() -> None:
+def test_every_module_is_reached() -> None:
     """Wire it to an entry point, move it to the tests, or delete it."""
-    assert set(modules()) - reached() == set(KEPT)
+    assert set(modules()) == reached()
 
 
 def test_imports_of_every_kind_are_followed_and_those_for_types_are_not() -> None:

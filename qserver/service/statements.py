@@ -208,11 +208,10 @@ class Statements:
         nearest = self._nearest(name, questions, complete) if is_complete else None
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            value, consistent = value_of(cell), _consistent_of(cell, nearest)
-            if value is None:
-                return AnsweredCell(CellValue(None, _UNKNOWN), "history", consistent)
+            value = value_of(cell) or CellValue(None, _UNKNOWN)
             parts = [a.statement for i in cell.parts if (a := answers[i]) is not None]
-            return AnsweredCell(value, "history", consistent, statement=joined(parts))
+            law = joined(parts) if len(parts) == len(cell.parts) else None
+            return AnsweredCell(value, "history", _consistent_of(cell, nearest), statement=law)
 
         cells = looked(
             questions,
@@ -313,8 +312,7 @@ class Statements:
         value_of = self._known_value(name, questions, free)
 
         def known_of(cell: CellQuestions) -> CellInterval | None:
-            value = value_of(cell)
-            return None if value is None else value.interval
+            return None if (value := value_of(cell)) is None else value.interval
 
         return StatementExplanation(
             questions,
@@ -364,9 +362,9 @@ def _consistent(questions: StatementQuestions) -> ConsistentWorkload | None:
     return ConsistentWorkload([q.query for q in questions.questions])
 
 
-def _only(questions: StatementQuestions) -> Question | None:
+def _only(asked: StatementQuestions) -> Question | None:
     """The question of a statement that asks for just one."""
-    return questions.questions[0] if len(questions.questions) == 1 else None
+    return asked.questions[0] if len(asked.questions) == 1 else None
 
 
 def workload_of(questions: StatementQuestions) -> Workload:
@@ -380,9 +378,9 @@ def workload_of(questions: StatementQuestions) -> Workload:
 
 
 def _by_cell(
-    questions: StatementQuestions, of: Callable[[CellQuestions], _T]
+    asked: StatementQuestions, of: Callable[[CellQuestions], _T]
 ) -> tuple[tuple[_T, ...], ...]:
-    return tuple(tuple(of(cell) for cell in row) for row in questions.cells)
+    return tuple(tuple(map(of, row)) for row in asked.cells)
 
 
 def _answered_cell(
@@ -393,8 +391,8 @@ def _answered_cell(
         [answer.estimate for answer in answers],
         [CellInterval(answer.low, answer.high) for answer in answers],
     )
-    source = _dearest(answers[i].source for i in cell.parts)
-    law = joined([answers[i].statement for i in cell.parts])
+    parts = [answers[i] for i in cell.parts]
+    source, law = _dearest(a.source for a in parts), joined([a.statement for a in parts])
     return AnsweredCell(value, source, _consistent_of(cell, nearest), statement=law)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.signal import fftconvolve
 
 from qserver.errors import CapacityError, RequirementError
 from qserver.inference.law.closed_form import EqualScales
@@ -240,6 +239,8 @@ def _laplace_survival(x: FloatArray) -> FloatArray:
 
 
 def _convolve_shortest_first(rows: list[FloatArray], negligible: float) -> FloatArray:
+    from scipy.signal import fftconvolve  # loads long, and not at a start
+
     heap = [(len(row), i, row) for i, row in enumerate(rows)]
     heapq.heapify(heap)
     n_made = len(heap)
