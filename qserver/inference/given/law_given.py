@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.line import law_on_a_line
-from qserver.inference.given.mixture import mixture
+from qserver.inference.given.mixture import N_PLACES, mixture
 from qserver.inference.given.points import SIZES
 from qserver.inference.given.sites import LAPLACE_VARIANCE, NormalLaw, normal_law
 from qserver.inference.given.table_of_law import TableOfLaw
@@ -20,12 +20,30 @@ _FEW = 14
 _FOURTH_CUMULANT = 12.0
 _LEAST = 1e-14
 _MOST = 30
-_LEFT_OUT = 5e-4
-"""Errors are replaced by normal ones as long as that changes no probability by more than this."""
 _SKEWNESS, _KURTOSIS = 0.0665, 0.023
 """Most that a unit of skewness and of excess kurtosis adds to a probability (Edgeworth)."""
 ENOUGH: Final = USUAL_ERROR
 """Error of probabilities at which no more points are taken."""
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """What is done for a law.
+
+    Args:
+        sizes: numbers of points that are tried, one after the other.
+        left_out: errors are replaced by normal ones as long as that changes no probability by more.
+        n_places: of the table.
+    """
+
+    sizes: tuple[int, ...]
+    left_out: float
+    n_places: int
+
+
+_USUAL = _Effort(SIZES[:-1], 5e-4, N_PLACES)
+# A start with fewer points would nearly always be in vain.
+_FINE = _Effort(SIZES[-2:], 3e-4, 281)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +63,18 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
     """
     if known.mixing.shape[1] == 1 and not len(known.rest):
         return law_on_a_line(known)
-    normal = normal_law(known)
-    matter = _matter(known, normal)
-    for size in SIZES:
-        found = mixture(known, normal, matter.numbers, size=size).table(left_out=matter.left_out)
-        if found.largest_error <= enough:
+    normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL
+    matter = _matter(known, normal, effort.left_out)
+    tried = list[TableOfLaw]()
+    for size in effort.sizes:
+        drawn = mixture(known, normal, matter.numbers, size=size)
+        tried.append(drawn.table(left_out=matter.left_out, n_places=effort.n_places))
+        if tried[-1].largest_error <= enough:
             break
-    return found
+    return min(tried, key=lambda law: law.largest_error)
 
 
-def _matter(known: Reduced, normal: NormalLaw) -> _Matter:
+def _matter(known: Reduced, normal: NormalLaw, left_out: float) -> _Matter:
     """All errors if they are few; else those that bear most on the shape of the law."""
     n = len(known.weights)
     covered = normal.covariance @ known.weights
@@ -69,5 +89,5 @@ def _matter(known: Reduced, normal: NormalLaw) -> _Matter:
     parts = _SKEWNESS * skewness * correlation**3 + _KURTOSIS * kurtosis * correlation**4
     order = np.argsort(-parts, kind="stable")
     left = np.append(np.cumsum(parts[order][::-1])[::-1], 0.0)
-    n_used = min(_MOST, max(1, int(np.count_nonzero(left > _LEFT_OUT))))
+    n_used = min(_MOST, max(1, int(np.count_nonzero(left > left_out))))
     return _Matter(np.sort(order[:n_used]), float(left[n_used]) + rest_part)

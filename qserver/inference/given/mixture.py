@@ -27,7 +27,10 @@ from qserver.inference.given.table_of_law import TableOfLaw
 
 _RANK = 1e-11
 _LEAST_VARIANCE, _MOST_VARIANCE, _N_CELLS = 1e-7, 80.0, 800
-_TABLE = np.sinh(np.linspace(-1.0, 1.0, 201) * np.arcsinh(9.0))
+_REACH = 9.0
+N_PLACES = 201
+_AT_ONCE = 1024
+"""Points of which the matrices are held at once."""
 _STANDARD_ERRORS = 2.0
 _CHUNK = 1 << 19
 
@@ -40,16 +43,18 @@ class Mixture:
     deviations: FloatArray
     weights: FloatArray
 
-    def table(self, *, left_out: float) -> TableOfLaw:
+    def table(self, *, left_out: float, n_places: int = N_PLACES) -> TableOfLaw:
         """Probabilities around the mean; the error is what the shifts differ by.
 
         Args:
             left_out: bound on the error of what was replaced by normal laws.
+            n_places: of the table; what lies between two is bounded by their neighbours.
         """
         total = self.weights.sum()
         mean = float((self.weights * self.means).sum() / total)
         squares = np.square(self.means - mean) + np.square(self.deviations)
-        places = mean + np.sqrt(float((self.weights * squares).sum() / total)) * _TABLE
+        deviation = np.sqrt(float((self.weights * squares).sum() / total))
+        places = mean + deviation * np.sinh(np.linspace(-1.0, 1.0, n_places) * np.arcsinh(_REACH))
         # The nearer tail is the smaller one, and keeps its digits.
         half = len(places) // 2
         low, low_errors = self._tail(places[:half], sign=1.0)
@@ -84,9 +89,13 @@ def mixture(
     """
     drawn = _Drawn(normal, matter)
     part = _Part.of(known, normal, matter)
-    # One shift at a time: all at once take an eighth of a gigabyte for each matrix of 30 errors.
-    found = [part.given(*drawn.variances(points)) for points in even_points(size, len(matter))]
-    means, deviations, logs = (np.stack(one) for one in zip(*found, strict=True))
+    # Few points at a time: all at once take an eighth of a gigabyte for each matrix of 30 errors.
+    points = even_points(size, len(matter)).reshape(-1, len(matter))
+    chunks = np.split(points, range(_AT_ONCE, len(points), _AT_ONCE))
+    found = [part.given(*drawn.variances(chunk)) for chunk in chunks]
+    means, deviations, logs = (
+        np.concatenate(one).reshape(N_SHIFTS, size) for one in zip(*found, strict=True)
+    )
     return Mixture(means, deviations, np.exp(logs - logs.max()))
 
 

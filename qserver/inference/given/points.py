@@ -14,7 +14,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 
 N_SHIFTS: Final = 8
-_GENERATORS: Final = {256: 75, 1024: 275, 2048: 797}
+_GENERATORS: Final = {256: 75, 1024: 275, 2048: 797, 4096: 967}
 _SEED: Final = 18
 _INSIDE: Final = 1e-9
 
