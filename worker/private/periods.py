@@ -32,7 +32,9 @@ def period_sql(attribute: Attribute, text: str, i: int, *, outside: int) -> str:
     label = f"CAST(enum_code(TRY_CAST({text} AS e{i})) AS BIGINT)"
     if attribute.periods is None:
         return f"coalesce({label}, {outside})"
-    return f"coalesce({label}, {_day_sql(text)}, {outside})"
+    # To look a text up that is no label takes DuckDB 15 microseconds, to match it a tenth of one.
+    is_date = f"regexp_full_match({text}, '{_TIMESTAMP}')"
+    return f"coalesce(CASE WHEN {is_date} THEN {_day_sql(text)} ELSE {label} END, {outside})"
 
 
 def period_codes(
@@ -51,14 +53,14 @@ def period_codes(
 
 
 def _day_sql(text: str) -> str:
-    """The day in UTC, by `date.toordinal` and `_DAYS` more; NULL if the text is no date."""
+    """The day in UTC of a timestamp, by `date.toordinal` and `_DAYS` more; NULL for none."""
     day = f"TRY_CAST(substr({text}, 1, 10) AS DATE) - DATE '1970-01-01' + {_FROM_YEAR_1 + _DAYS}"
     clock = f"{_minutes(text, 12)} * 60 + {_minutes(text, 15)}"
     zone = f"regexp_extract(substr({text}, 17), '([+-])([0-9]{{2}}):?([0-9]{{2}})?$', %d)"
     ahead = f"({_whole(zone % 2)} * 60 + {_whole(zone % 3)})"
     sign = f"CASE WHEN {zone % 1} = '-' THEN 1 ELSE -1 END"
     shift = f"CAST(floor(({clock} + {sign} * {ahead}) / {_MINUTES_A_DAY}.0) AS BIGINT)"
-    return f"CASE WHEN regexp_full_match({text}, '{_TIMESTAMP}') THEN {day} + {shift} END"
+    return f"{day} + {shift}"
 
 
 def _minutes(text: str, place: int) -> str:
