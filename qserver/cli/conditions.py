@@ -18,7 +18,8 @@ WHERE_HELP = """\
 conditions (--where, once for each attribute; all must hold):
   NAME=VALUE        a label or a number: sex=Female
   NAME=A,B,C        one of several labels: education=Bachelors,Masters
-  NAME=LOW..HIGH    a range; HIGH is included for whole numbers: age=30..39
+  NAME=LOW..HIGH    a range; HIGH is included for whole numbers and periods: age=30..39,
+                    week=2024-W10..2024-W20; dates that begin or end periods do as well
   NAME>=VALUE       at least; NAME<VALUE is below
   NAME!=...         not: any of the forms that follow `=`
   NAME:=JSON        the structured form, for labels with commas: 'income:=">50K, gross"'

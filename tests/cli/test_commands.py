@@ -260,6 +260,15 @@ def test_dataset_show_lists_attributes_with_their_values(
     assert "age  integer      2  from 17 to below 91" in output
 
 
+def test_dataset_show_tells_periods_by_unit_first_and_number(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weeks = {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 1520}
+    server.reply({**DATASET, "domain": {"attributes": [weeks]}})
+    assert call(server, "dataset", "show", "adult") == ExitCode.OK
+    assert "week  period   1,520  every week from 2024-W10" in capsys.readouterr().out
+
+
 def test_budget_asks_for_the_loss_of_chosen_records_by_value(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from qserver.cli.conditions import where_document
 from qserver.config import Settings
 from qserver.query.domain_file import domain_from_document
 from qserver.storage.spend import SpendingStore
@@ -82,6 +83,14 @@ def test_ranges_of_weeks_and_dates_are_one_question(town: Deployment) -> None:
     second = body(town, "sql", {"sql": text})
     assert second["table"]["rows"][0]["cells"][0]["estimate"] == pytest.approx(first["estimate"])
     assert town.service().dataset("people").spent_nano == spent > 0
+
+
+def test_conditions_of_the_command_line_are_conditions_on_periods(town: Deployment) -> None:
+    service = town.service()
+    typed = where_document(["week=2024-W12..2024-05-19", "sex=F"])
+    where = {"week": {"between": ["2024-W12", "2024-W20"]}, "sex": "F"}
+    queries = [service.parse("people", {"where": found}) for found in (typed, where)]
+    assert queries[0] == queries[1]
 
 
 def test_groups_by_week_hold_the_records_of_their_days(town: Deployment) -> None:
