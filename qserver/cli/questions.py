@@ -180,7 +180,7 @@ def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -
     if answer.get("selected_from") is None and high - low > length * _LONGER:
         reached = 100.0 * answer["confidence_attained"]
         console.line(
-            f"longer than asked, since they disagree much: length {length:g} holds with "
+            f"longer than asked by what they disagree about: length {length:g} holds with "
             f"{reached:.3g} percent"
         )
         _show_rest(console, answer)

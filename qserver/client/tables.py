@@ -263,10 +263,9 @@ class Table(Listing, FromJson):
         together = math.floor((self.simultaneous or 0.0) * 1e4) / 1e4
         percent = percent_text(together or self.confidence)
         which = "all at once" if self.simultaneous is not None else "each"
-        found = [
-            f"{which} with {percent} percent confidence{chosen_text(self.selected_from)}; "
-            f"{self.cost}"
-        ]
+        sure = f"{which} with {percent} percent confidence{chosen_text(self.selected_from)}; "
+        # Probabilities are no intervals.
+        found = [f"{sure if self.confidence < 1.0 else ''}{self.cost}"]
         found += [note for note in (self.looking, self._laws()) if note]
         for name, cell in zip(self.columns, self.cells[0] if self.cells else (), strict=False):
             if cell.binning is not None:

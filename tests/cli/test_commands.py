@@ -107,7 +107,7 @@ def test_query_says_what_released_answers_disagree_about(
     assert capsys.readouterr().out.splitlines()[4:] == [
         "the posterior given 2 disagreements among released answers; each probability within "
         "0.0012",
-        "longer than asked, since they disagree much: length 90 holds with 91.3 percent",
+        "longer than asked by what they disagree about: length 90 holds with 91.3 percent",
         "  fresh noise of that length (--independent): 0.04 epsilon",
     ]
     server.reply({**ANSWER, "statement": statement})

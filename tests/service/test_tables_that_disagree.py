@@ -88,3 +88,7 @@ def test_a_probability_in_a_table_says_its_law(town: Deployment) -> None:
     ((cell,),) = answered(town, text).cells
     assert cell.statement is not None
     assert (cell.statement.law, cell.statement.disagreements > 0) == ("posterior", True)
+    reply = town.web().post("/v1/datasets/people/sql", json={"sql": text}).get_json()
+    cost, law = Table.of(reply["table"]).notes()
+    assert cost.startswith("cost 0")
+    assert law.startswith("The posterior given up to")
