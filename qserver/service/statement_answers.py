@@ -25,6 +25,7 @@ from qserver.query.sql.cells import (
     StatementQuestions,
     cell_value,
 )
+from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Bounds, Ratio, Statement, Sum
 from qserver.records.answer import (
     BothChoices,
@@ -136,19 +137,40 @@ def looked(
     is_one = selection is None and sum(map(len, cells)) == 1
     if is_one or all(end is None for end in ends):
         return tuple(map(tuple, cells))
+    rules = _rules(questions.statement, selection)
     pairs = zip(cells, cell_readings(questions, estimates, ends), strict=True)
-    return tuple(
-        tuple(_chosen(cell, reading, selection) for cell, reading in zip(row, found, strict=True))
-        for row, found in pairs
-    )
+    return tuple(tuple(map(_chosen, row, found, rules)) for row, found in pairs)
 
 
-def _chosen(
-    cell: AnsweredCell, reading: CellReading | None, selection: Selection | None
-) -> AnsweredCell:
-    if selection is None or reading is None:
+def _rules(statement: Statement, selection: Selection | None) -> list[Rule | None]:
+    """Per column how its numbers were chosen; None where they were not."""
+    said = None if selection is None else selection.rule
+    shape, n = statement.shape, len(statement.columns)
+    if said is None or shape.selection(len(statement.rows)) is None:
+        return [said] * n
+    return [shape.rule(k, said) for k in range(n)]
+
+
+def _chosen(cell: AnsweredCell, reading: CellReading | None, rule: Rule | None) -> AnsweredCell:
+    if rule is None or reading is None:
         return replace(cell, after_looking=reading)
-    return replace(cell, value=CellValue(cell.value.estimate, reading.by(selection.rule)))
+    return replace(cell, value=CellValue(cell.value.estimate, reading.by(rule)))
+
+
+def shaped(found: StatementAnswer) -> StatementAnswer:
+    """The rows that HAVING and LIMIT show of a whole table, in the order of ORDER BY."""
+    statement = found.asked.statement
+    if statement.shape == PLAIN:
+        return found
+    numbers = [[cell.value.estimate for cell in row] for row in found.cells]
+    places = statement.shape.places(numbers)
+    rows = tuple(statement.rows[i] for i in places)
+    asked = replace(
+        found.asked,
+        statement=replace(statement, rows=rows, shape=PLAIN),
+        cells=tuple(found.asked.cells[i] for i in places),
+    )
+    return replace(found, asked=asked, cells=tuple(found.cells[i] for i in places))
 
 
 def cell_readings(

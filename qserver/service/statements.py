@@ -47,6 +47,7 @@ from qserver.service.statement_answers import (
     StatementExplanation,
     looked,
     probability_table,
+    shaped,
 )
 from qserver.service.visits import hold_thread, present_visit, visiting
 
@@ -177,14 +178,10 @@ class Statements:
             value = joint_value(questions, cell, answered.value, estimates, joint_of)
             return replace(answered, value=value)
 
-        return StatementAnswer(
-            questions,
-            looked(questions, _by_cell(questions, cell_of), estimates, ends),
-            found.charged_nano,
-            found.remaining_nano,
-            found.simultaneous if isinstance(found, WorkloadAnswer) else None,
-            found.version,
-        )
+        cells = looked(questions, _by_cell(questions, cell_of), estimates, ends)
+        together = found.simultaneous if isinstance(found, WorkloadAnswer) else None
+        paid = (found.charged_nano, found.remaining_nano)
+        return shaped(StatementAnswer(questions, cells, *paid, together, found.version))
 
     def known_table(
         self,
@@ -219,7 +216,9 @@ class Statements:
             [0.0 if answer is None else answer.estimate for answer in answers],
             [None if one is None else one.ends for one in known],
         )
-        return StatementAnswer(questions, cells, 0, remaining_nano, None, version)
+        found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
+        # What is not known yet can be neither ordered nor chosen.
+        return shaped(found) if is_complete else found
 
     def _known_value(
         self, name: str, questions: StatementQuestions, free: Sequence[Answer | Offer | None]

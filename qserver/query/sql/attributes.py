@@ -1,11 +1,14 @@
-"""Names and values in a text of SQL: attributes, labels, numbers, and ranges of whole bins."""
+"""Names and values in a text of SQL: attributes, labels and their patterns, numbers, whole bins."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
+from typing import TypeGuard
 
 from sqlglot import exp
 
@@ -17,6 +20,7 @@ from qserver.query.sql.text import SqlText
 _MOST_SHOWN = 12
 # Most names that are searched for close matches: each costs time.
 _MOST_COMPARED = 500
+_SIGN = re.compile(r"%|_|\\.|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,19 @@ class Names:
             raise self._unknown(name)
         return folded[0]
 
+    def is_axis(self, node: exp.Expr, axis: int) -> bool:
+        """Whether an expression is a column that names this attribute."""
+        return self.is_known(node) and self.axis(node) == axis
+
+    def is_known(self, node: exp.Expr) -> TypeGuard[exp.Column]:
+        """Whether an expression is a column that names an attribute."""
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            return False
+        with contextlib.suppress(QueryError):
+            self.axis(node)
+            return True
+        return False
+
     def _unknown(self, name: exp.Identifier) -> Exception:
         hint = "Attributes: " + _listed(self.domain.names) + "."
         if any(a.index_of_name(name.name) is not None for a in self.domain.attributes):
@@ -78,6 +95,68 @@ def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
         hint = f"Did you mean '{close}'? {hint}"
     kind = "a label" if attribute.kind == "labels" else "a number or a value"
     raise source.refuse(f"compare `{attribute.name}` with {kind} of it", node, hint=hint)
+
+
+@dataclass(frozen=True)
+class LikePattern:
+    """A pattern, where `%` is any text and `_` one character, unless a backslash stands before it.
+
+    Args:
+        signs: the characters; `%` and `_` stand for themselves only as `\\%` and `\\_`.
+        folds: whether capitals do not matter.
+    """
+
+    signs: tuple[str, ...]
+    folds: bool
+
+    @classmethod
+    def of(cls, text: str, *, folds: bool) -> LikePattern:
+        """The pattern that a text writes."""
+        return cls(tuple(_SIGN.findall(text.lower() if folds else text)), folds)
+
+    def fits(self, label: str) -> bool:
+        """Whether it fits all of a label; takes steps by the number of signs, whatever they are.
+
+        Bit i of `reached`: the signs so far fit the first i characters.
+        """
+        text = label.lower() if self.folds else label
+        places: dict[str, int] = {}
+        for i, character in enumerate(text):
+            places[character] = places.get(character, 0) | 1 << i
+        everything, reached = (1 << (len(text) + 1)) - 1, 1
+        for sign in self.signs:
+            if sign == "%":
+                # From the first place that is reached on.
+                reached = everything & -(reached & -reached)
+            elif sign == "_":
+                reached = (reached << 1) & everything
+            else:
+                reached = (reached & places.get(sign[-1], 0)) << 1
+        return bool(reached >> len(text) & 1)
+
+
+def matching_mask(attribute: Attribute, node: exp.Literal, source: SqlText, *, folds: bool) -> int:
+    """The mask of the labels that a pattern of LIKE fits.
+
+    Args:
+        folds: whether capitals do not matter, as with ILIKE.
+
+    Raises:
+        SqlError: it fits none, which is nearly always a mistake, or there are no labels.
+    """
+    name = quoted(attribute.name)
+    if attribute.kind in ("integer", "real"):
+        raise source.refuse(
+            f"use LIKE with labels: `{attribute.name}` has numbers",
+            node,
+            hint=f"Nearest: {name} BETWEEN ... AND ...",
+        )
+    pattern = LikePattern.of(node.this, folds=folds)
+    mask = sum(1 << i for i, label in enumerate(attribute.value_names) if pattern.fits(label))
+    if not mask:
+        hint = f"Values: {_listed(attribute.value_names)}."
+        raise source.refuse(f"fit a label of `{attribute.name}`", node, hint=hint)
+    return mask
 
 
 @dataclass(frozen=True)

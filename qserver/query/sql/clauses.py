@@ -17,7 +17,7 @@ BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n]
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import cast
 
@@ -28,6 +28,7 @@ from qserver.query.looking import NOTHING_SEEN, Looking, Rule, Selection
 from qserver.query.measure import Measure
 from qserver.query.requirement import MIN_DELTA
 from qserver.query.sql.readings import TokenReader, with_word
+from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import CHOICES, READINGS, TokenizedSql
 
 DEFAULT_CONFIDENCE = Fraction(19, 20)
@@ -113,6 +114,29 @@ def _only_this(reader: _Reader) -> bool:
     if not reader.word("THIS"):
         raise reader.source.refuse("say THIS after ONLY", reader.last())
     return True
+
+
+def chosen(clauses: Clauses, selection: Selection | None, source: SqlText) -> Clauses:
+    """The clauses with the choice that HAVING, ORDER BY and LIMIT make.
+
+    Raises:
+        SqlError: the text names another choice.
+    """
+    said = clauses.looking.selected_from
+    if selection is None or clauses.simultaneous or clauses.looking.independent:
+        # Intervals that all hold at once hold for any choice.
+        return clauses
+    if said is None:
+        return replace(clauses, looking=Looking(selection))
+    is_said = said.rule == selection.rule and said.first >= selection.first
+    if said.rule == "any" or is_said:
+        return clauses
+    m = max(said.m, selection.m)
+    raise source.refuse(
+        "name no other choice than HAVING, ORDER BY and LIMIT make",
+        source.end,
+        hint=f"Nearest: AS ANY OF {m}, or leave it out.",
+    )
 
 
 def _choose(reader: _Reader) -> None:

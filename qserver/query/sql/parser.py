@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
-from math import inf, prod
+from math import inf
 from typing import Literal
 
-from sqlglot import Dialect, ParseError, TokenType, exp
+from sqlglot import ParseError, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, checked_span, linear_query
 from qserver.query.sql.aggregates import Aggregates, Event, Linear, Quotient
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import Clauses, read_clauses
+from qserver.query.sql.clauses import Clauses, chosen, read_clauses
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.regions import Regions
+from qserver.query.sql.shaping.groups import Groups
+from qserver.query.sql.shaping.items import items_of
+from qserver.query.sql.shaping.layout import Layout
+from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
+from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Binning, Bounds, Ratio, Row, Statement, Sum
-from qserver.query.sql.text import TextPlace
-from qserver.query.sql.tokens import TokenizedSql, tokenize
+from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
 from qserver.query.structured import parse_query
 
 MAX_CELLS = 1000
-MAX_GROUPED = 3
+_PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct"}) | {
+    "having",
+    "order",
+    "limit",
+    "offset",
+}
+SCHEMA = "public"
 
 
 def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql") -> Statement:
@@ -71,7 +80,7 @@ def _parsed(sql: TokenizedSql) -> exp.Select:
     if not sql.body:
         raise source.refuse("hold a SELECT", source.end, hint="Nearest: SELECT COUNT(*) FROM ...")
     try:
-        found = Dialect.get_or_raise(None).parser().parse(list(sql.body), source.text)
+        found = Words().parser().parse(list(sql.body), source.text)
     except ParseError as exc:
         raise _unreadable(sql, exc) from exc
     if len(found) != 1 or not isinstance(found[0], exp.Select):
@@ -100,31 +109,41 @@ class _Reading:
         self._regions = Regions(domain.sizes)
         self._functions = Functions(self._regions)
         self._aggregates = Aggregates(self._names, self._regions)
+        self._groups = Groups(self._names, self._regions)
 
     def statement(self) -> Statement:
         """The statement of the text."""
         clauses = read_clauses(self._sql)
-        axes = self._grouped()
-        columns, found = self._items(axes)
-        items = tuple(item.of if isinstance(item, Event) else item for item in found)
-        where = self._select.args.get("where")
-        condition = None if where is None else where.this
+        items, having = items_of(self._sql, self._select), Having.of(self._select, self._names)
+        condition = self._select.args.get("where")
+        condition = having.where(None if condition is None else condition.this)
+        groupings = self._groups.read(self._select.args.get("group"), items, condition)
+        columns = Columns.of(items, groupings, self._groups)
+        reader = ShapeReader(self._names, items, groupings, self._groups, columns)
+        found = self._meanings(columns, 0)
+        test, keys = reader.test(having), reader.keys(self._select.args.get("order"))
+        layout = Layout(groupings, keys, reader.cut(self._select), test)
+        # HAVING and ORDER BY may have added some.
+        found += self._meanings(columns, len(found))
+        items_meant = tuple(item.of if isinstance(item, Event) else item for item in found)
         kept = self._aggregates.condition(condition)
-        masks = [self._aggregates.possible(condition, axis) for axis in axes]
-        n_cells = prod(mask.bit_count() for mask in masks) * len(items)
-        if n_cells > MAX_CELLS:
-            raise CapacityError(
-                f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one {n_cells:,}. "
-                "Group by fewer values: WHERE leaves groups out."
+        rows = tuple(self._rows(layout, items_meant, kept))
+        bounds, shape = self._bounds(found), layout.shape([row.group for row in rows])
+        if bounds and shape != PLAIN:
+            raise self._source.refuse(
+                "not order or choose by probabilities",
+                self._sql.body[0],
+                hint="Nearest: the same without HAVING, ORDER BY and LIMIT.",
             )
         return Statement(
             self._source,
             self._sql.explains,
-            columns,
-            tuple(self._domain.names[axis] for axis in axes),
-            tuple(self._rows(axes, masks, items, kept)),
-            clauses,
-            self._bounds(found),
+            tuple(columns.names),
+            tuple(grouping.name for grouping in groupings),
+            rows,
+            chosen(clauses, shape.selection(len(rows)), self._source),
+            bounds,
+            shape,
         )
 
     def _bounds(self, items: Sequence[Linear | Quotient | Event]) -> tuple[Bounds, ...]:
@@ -146,11 +165,7 @@ class _Reading:
 
     def _tables(self) -> tuple[str, ...]:
         """The names that the text may use for its dataset; also checks the FROM."""
-        unknown = {
-            key
-            for key, value in self._select.args.items()
-            if value and key not in ("expressions", "from_", "where", "group", "kind")
-        }
+        unknown = {key for key, value in self._select.args.items() if value and key not in _PARTS}
         source = self._select.args.get("from_")
         if source is None:
             raise self._source.refuse(
@@ -158,9 +173,18 @@ class _Reading:
             )
         table = source.this
         plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
-        if unknown or not plain or set(_given(table)) - {"this", "alias"}:
+        if unknown or not plain or set(_given(table)) - {"this", "alias", "db"}:
             raise self._source.refuse("read one dataset, by its name", source)
-        name = table.this
+        name, schema = table.this, table.args.get("db")
+        if schema is not None and schema.name.lower() != SCHEMA:
+            raise self._source.refuse(
+                f"name no schema but `{SCHEMA}`",
+                schema,
+                hint=f"Nearest: FROM {self._dataset}.",
+            )
+        distinct = self._select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise self._source.refuse("not use DISTINCT ON", distinct, hint="Nearest: GROUP BY.")
         same = name.name == self._dataset
         if not same and (name.quoted or name.name.lower() != self._dataset.lower()):
             raise self._source.refuse(
@@ -168,67 +192,35 @@ class _Reading:
             )
         return (name.name, table.alias) if table.alias else (name.name,)
 
-    def _grouped(self) -> tuple[int, ...]:
-        group = self._select.args.get("group")
-        if group is None:
-            return ()
-        if set(_given(group)) - {"expressions"} or not group.expressions:
-            raise self._source.refuse("group by attributes alone", group)
-        axes: list[int] = []
-        for node in group.expressions:
-            node = node.unnest()
-            if not isinstance(node, exp.Column):
-                raise self._source.refuse(
-                    "group by attributes, given by their names",
-                    node,
-                    hint="Nearest: COUNT(*) FILTER (WHERE ...) per group of your own.",
-                )
-            axes.append(self._names.axis(node))
-        if len(axes) > MAX_GROUPED or len(set(axes)) < len(axes):
-            raise self._source.refuse(f"group by one to {MAX_GROUPED} attributes", group)
-        return tuple(axes)
-
-    def _items(
-        self, axes: tuple[int, ...]
-    ) -> tuple[tuple[str, ...], tuple[Linear | Quotient | Event, ...]]:
-        """Names and meanings of the columns, without those of GROUP BY."""
-        columns: list[str] = []
-        items: list[Linear | Quotient | Event] = []
-        places = _item_places(self._sql)
-        if len(places) != len(self._select.expressions):
-            # The parser accepts a comma at the end.
-            raise self._source.refuse("have one item between commas", self._sql.body[0])
-        for node, place in zip(self._select.expressions, places, strict=True):
-            inner = node.this if isinstance(node, exp.Alias) else node
-            if isinstance(inner, exp.Column) and self._is_grouped(inner, axes):
-                continue
-            items.append(self._aggregates.event(inner) or self._aggregates.item(inner))
-            columns.append(node.alias or self._source.source(place))
-        if not items:
+    def _meanings(self, columns: Columns, first: int) -> tuple[Linear | Quotient | Event, ...]:
+        """What the columns of numbers mean, from the `first` on."""
+        if not columns.nodes:
             raise self._source.refuse(
                 "count or sum something", self._sql.body[0], hint="Nearest: SELECT COUNT(*)."
             )
-        return tuple(columns), tuple(items)
-
-    def _is_grouped(self, node: exp.Column, axes: tuple[int, ...]) -> bool:
-        return not isinstance(node.this, exp.Star) and self._names.axis(node) in axes
+        nodes = columns.nodes[first:]
+        return tuple(self._aggregates.event(node) or self._aggregates.item(node) for node in nodes)
 
     def _rows(
         self,
-        axes: tuple[int, ...],
-        masks: list[int],
+        layout: Layout,
         items: tuple[Linear | Quotient, ...],
         kept: tuple[ProductTerm, ...],
     ) -> Iterator[Row]:
+        """A row per group that is measured.
+
+        Raises:
+            CapacityError: they hold too many numbers.
+        """
         limited = [self._limited(item, kept) for item in items]
-        values = [[i for i in range(mask.bit_length()) if mask >> i & 1] for mask in masks]
-        for group in product(*values):
-            box = {axis: 1 << i for axis, i in zip(axes, group, strict=True)}
-            inside = self._functions.indicator((box,))
-            names = tuple(
-                self._domain.attributes[axis].value_names[i]
-                for axis, i in zip(axes, group, strict=True)
+        if layout.most_rows * len(items) > MAX_CELLS:
+            raise CapacityError(
+                f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one "
+                f"{layout.most_rows * len(items):,}. "
+                "Group by fewer values: WHERE leaves groups out."
             )
+        for names, region in layout.groups(self._regions):
+            inside = self._functions.indicator(region)
             yield Row(names, tuple(self._cell(self._limited(item, inside)) for item in limited))
 
     def _limited(self, item: Linear | Quotient, kept: tuple[ProductTerm, ...]) -> Linear | Quotient:
@@ -265,17 +257,3 @@ class _Reading:
 def _given(node: exp.Expr) -> Iterator[str]:
     """The parts of a node that the text has."""
     return (key for key, value in node.args.items() if value)
-
-
-def _item_places(sql: TokenizedSql) -> list[TextPlace]:
-    """The places of the items of SELECT in the text."""
-    places: list[TextPlace] = []
-    depth, start = 0, 1
-    for i, token in enumerate(sql.body):
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if depth == 0 and token.token_type in (TokenType.COMMA, TokenType.FROM):
-            places.append(TextPlace(sql.body[start].start, sql.body[i - 1].end + 1))
-            start = i + 1
-            if token.token_type is TokenType.FROM:
-                break
-    return places

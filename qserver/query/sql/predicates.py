@@ -11,7 +11,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from qserver.query.domain import Attribute
-from qserver.query.sql.attributes import Names, Span, constant, label_mask
+from qserver.query.sql.attributes import Names, Span, constant, label_mask, matching_mask
 from qserver.query.sql.periods.conditions import between, compared
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
@@ -61,6 +61,10 @@ class Predicates:
             return self._between(node, negated=negated)
         if isinstance(node, exp.In):
             return self._in(node, negated=negated)
+        if isinstance(node, exp.Like | exp.ILike):
+            return self._like(node, negated=negated)
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return self._is_null(node, negated=negated)
         raise self._no_condition(node)
 
     def _connected(self, node: exp.Connector, *, negated: bool) -> Region:
@@ -130,6 +134,8 @@ class Predicates:
 
     def _in(self, node: exp.In, *, negated: bool) -> Region:
         subject, items = node.this.unnest(), node.expressions
+        if isinstance(subject, exp.Tuple) and items:
+            return self._in_tuples(node, subject.expressions, negated=negated)
         if not isinstance(subject, exp.Column) or not items:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
         axis = self._names.axis(subject)
@@ -138,6 +144,67 @@ class Predicates:
             self._regions.take(1, self._domain.sizes[axis])
             mask |= self._value_mask(axis, item.unnest())
         return self._of_mask(axis, mask, negated=negated)
+
+    def _in_tuples(self, node: exp.In, subjects: list[exp.Expr], *, negated: bool) -> Region:
+        """(a, b) IN ((1, 2), (3, 4)): each tuple is a box."""
+        columns = [subject for subject in subjects if isinstance(subject, exp.Column)]
+        if len(columns) < len(subjects):
+            raise self._source.refuse("give IN attributes and a list of their values", node)
+        axes = [self._names.axis(column) for column in columns]
+        boxes = [self._tuple(axes, item, node) for item in node.expressions]
+        if not negated:
+            return self._regions.either(boxes)
+        found = ALL
+        for item in node.expressions:
+            outside = [
+                self._of_mask(axis, self._value_mask(axis, value.unnest()), negated=True)
+                for axis, value in zip(axes, item.unnest().expressions, strict=True)
+            ]
+            found = self._regions.both(found, self._regions.either(outside))
+        return found
+
+    def _tuple(self, axes: list[int], item: exp.Expr, whole: exp.Expr) -> Region:
+        values = item.unnest().expressions if isinstance(item.unnest(), exp.Tuple) else []
+        if len(values) != len(axes):
+            raise self._source.refuse(
+                f"give IN lists of {len(axes)} values, one for each attribute",
+                whole,
+                hint="Nearest: (a, b) IN ((1, 2), (3, 4)).",
+            )
+        found = ALL
+        for axis, value in zip(axes, values, strict=True):
+            here = self._of_mask(axis, self._value_mask(axis, value.unnest()), negated=False)
+            found = self._regions.both(found, here)
+        return found
+
+    def _like(self, node: exp.Like | exp.ILike, *, negated: bool) -> Region:
+        """The labels that a pattern fits: they are public, so it is IN with these."""
+        subject, pattern = node.this.unnest(), node.expression.unnest()
+        is_text = isinstance(pattern, exp.Literal) and pattern.is_string
+        if not isinstance(subject, exp.Column) or not is_text:
+            raise self._source.refuse(
+                "give LIKE an attribute and a text",
+                node,
+                hint="Nearest: name LIKE 'A%', where % is any text and _ one character.",
+            )
+        axis = self._names.axis(subject)
+        attribute, folds = self._domain.attributes[axis], isinstance(node, exp.ILike)
+        self._regions.take(attribute.size * (1 + len(pattern.this) // 8))
+        mask = matching_mask(attribute, pattern, self._source, folds=folds)
+        return self._of_mask(axis, mask, negated=negated != bool(node.args.get("negate")))
+
+    def _is_null(self, node: exp.Is, *, negated: bool) -> Region:
+        """The value that stands for a missing one, where the attribute has such a value."""
+        subject = node.this.unnest()
+        if not isinstance(subject, exp.Column):
+            raise self._source.refuse(_ONE_ATTRIBUTE, node)
+        axis = self._names.axis(subject)
+        attribute = self._domain.attributes[axis]
+        if attribute.missing != "other":
+            raise self._source.refuse(
+                f"not ask `{attribute.name}` for NULL: records without a value were dropped", node
+            )
+        return self._of_mask(axis, 1 << attribute.n_regular, negated=negated)
 
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from sqlglot import exp
@@ -56,17 +57,23 @@ class RecordExpressions:
         rest = self._functions.indicator(fails)
         return (*ONE, *(ProductTerm(-t.coefficient, t.factors) for t in rest))
 
+    def region(self, node: exp.Expr, *, negated: bool = False) -> Region:
+        """The cells on which a condition holds, or does not; raises as `indicator` does."""
+        return self._predicates.region(node, negated=negated)
+
+    def cells(self, node: exp.Expr | None) -> Region:
+        """The cells that meet a condition, or all if it takes too many boxes."""
+        region = ALL if node is None else self._attempt(node, negated=False)
+        return ALL if isinstance(region, CapacityError) else region
+
     def possible(self, node: exp.Expr | None, axis: int) -> int:
         """Mask of the attribute's values that a record which meets a condition may have.
 
         All values if the condition takes too many boxes.
         """
         everything = (1 << self._regions.sizes[axis]) - 1
-        region = ALL if node is None else self._attempt(node, negated=False)
-        if isinstance(region, CapacityError):
-            return everything
         found = 0
-        for box in region:
+        for box in self.cells(node):
             found |= box.get(axis, everything)
         return found
 
@@ -114,7 +121,7 @@ class RecordExpressions:
             return self._attribute(node)
         if isinstance(node, exp.Neg):
             return self._functions.scaled(self.function(node.this), Fraction(-1))
-        if isinstance(node, exp.Case):
+        if isinstance(node, exp.Case | exp.If):
             return self._case(node, counts_only=counts_only)
         if isinstance(node, _ARITHMETIC):
             return self._arithmetic(node)
@@ -149,29 +156,19 @@ class RecordExpressions:
             right = self._functions.scaled(right, Fraction(-1))
         return self._functions.plus(left, right)
 
-    def _case(self, node: exp.Case, *, counts_only: bool) -> RecordFunction:
-        """The first branch whose condition holds; CASE x WHEN v is read as WHEN x = v."""
+    def _case(self, node: exp.Case | exp.If, *, counts_only: bool) -> RecordFunction:
+        """The first branch whose condition holds."""
         rest, found = ALL, ABSENT
-        for branch in node.args["ifs"]:
-            condition = self._condition(node, branch)
+        for condition, meant in branches_of(node):
             here = self._regions.both(rest, self._predicates.region(condition))
-            value = self.function(branch.args["true"], counts_only=counts_only)
+            value = self.function(meant, counts_only=counts_only)
             found = self._functions.joined(found, self._functions.restricted(value, here))
             rest = self._regions.both(rest, self._predicates.region(condition, negated=True))
-        default = node.args.get("default")
+        default = node.args.get("default" if isinstance(node, exp.Case) else "false")
         if default is None:
             return found
         value = self.function(default, counts_only=counts_only)
         return self._functions.joined(found, self._functions.restricted(value, rest))
-
-    def _condition(self, node: exp.Case, branch: exp.If) -> exp.Expr:
-        if node.this is None:
-            condition: exp.Expr = branch.this
-            return condition
-        # No copy: the parts keep their places in the text.
-        found = exp.EQ()
-        found.args = {"this": node.this, "expression": branch.this}
-        return found
 
     def _is_numeric(self, node: exp.Column) -> bool:
         return self._names.domain.attributes[self._names.axis(node)].is_numeric
@@ -186,3 +183,14 @@ class RecordExpressions:
         return self._source.refuse(
             "sum numbers, numeric attributes, CASE, and + - * of these", node, hint=f"Got {shown}."
         )
+
+
+def branches_of(node: exp.Case | exp.If) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Condition and value of each branch; CASE x WHEN v is read as WHEN x = v."""
+    for branch in node.args["ifs"] if isinstance(node, exp.Case) else [node]:
+        condition: exp.Expr = branch.this
+        if isinstance(node, exp.Case) and node.this is not None:
+            # No copy: the parts keep their places in the text.
+            condition = exp.EQ()
+            condition.args = {"this": node.this, "expression": branch.this}
+        yield condition, branch.args["true"]

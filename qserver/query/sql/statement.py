@@ -12,6 +12,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN
 from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.text import SqlText
 
 
@@ -77,10 +78,12 @@ class Statement:
         source: the text.
         explains: whether it asks for the price only.
         columns: the columns' names, without those of the groups.
-        groups: the attributes of GROUP BY.
-        rows: the groups in the order of the domain; without GROUP BY one.
+        groups: what the columns of GROUP BY are called.
+        rows: the groups that are measured, in the order of the domain unless ORDER BY names
+            groups; without GROUP BY one.
         clauses: how exact the answers shall be.
         bounds: per column what PROBABILITY asks about its sums; empty for a table of numbers.
+        shape: which rows are shown once their numbers are released, and in what order.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -93,6 +96,7 @@ class Statement:
     rows: tuple[Row, ...]
     clauses: Clauses
     bounds: tuple[Bounds, ...] = ()
+    shape: Shape = PLAIN
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)
@@ -159,7 +163,8 @@ class Statement:
             SqlError: it asks for several, or for a quotient.
         """
         cell = self.rows[0].cells[0] if self.rows else None
-        if len(self.columns) != 1 or self.groups or self.bounds or not isinstance(cell, Sum):
+        is_plain = not self.groups and not self.bounds and self.shape == PLAIN
+        if len(self.columns) != 1 or not is_plain or not isinstance(cell, Sum):
             raise self.source.refuse(
                 "ask for one count or sum here, without GROUP BY",
                 self.source.end,

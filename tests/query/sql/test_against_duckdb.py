@@ -100,6 +100,12 @@ CONDITIONS = [
     "age < 22 AND age > 25",
     "people.age < 22",
     "AGE < 22 and Region = 'North'",
+    "region LIKE '%o%th'",
+    "region LIKE '_o%'",
+    "region NOT LIKE 'N%'",
+    "region ILIKE 'nORTH'",
+    "(age, region) IN ((21, 'North'), (22, 'East'))",
+    "(age, region) NOT IN ((21, 'North'), (22, 'East'))",
 ]
 
 

@@ -1,0 +1,207 @@
+"""GROUP BY: attributes, and what follows from the attributes of one record.
+
+A group is a set of cells with a public name. CASE names sets of cells, a condition is one and its
+rest, and FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.domain import decimal_text
+from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.records import RecordExpressions, branches_of
+from qserver.query.sql.regions import ALL, Region, Regions
+from qserver.query.sql.shaping.items import Item, Items, written
+from qserver.query.sql.shaping.steps import Steps
+
+_CONDITIONS = exp.Predicate | exp.Connector | exp.Not
+
+
+@dataclass(frozen=True)
+class GroupValue:
+    """A group's name and its cells."""
+
+    name: str
+    region: Region
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One part of GROUP BY.
+
+    Args:
+        name: what its column is called.
+        node: what the text groups by, without parentheses.
+        axis: the attribute, where it is one.
+        values: its groups in order: that of the domain, of rising numbers, or of the CASE.
+    """
+
+    name: str
+    node: exp.Expr
+    axis: int | None
+    values: tuple[GroupValue, ...]
+
+
+class Groups:
+    """Groups on one domain, within the work limit of `regions`."""
+
+    def __init__(self, names: Names, regions: Regions) -> None:
+        self._names = names
+        self._source = names.source
+        self._regions = regions
+        self._records = RecordExpressions(names, regions)
+
+    def read(
+        self, group: exp.Group | None, items: Items, where: exp.Expr | None
+    ) -> tuple[Grouping, ...]:
+        """The groupings of a text; none without GROUP BY.
+
+        Args:
+            where: the condition that leaves groups out.
+
+        Raises:
+            SqlError: it groups by something that is not public, or twice by the same.
+        """
+        if group is None:
+            return ()
+        given = {key for key, value in group.args.items() if value}
+        if given - {"expressions"} or not group.expressions:
+            raise self._source.refuse("group by attributes alone", group)
+        nodes = [part for node in group.expressions for part in _parts(node)]
+        found = [self._grouping(node, items, where) for node in nodes]
+        if len({(g.axis, g.node if g.axis is None else None) for g in found}) < len(found):
+            raise self._source.refuse("group by each attribute once", group)
+        return tuple(found)
+
+    def is_of(self, node: exp.Expr, grouping: Grouping) -> bool:
+        """Whether an expression is what a grouping groups by."""
+        node = node.unnest()
+        if grouping.axis is None or not isinstance(node, exp.Column):
+            return node == grouping.node
+        return not isinstance(node.this, exp.Star) and self._names.is_axis(node, grouping.axis)
+
+    def _grouping(self, node: exp.Expr, items: Items, where: exp.Expr | None) -> Grouping:
+        item = self._item(node, items)
+        meant = node.unnest() if item is None else item.node
+        if isinstance(meant, exp.Column):
+            axis = self._names.axis(meant)
+            possible = self._records.possible(where, axis)
+            name = item.alias if item is not None and item.alias else self._alias(axis, items)
+            return Grouping(name, meant, axis, tuple(self._attribute(axis, possible)))
+        if constant(meant, self._source) is not None or isinstance(meant, exp.Literal):
+            raise self._source.refuse("group by attributes, not by one value", node)
+        if isinstance(meant, exp.AggFunc):
+            raise self._source.refuse("group by what is public of a record, not by counts", node)
+        same = items.same_as(meant)
+        name = written(meant, self._source) if same is None else items.found[same].name
+        return Grouping(name, meant, None, self._kept(self._values(meant), where))
+
+    def _item(self, node: exp.Expr, items: Items) -> Item | None:
+        """The item of SELECT that a position or a name means; an attribute goes first."""
+        at = items.at_position(node.unnest())
+        if at is None and not self._names.is_known(node.unnest()):
+            at = items.of_alias(node.unnest())
+        return None if at is None else items.found[at]
+
+    def _alias(self, axis: int, items: Items) -> str:
+        """What SELECT calls an attribute."""
+        for item in items.found:
+            if item.alias and self._names.is_axis(item.node, axis):
+                return item.alias
+        return self._names.domain.names[axis]
+
+    def _attribute(self, axis: int, mask: int) -> Iterator[GroupValue]:
+        names = self._names.domain.attributes[axis].value_names
+        return (
+            GroupValue(name, self._regions.of_mask(axis, 1 << i))
+            for i, name in enumerate(names)
+            if mask >> i & 1
+        )
+
+    def _kept(self, found: Iterable[GroupValue], where: exp.Expr | None) -> tuple[GroupValue, ...]:
+        """The groups that a condition leaves."""
+        kept = self._records.cells(where)
+        return tuple(value for value in found if self._regions.both(value.region, kept))
+
+    def _values(self, node: exp.Expr) -> list[GroupValue]:
+        """Every value of an expression of one record, with the cells on which it has it."""
+        node = node.unnest()
+        if isinstance(node, exp.Literal) and node.is_string:
+            return [GroupValue(node.this, ALL)]
+        number = constant(node, self._source)
+        if number is not None:
+            return [GroupValue(decimal_text(number), ALL)]
+        if isinstance(node, exp.Column):
+            axis = self._names.axis(node)
+            everything = (1 << self._names.domain.sizes[axis]) - 1
+            return list(self._attribute(axis, everything))
+        if isinstance(node, exp.Case | exp.If):
+            return self._case(node)
+        if isinstance(node, _CONDITIONS):
+            pairs = (("false", True), ("true", False))
+            return [GroupValue(n, self._records.region(node, negated=no)) for n, no in pairs]
+        return self._steps(node)
+
+    def _case(self, node: exp.Case | exp.If) -> list[GroupValue]:
+        """The first branch whose condition holds gives the name."""
+        rest, found = ALL, dict[str, list[Region]]()
+        for condition, value in branches_of(node):
+            here = self._regions.both(rest, self._records.region(condition))
+            self._add(found, value, here)
+            rest = self._regions.both(rest, self._records.region(condition, negated=True))
+        default = node.args.get("default" if isinstance(node, exp.Case) else "false")
+        if default is not None and rest:
+            self._add(found, default, rest)
+        elif rest:
+            raise self._source.refuse(
+                "have an ELSE in a CASE that groups: each record is in a group",
+                node,
+                hint="Nearest: ELSE 'other'.",
+            )
+        return [GroupValue(n, self._regions.either(parts)) for n, parts in found.items()]
+
+    def _add(self, found: dict[str, list[Region]], value: exp.Expr, here: Region) -> None:
+        if isinstance(value.unnest(), exp.Null):
+            raise self._source.refuse("name each group of a CASE, not by NULL", value)
+        for one in self._values(value):
+            both = self._regions.both(here, one.region)
+            if both:
+                found.setdefault(one.name, []).append(both)
+
+    def _steps(self, node: exp.Expr) -> list[GroupValue]:
+        """Neighbouring bins with the same value; what is no number keeps its own name."""
+        axes = {self._names.axis(column) for column in node.find_all(exp.Column)}
+        if len(axes) != 1:
+            raise self._no_group(node)
+        (axis,) = axes
+        attribute = self._names.domain.attributes[axis]
+        if attribute.kind not in ("integer", "real"):
+            raise self._source.refuse(
+                f"calculate with numbers: `{attribute.name}` has labels", node
+            )
+        masks: dict[str, int] = {}
+        self._regions.take(attribute.size)
+        values = Steps(node, attribute, self._source).values()
+        for i in sorted(range(len(values)), key=values.__getitem__):
+            name = decimal_text(values[i])
+            masks[name] = masks.get(name, 0) | 1 << i
+        if attribute.has_other:
+            masks[attribute.value_names[-1]] = 1 << attribute.n_regular
+        return [GroupValue(n, self._regions.of_mask(axis, mask)) for n, mask in masks.items()]
+
+    def _no_group(self, node: exp.Expr) -> SqlError:
+        return self._source.refuse(
+            "group by attributes, CASE, conditions, and FLOOR, CEIL or WIDTH_BUCKET of one",
+            node,
+            hint="Nearest: COUNT(*) FILTER (WHERE ...) per group of your own.",
+        )
+
+
+def _parts(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a list in parentheses, or the one that it is."""
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]

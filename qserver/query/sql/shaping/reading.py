@@ -1,0 +1,250 @@
+"""Read HAVING, ORDER BY, LIMIT, OFFSET and FETCH FIRST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.shaping.groups import Grouping, Groups
+from qserver.query.sql.shaping.items import Items, written
+from qserver.query.sql.shaping.shape import Compare, Comparison, Every, Opposite, Test
+from qserver.query.sql.text import SqlText
+
+_COMPARISONS: dict[type[exp.Expr], Comparison] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+MOST_ROWS = 10**9
+_HAVING = "Nearest: HAVING COUNT(*) > 100, by the released number."
+
+
+@dataclass(frozen=True)
+class Key:
+    """What ORDER BY names: a grouping or a column of numbers, by its index."""
+
+    grouping: int | None
+    column: int | None
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """LIMIT and OFFSET; a limit of None shows all."""
+
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass
+class Columns:
+    """The columns of numbers, by what they are; HAVING and ORDER BY may add some.
+
+    Args:
+        place: per item of SELECT the index of its column; None for a group.
+        grouping: per item of SELECT the index of its grouping; None for a number.
+    """
+
+    nodes: list[exp.Expr] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    place: list[int | None] = field(default_factory=list)
+    grouping: list[int | None] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, items: Items, groupings: Sequence[Grouping], groups: Groups) -> Columns:
+        """The columns of a SELECT."""
+        found = cls()
+        for item in items.found:
+            which = next((k for k, g in enumerate(groupings) if groups.is_of(item.node, g)), None)
+            found.grouping.append(which)
+            found.place.append(len(found.nodes) if which is None else None)
+            if which is None:
+                found.nodes.append(item.node)
+                found.names.append(item.name)
+        return found
+
+    def index(self, node: exp.Expr, source: SqlText) -> int:
+        """The column that is written so; a new one where there is none."""
+        if node not in self.nodes:
+            self.nodes.append(node)
+            self.names.append(written(node, source))
+        return self.nodes.index(node)
+
+
+@dataclass(frozen=True)
+class Having:
+    """HAVING, cut into conditions on groups, which are public, and the others."""
+
+    public: tuple[exp.Expr, ...] = ()
+    others: tuple[exp.Expr, ...] = ()
+
+    @classmethod
+    def of(cls, select: exp.Select, names: Names) -> Having:
+        """The HAVING of a SELECT."""
+        having = select.args.get("having")
+        if having is None:
+            return cls()
+        whole = having.this.unnest()
+        parts = list(whole.flatten()) if isinstance(whole, exp.And) else [whole]
+        public = [part for part in parts if _is_public(part, names)]
+        return cls(tuple(public), tuple(part for part in parts if part not in public))
+
+    def where(self, where: exp.Expr | None) -> exp.Expr | None:
+        """WHERE and the conditions on groups: which groups there are."""
+        found = where
+        for part in self.public:
+            if found is None:
+                found = part
+                continue
+            # No copy: the parts keep their places in the text.
+            both = exp.And()
+            both.args = {"this": found, "expression": part}
+            found = both
+        return found
+
+
+class ShapeReader:
+    """Reads what shapes a table, in terms of its groupings and columns."""
+
+    def __init__(
+        self,
+        names: Names,
+        items: Items,
+        groupings: Sequence[Grouping],
+        groups: Groups,
+        columns: Columns,
+    ) -> None:
+        self._names = names
+        self._source = names.source
+        self._items = items
+        self._groupings = groupings
+        self._groups = groups
+        self._columns = columns
+
+    def test(self, having: Having) -> Test | None:
+        """The test of the released numbers; None for none.
+
+        Raises:
+            SqlError: it tests something else than numbers of the table, and groups.
+        """
+        axes = {grouping.axis for grouping in self._groupings}
+        for part in having.public:
+            for column in part.find_all(exp.Column):
+                if self._names.axis(column) not in axes:
+                    raise self._source.refuse(
+                        "group by each attribute that HAVING names", column, hint=_HAVING
+                    )
+        tests = tuple(self._test(part) for part in having.others)
+        return Every(tests) if tests else None
+
+    def keys(self, order: exp.Order | None) -> tuple[Key, ...]:
+        """What ORDER BY names.
+
+        Raises:
+            SqlError: it names neither a group nor a number of the table.
+        """
+        nodes = [] if order is None else order.expressions
+        return tuple(
+            self._key(node.this, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+            for node in nodes
+        )
+
+    def cut(self, select: exp.Select) -> Cut:
+        """LIMIT or FETCH FIRST, and OFFSET.
+
+        Raises:
+            SqlError: they are no whole numbers, or ask for a part in percent, or for ties.
+        """
+        limit, offset = select.args.get("limit"), select.args.get("offset")
+        found = None
+        if isinstance(limit, exp.Fetch):
+            options = limit.args.get("limit_options")
+            if options is not None and (
+                options.args.get("percent") or options.args.get("with_ties")
+            ):
+                raise self._source.refuse(
+                    "fetch a number of rows", limit, hint="Nearest: FETCH FIRST 5 ROWS ONLY."
+                )
+            count = limit.args.get("count")
+            found = 1 if count is None else self._whole(count, least=1)
+        elif limit is not None:
+            found = self._whole(limit.expression, least=1)
+        return Cut(found, 0 if offset is None else self._whole(offset.expression, least=0))
+
+    def _whole(self, node: exp.Expr, *, least: int) -> int:
+        number = constant(node, self._source)
+        if number is None or number.denominator != 1 or not least <= number <= MOST_ROWS:
+            raise self._source.refuse(f"give a whole number of rows, at least {least}", node)
+        return int(number)
+
+    def _key(self, node: exp.Expr, descending: bool, nulls_first: bool) -> Key:  # noqa: FBT001
+        node = node.unnest()
+        at = self._items.at_position(node)
+        at = self._items.of_alias(node) if at is None else at
+        if at is not None:
+            which, column = self._columns.grouping[at], self._columns.place[at]
+            return Key(which, column, descending, nulls_first)
+        for k, grouping in enumerate(self._groupings):
+            if self._groups.is_of(node, grouping):
+                return Key(k, None, descending, nulls_first)
+        return Key(None, self._number(node), descending, nulls_first)
+
+    def _number(self, node: exp.Expr) -> int:
+        """The column of a number that the text names or writes out."""
+        node = node.unnest()
+        at = self._items.of_alias(node)
+        column = None if at is None else self._columns.place[at]
+        if column is not None:
+            return column
+        if isinstance(node, exp.Column):
+            axis = self._names.axis(node)
+            raise self._source.refuse(
+                f"group by `{self._names.domain.names[axis]}` to order or choose by it", node
+            )
+        if not any(isinstance(part, exp.AggFunc) for part in node.walk()):
+            raise self._source.refuse("order and choose by groups and numbers of the table", node)
+        return self._columns.index(node, self._source)
+
+    def _test(self, node: exp.Expr) -> Test:
+        node = node.unnest()
+        if isinstance(node, exp.Not):
+            return Opposite(self._test(node.this))
+        if isinstance(node, exp.And):
+            return Every(tuple(self._test(part) for part in node.flatten()))
+        if isinstance(node, exp.Or):
+            # One holds unless none does.
+            return Opposite(Every(tuple(Opposite(self._test(p)) for p in node.flatten())))
+        if isinstance(node, exp.Between):
+            of = self._side(node.this)
+            low, high = self._side(node.args["low"]), self._side(node.args["high"])
+            return Every((Compare(of, ">=", low), Compare(of, "<=", high)))
+        by = _COMPARISONS.get(type(node))
+        if by is None:
+            raise self._no_test(node)
+        return Compare(self._side(node.this), by, self._side(node.expression))
+
+    def _side(self, node: exp.Expr) -> int | Fraction:
+        number = constant(node, self._source)
+        return self._number(node) if number is None else number
+
+    def _no_test(self, node: exp.Expr) -> SqlError:
+        return self._source.refuse(
+            "compare numbers of the table with numbers in HAVING", node, hint=_HAVING
+        )
+
+
+def _is_public(node: exp.Expr, names: Names) -> bool:
+    """Whether a condition is about attributes alone."""
+    parts = list(node.walk())
+    has_numbers = any(isinstance(part, exp.AggFunc) for part in parts)
+    columns = [part for part in parts if isinstance(part, exp.Column)]
+    return bool(columns) and not has_numbers and all(map(names.is_known, columns))

@@ -1,0 +1,152 @@
+"""Which rows of a table are shown, and in what order: post-processing of released numbers.
+
+It needs no privacy budget: the whole table is measured, whatever is shown. But a row that is shown
+because of its number was chosen, so its interval must allow for that (`Shape.selection`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from qserver.query.looking import Rule, Selection
+
+Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
+_COMPARE: dict[Comparison, Callable[[Fraction, Fraction], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+Numbers = Sequence[float | None]
+"""The released numbers of a row; None where it has none, as a quotient by zero."""
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A comparison of two numbers: a column of the table (by its index), or a constant."""
+
+    left: int | Fraction
+    by: Comparison
+    right: int | Fraction
+
+    def holds(self, row: Numbers) -> bool | None:
+        """Whether it holds; None where a number is missing."""
+        left, right = (_number(side, row) for side in (self.left, self.right))
+        return None if left is None or right is None else _COMPARE[self.by](left, right)
+
+
+@dataclass(frozen=True)
+class Every:
+    """All of some tests."""
+
+    parts: tuple[Test, ...]
+
+    def holds(self, row: Numbers) -> bool | None:
+        """Whether all hold; None where that is not known."""
+        found = [part.holds(row) for part in self.parts]
+        return False if False in found else None if None in found else True
+
+
+@dataclass(frozen=True)
+class Opposite:
+    """That a test does not hold."""
+
+    of: Test
+
+    def holds(self, row: Numbers) -> bool | None:
+        """Whether it does not; None where that is not known."""
+        found = self.of.holds(row)
+        return None if found is None else not found
+
+
+Test = Compare | Every | Opposite
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """What rows are ordered by.
+
+    Args:
+        column: the index of a column of numbers; None for a group.
+        ranks: per row of the whole table the place of its group, in the order of the groups.
+        descending: whether the greatest comes first.
+        nulls_first: whether rows without this number come first.
+    """
+
+    column: int | None
+    ranks: tuple[int, ...] = ()
+    descending: bool = False
+    nulls_first: bool = False
+
+    def sort(self, places: list[int], table: Sequence[Numbers]) -> list[int]:
+        """Places of rows in this order; equal ones stay as they are."""
+        values = [self.ranks[i] if self.column is None else table[i][self.column] for i in places]
+        pairs = [(value, i) for value, i in zip(values, places, strict=True) if value is not None]
+        pairs.sort(key=operator.itemgetter(0), reverse=self.descending)
+        found = [i for _, i in pairs]
+        nulls = [i for value, i in zip(values, places, strict=True) if value is None]
+        return nulls + found if self.nulls_first else found + nulls
+
+
+@dataclass(frozen=True)
+class Shape:
+    """HAVING, ORDER BY, LIMIT and OFFSET of a table, where they depend on its numbers.
+
+    Args:
+        test: which rows stay; None for all.
+        keys: what they are ordered by, the first one first.
+        limit: how many rows are shown at most; None for all.
+        offset: how many rows are left out before.
+    """
+
+    test: Test | None = None
+    keys: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+    def places(self, table: Sequence[Numbers]) -> list[int]:
+        """The rows that are shown, in order, by their places in the whole table."""
+        shown = [i for i, row in enumerate(table) if self.test is None or self.test.holds(row)]
+        for key in reversed(self.keys):
+            shown = key.sort(shown, table)
+        stop = None if self.limit is None else self.offset + self.limit
+        return shown[self.offset : stop]
+
+    def selection(self, m: int) -> Selection | None:
+        """The choice among m rows that is made by their numbers; None where all are shown.
+
+        The first rows in the order of a number are among the largest, or the least, of its column:
+        those left out by OFFSET as well, so as many hold at once. Whatever else decides is any
+        choice.
+        """
+        last = m if self.limit is None else min(m, self.offset + self.limit)
+        if m <= 1 or (self.test is None and self.offset == 0 and last == m):
+            return None
+        key = self.keys[0] if self.keys else None
+        if self.test is not None or self.limit is None or key is None or key.column is None:
+            return Selection(m, "any")
+        return Selection(m, "largest" if key.descending else "least", last)
+
+    def rule(self, column: int, said: Rule) -> Rule:
+        """How a column's numbers are chosen, where `said` is how the table's rows are.
+
+        Rows that are the largest by one column are any in the others.
+        """
+        is_key = not self.keys or self.keys[0].column == column
+        return said if is_key else "any"
+
+
+PLAIN = Shape()
+
+
+def _number(side: int | Fraction, row: Numbers) -> Fraction | None:
+    if isinstance(side, Fraction):
+        return side
+    value = row[side]
+    return None if value is None else Fraction(value)

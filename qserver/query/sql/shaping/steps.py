@@ -1,0 +1,135 @@
+"""Steps of a numeric attribute: FLOOR, CEIL and WIDTH_BUCKET, as what it is grouped by.
+
+Each is monotone in the attribute. So it is the same on all of a bin if it is the same at both ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.domain import Attribute
+from qserver.query.sql.attributes import constant
+from qserver.query.sql.text import SqlText
+
+_NEAREST = "Nearest: FLOOR(age / 10) * 10, which is 20 for 20 to 29."
+
+
+@dataclass(frozen=True)
+class _Near:
+    """A number, or what lies just below (-1) or just above it (1)."""
+
+    value: Fraction
+    side: int = 0
+
+    def times(self, factor: Fraction) -> _Near:
+        return _Near(self.value * factor, self.side * ((factor > 0) - (factor < 0)))
+
+    def plus(self, value: Fraction) -> _Near:
+        return _Near(self.value + value, self.side)
+
+    def floor(self) -> _Near:
+        is_below = self.side < 0 and self.value.denominator == 1
+        return _Near(Fraction(floor(self.value) - is_below))
+
+    def ceil(self) -> _Near:
+        is_above = self.side > 0 and self.value.denominator == 1
+        return _Near(Fraction(ceil(self.value) + is_above))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """An expression of one numeric attribute.
+
+    Args:
+        node: the expression, in which each column is this attribute.
+    """
+
+    node: exp.Expr
+    attribute: Attribute
+    source: SqlText
+
+    def values(self) -> list[Fraction]:
+        """What it is on each bin.
+
+        Raises:
+            SqlError: it is no such step, or differs within a bin.
+        """
+        return [self._of_bin(i) for i in range(self.attribute.n_regular)]
+
+    def _of_bin(self, i: int) -> Fraction:
+        low, high = self.attribute.edges[i], self.attribute.edges[i + 1]
+        # The last whole number of a bin is one below its end.
+        last = _Near(high - 1) if self.attribute.kind == "integer" else _Near(high, -1)
+        first, end = self._at(self.node, _Near(low)), self._at(self.node, last)
+        if first != end:
+            raise self.source.refuse(
+                f"be the same on all of a bin of `{self.attribute.name}`",
+                self.node,
+                hint=f"It differs within {self.attribute.value_names[i]}.",
+            )
+        return first.value
+
+    def _at(self, node: exp.Expr, at: _Near, *, rounds: bool = False) -> _Near:
+        node = node.unnest()
+        value = constant(node, self.source)
+        if value is not None:
+            return _Near(value)
+        if isinstance(node, exp.Column):
+            return at
+        if isinstance(node, exp.Neg):
+            return self._at(node.this, at, rounds=rounds).times(Fraction(-1))
+        if isinstance(node, exp.Floor | exp.Ceil) and not node.args.get("decimals"):
+            inner = self._at(node.this, at, rounds=True)
+            return inner.floor() if isinstance(node, exp.Floor) else inner.ceil()
+        if isinstance(node, exp.WidthBucket):
+            return self._bucket(node, at)
+        if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+            return self._calculated(node, at, rounds=rounds)
+        raise self._refused(node)
+
+    def _calculated(self, node: exp.Binary, at: _Near, *, rounds: bool) -> _Near:
+        left, right = constant(node.this, self.source), constant(node.expression, self.source)
+        number = right if left is None else left
+        if number is None or (isinstance(node, exp.Div) and not (rounds and right)):
+            # Some systems drop the rest of a quotient of whole numbers, so it must say FLOOR.
+            raise self._refused(node)
+        inner = self._at(node.this if left is None else node.expression, at, rounds=rounds)
+        if isinstance(node, exp.Div):
+            return inner.times(1 / number)
+        if isinstance(node, exp.Mul):
+            return inner.times(number)
+        if isinstance(node, exp.Add):
+            return inner.plus(number)
+        return inner.plus(-number) if left is None else inner.times(Fraction(-1)).plus(number)
+
+    def _bucket(self, node: exp.WidthBucket, at: _Near) -> _Near:
+        """0 below, n + 1 from the end on, else which of n equal parts it is in."""
+        low, high, n = (
+            None if part is None else constant(part, self.source)
+            for part in map(node.args.get, ("min_value", "max_value", "num_buckets"))
+        )
+        if low is None or high is None or n is None or not _is_bucket(low, high, n):
+            raise self.source.refuse(
+                "give WIDTH_BUCKET an attribute, a low end, a higher one and a whole number",
+                node,
+                hint="Nearest: WIDTH_BUCKET(age, 20, 80, 6).",
+            )
+        inner = self._at(node.this, at, rounds=True)
+        part = inner.plus(-low).times(n / (high - low)).floor().value + 1
+        return _Near(min(max(part, Fraction(0)), n + 1))
+
+    def _refused(self, node: exp.Expr) -> SqlError:
+        return self.source.refuse(
+            "group by attributes, CASE, conditions, and FLOOR, CEIL or WIDTH_BUCKET of a number",
+            node,
+            hint=_NEAREST,
+        )
+
+
+def _is_bucket(low: Fraction, high: Fraction, n: Fraction) -> bool:
+    return low < high and n.denominator == 1 and n >= 1

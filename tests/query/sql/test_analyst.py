@@ -1,0 +1,47 @@
+"""Statements as analysts type them who are used to other databases: which work, which are refused.
+
+`analyst.json` has them, with the number of groups that are measured, or the reason of the refusal.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.cli.local.demo_data import adult_domain
+from qserver.errors import SqlError
+from qserver.query.domain_file import load_domain
+from qserver.query.sql.cells import at_most
+from qserver.query.sql.parser import parse_statement
+
+STATEMENTS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "analyst.json").read_text(encoding="utf-8")
+)
+ADULT = load_domain(adult_domain())
+TABLES = [s for s in STATEMENTS if s["answer"] == "table"]
+REFUSED = [s for s in STATEMENTS if s["answer"] == "refused"]
+
+
+def test_most_of_what_analysts_type_is_answered() -> None:
+    assert len(STATEMENTS) >= 50
+    assert len(TABLES) + len(REFUSED) == len(STATEMENTS)
+    assert len(TABLES) > 0.6 * len(STATEMENTS)
+
+
+@pytest.mark.parametrize("said", TABLES, ids=lambda said: said["sql"])
+def test_a_statement_asks_for_its_groups(said: dict[str, Any]) -> None:
+    text = f"{said['sql']} WITHIN 200 ASSUMING AT LEAST 1000"
+    statement = parse_statement(text, ADULT, dataset="adult")
+    assert len(statement.rows) == said["groups"]
+    assert at_most(statement, known={}).questions
+
+
+@pytest.mark.parametrize("said", REFUSED, ids=lambda said: said["sql"])
+def test_a_statement_is_refused_for_its_reason(said: dict[str, Any]) -> None:
+    text = f"{said['sql']} WITHIN 200 ASSUMING AT LEAST 1000"
+    with pytest.raises(SqlError) as caught:
+        parse_statement(text, ADULT, dataset="adult")
+    assert caught.value.condition == said["because"]
