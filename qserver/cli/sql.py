@@ -91,6 +91,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
             {
                 "price": price.price,
                 "at_most": price.at_most,
+                "whole_table": price.whole_table,
                 "remaining": price.remaining,
                 "kind": price.kind,
                 "measure": None if price.measure is None else asdict(price.measure),
@@ -100,6 +101,8 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
     fits = "" if price.affordable else ", more than remains"
     most = "up to about " if price.at_most else ""
     console.line(f"price: {most}{epsilon_text(price.price)} epsilon{fits}")
+    if price.whole_table:
+        console.line("that is for the whole table; which rows are shown follows from its numbers")
     show_choices(console, None if price.measure is None else asdict(price.measure))
     console.line(f"remaining: {epsilon_text(price.remaining)} epsilon")
     known = [str(interval) for interval in price.free if interval is not None]

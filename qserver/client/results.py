@@ -213,6 +213,8 @@ class Price(FromJson):
         curve: prices at other lengths; for a workload, at multiples of the asked lengths. A price
             of None is out of reach. Lengths that cost more than shorter ones are left out.
         measure: the prices of both choices of `measure`; None from an earlier server.
+        whole_table: whether HAVING, ORDER BY or LIMIT choose among the numbers once they are
+            released: price and `free` are those of the whole table.
     """
 
     kind: str
@@ -226,6 +228,7 @@ class Price(FromJson):
     version: int
     at_most: bool = False
     measure: BothChoices | None = None
+    whole_table: bool = False
 
     def __repr__(self) -> str:
         return f"<Price {self._sentence()}>"

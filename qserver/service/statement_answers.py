@@ -118,6 +118,11 @@ class StatementExplanation:
     own: OwnPrice | None = None
     is_most: bool = False
 
+    @property
+    def of_whole_table(self) -> bool:
+        """Whether HAVING, ORDER BY or LIMIT choose among the numbers once they are released."""
+        return self.asked.statement.shape != PLAIN
+
 
 AnyStatement = StatementAnswer | StatementExplanation
 

@@ -107,7 +107,7 @@ def test_the_bounds_that_the_page_states_are_those_of_the_code() -> None:
         f"{linear.MAX_RUNS:,} runs of weights;",
         f"{question.MAX_QUESTIONS:,} questions, {question.MAX_TERMS:,} terms in all",
         f"{tokens.MAX_CHARACTERS:,} characters, {tokens.MAX_TOKENS:,} words, {parser.MAX_CELLS:,} "
-        f"numbers, grouped by {parser.MAX_GROUPED} attributes",
+        "numbers",
         f"model: {question.MAX_SPECIFICATION:,} characters",
         f"the domain file's {domain.MAX_VALUES_IN_ALL:,} values",
         f"{MAX_LIMIT:,} items, {history.MAX_PAGE_RUNS:,} runs",

@@ -97,6 +97,14 @@ def test_json_holds_null_where_there_is_no_number(
     assert (found["epsilon_charged"], found["confidence"]) == (0.059914646, 0.95)
 
 
+def test_a_price_says_that_it_is_the_whole_tables(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({"table": None, "price": {**PRICE, "whole_table": True}})
+    assert call(server, "sql", f"EXPLAIN {TEXT}") == ExitCode.OK
+    assert "that is for the whole table;" in capsys.readouterr().out.splitlines()[1]
+
+
 @pytest.mark.parametrize("arguments", [[TEXT, "--explain"], [f"EXPLAIN {TEXT}"]])
 def test_a_price_is_shown_and_spends_nothing(
     server: FakeServer, arguments: list[str], capsys: pytest.CaptureFixture[str]

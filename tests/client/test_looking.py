@@ -33,6 +33,26 @@ def client_of(served: Served) -> Client:
     return Client(served.url, sleep=work)
 
 
+def test_rows_that_a_statement_chooses_say_so_on_every_face(served: Served, capsys: Out) -> None:
+    client = client_of(served)
+    whole = client.sql(BY_AGE)
+    text = BY_AGE.replace("WITHIN", "ORDER BY 2 DESC LIMIT 2 WITHIN")
+    assert client.price(text).whole_table
+    assert not client.price(BY_AGE).whole_table
+    table = client.sql(text)
+    assert [picked.estimate for picked in whole.largest(2)] == [c.estimate for [c] in table.cells]
+    assert table.selected_from == Selection(11, "largest", 2)
+    assert table.cost.charged == 0
+    assert ", all of the 2 largest of 11; " in table.notes()[0]
+    # Those of the statement know that there are two, so they are shorter.
+    for picked, [cell] in zip(whole.largest(2), table.cells, strict=True):
+        assert picked.interval.low == cell.interval.low
+        assert cell.interval.high < picked.interval.high
+    assert main(["sql", text, "--url", served.url]) == 0
+    assert ", all of the 2 largest of 11; " in capsys.readouterr().out
+    assert client.sql(BY_AGE.replace("WITHIN", "HAVING COUNT(*) > 1e9 WITHIN")).records() == []
+
+
 def test_a_table_says_in_one_line_what_holds_and_gives_its_largest(served: Served) -> None:
     table = client_of(served).sql(BY_AGE)
     assert table.notes()[1] == table.looking in repr(table)

@@ -73,3 +73,18 @@ def test_what_is_wrong_is_told_in_the_forms_words(
 def test_rule_and_number_without_a_choice_change_nothing(browser: Browser) -> None:
     page = shown(browser, {**AGE, "among": "", "rule": "any", "first": "3"})
     assert "picked out, which makes it longer" not in page
+
+
+def test_rows_that_were_chosen_say_so_and_cost_the_whole_table(browser: Browser) -> None:
+    text = BY_AGE.replace("COUNT(*)", "COUNT(*) AS n").replace(
+        "WITHIN", "ORDER BY n DESC LIMIT 2 WITHIN"
+    )
+    price = browser.post(f"{PEOPLE}/price", {"text": text}, headers=HTMX).text
+    assert "The price is that of the whole table." in price
+    page = shown(browser, {"text": text})
+    assert "2 intervals, each with 95 percent confidence, all of the 2 largest of 11" in page
+    assert "whole table" not in browser.post(f"{PEOPLE}/price", {"text": BY_AGE}, headers=HTMX).text
+    # The same from history alone, and a table that no row is left of.
+    assert "all of the 2 largest of 11" in browser.text(f"{PEOPLE}/answer?text={text}")
+    none = text.replace("ORDER BY n DESC LIMIT 2", "HAVING n > 1000000")
+    assert "0 intervals" in browser.text(f"{PEOPLE}/answer?text={none}")

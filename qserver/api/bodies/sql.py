@@ -79,7 +79,7 @@ class SqlCellBody(RecordBody):
 class SqlRowBody(BaseModel):
     """One group with its numbers."""
 
-    group: list[str] = Field(description="a value of each attribute of GROUP BY")
+    group: list[str] = Field(description="a value of each of `groups`")
     cells: list[SqlCellBody]
 
 
@@ -94,7 +94,8 @@ class SqlTableBody(RecordBody):
     """The table that a statement asked for."""
 
     groups: list[str] = Field(
-        description="the attributes of GROUP BY", validation_alias=_of_statement("groups")
+        description="what GROUP BY names, by its alias if it has one",
+        validation_alias=_of_statement("groups"),
     )
     columns: list[str] = Field(validation_alias=_of_statement("columns"))
     rows: list[SqlRowBody]
@@ -138,7 +139,8 @@ class SqlPriceBody(RecordBody):
     """What a statement would cost; nothing was spent."""
 
     groups: list[str] = Field(
-        description="the attributes of GROUP BY", validation_alias=_of_statement("groups")
+        description="what GROUP BY names, by its alias if it has one",
+        validation_alias=_of_statement("groups"),
     )
     columns: list[str] = Field(validation_alias=_of_statement("columns"))
     n_questions: int = Field(description="linear queries that answer it")
@@ -160,6 +162,11 @@ class SqlPriceBody(RecordBody):
     free: list[SqlKnownBody]
     confidence: float = Field(validation_alias=_CONFIDENCE)
     version: int
+    whole_table: bool = Field(
+        description="whether HAVING, ORDER BY or LIMIT choose among the numbers once they are "
+        "released: price and `free` are those of the whole table",
+        validation_alias="of_whole_table",
+    )
 
     @classmethod
     def of_price(cls, found: StatementExplanation) -> Self:
