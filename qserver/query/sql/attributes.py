@@ -145,9 +145,9 @@ def matching_mask(attribute: Attribute, node: exp.Literal, source: SqlText, *, f
         SqlError: it fits none, which is nearly always a mistake, or there are no labels.
     """
     name = quoted(attribute.name)
-    if attribute.kind in ("integer", "real"):
+    if attribute.kind != "labels":
         raise source.refuse(
-            f"use LIKE with labels: `{attribute.name}` has numbers",
+            f"use LIKE with labels: `{attribute.name}` has none",
             node,
             hint=f"Nearest: {name} BETWEEN ... AND ...",
         )
