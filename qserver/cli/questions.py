@@ -246,8 +246,15 @@ def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:
 
 def price_text(explanation: Mapping[str, Any]) -> str:
     """A price, and whether it can be paid."""
-    fits = "" if explanation["affordable"] else ", more than remains"
-    return f"{epsilon_text(explanation['price'])} epsilon{fits}"
+    price, left = explanation["price"], explanation["remaining"]
+    return f"{epsilon_text(price)} epsilon{unpayable(price, left, explanation['affordable'])}"
+
+
+def unpayable(price: float, remaining: float, affordable: bool) -> str:  # noqa: FBT001 - a fact
+    """Why a price cannot be paid, as the end of a sentence; '' if it can."""
+    if affordable:
+        return ""
+    return ", more than remains" if price > remaining else ", but the owner's guard forbids it"
 
 
 def show_curve(console: Console, curve: Sequence[tuple[float, float | None]], heading: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from qserver.cli.console import Console, epsilon_text
-from qserver.cli.questions import show_choices
+from qserver.cli.questions import show_choices, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_only_this, add_server_options, chosen_of
 from qserver.client import Client, Price, Table
@@ -98,7 +98,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
             }
         )
         return
-    fits = "" if price.affordable else ", more than remains"
+    fits = unpayable(price.price, price.remaining, price.affordable)
     most = "up to about " if price.at_most else ""
     console.line(f"price: {most}{epsilon_text(price.price)} epsilon{fits}")
     if price.whole_table:

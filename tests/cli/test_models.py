@@ -180,7 +180,7 @@ def test_what_learning_would_cost_is_shown(
     assert server.requests[0].line == "POST /v1/datasets/adult/models/explain"
     assert server.requests[0].document["epsilon"] == 0.06
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "price: 0.06 epsilon, more than remains"
+    assert lines[0] == "price: 0.06 epsilon, but the owner's guard forbids it"
     assert lines[2:5] == [
         "by noise alone, were all values equally likely among N records:",
         "  deviation of a parameter: 12.3 / N to 1.23e+03 / N",

@@ -173,3 +173,12 @@ def test_the_environment_says_whether_colours_are_wanted(
     environ: dict[str, str], wanted: bool
 ) -> None:
     assert wants_colour(environ) is wanted
+
+
+def test_a_price_that_a_guard_forbids_is_said_to_be_forbidden(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.reply({"table": None, "price": {**PRICE, "price": 0.25}})
+    assert call(server, "sql", TEXT, "--explain") == ExitCode.OK
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "price: 0.25 epsilon, but the owner's guard forbids it"
