@@ -85,7 +85,8 @@ def read_question(
     has_length = clauses.half_width is not None
     requirement = _requirement(clauses, question)
     cells = statement.rows[0].cells if len(statement.rows) == 1 else ()
-    is_one = not statement.groups and len(cells) == 1 and not clauses.consistent
+    is_plain = not clauses.consistent and not statement.is_processed
+    is_one = not statement.groups and len(cells) == 1 and is_plain
     if is_one and isinstance(cells[0], Sum):
         query, measure = cells[0].query, clauses.measure
         looking, reading = clauses.looking, clauses.reading

@@ -25,6 +25,7 @@ from qserver.query.sql.cells import (
     StatementQuestions,
     cell_value,
 )
+from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Bounds, Ratio, Statement, Sum
 from qserver.records.answer import (
@@ -163,19 +164,40 @@ def _chosen(cell: AnsweredCell, reading: CellReading | None, rule: Rule | None) 
 
 
 def shaped(found: StatementAnswer) -> StatementAnswer:
-    """The rows that HAVING and LIMIT show of a whole table, in the order of ORDER BY."""
+    """The rows that HAVING and LIMIT show of a whole table, in order, and rounded as ROUND says."""
     statement = found.asked.statement
-    if statement.shape == PLAIN:
+    if not statement.is_processed:
         return found
     numbers = [[cell.value.estimate for cell in row] for row in found.cells]
     places = statement.shape.places(numbers)
     rows = tuple(statement.rows[i] for i in places)
     asked = replace(
         found.asked,
-        statement=replace(statement, rows=rows, shape=PLAIN),
+        statement=replace(statement, rows=rows, shape=PLAIN, digits=()),
         cells=tuple(found.asked.cells[i] for i in places),
     )
-    return replace(found, asked=asked, cells=tuple(found.cells[i] for i in places))
+    digits = statement.digits or (None,) * len(statement.columns)
+    cells = tuple(tuple(map(_rounded, found.cells[i], digits)) for i in places)
+    return replace(found, asked=asked, cells=cells)
+
+
+def _rounded(cell: AnsweredCell, digits: int | None) -> AnsweredCell:
+    """A cell to so many digits, its intervals outward: they hold for both forms of the number."""
+    if digits is None:
+        return cell
+
+    def outward(ends: CellInterval) -> CellInterval:
+        return CellInterval(rounded_down(ends.low, digits), rounded_up(ends.high, digits))
+
+    looked = cell.after_looking
+    if looked is not None:
+        looked = CellReading(*map(outward, (looked.at_once, looked.largest, looked.least)))
+    return replace(
+        cell,
+        value=CellValue(rounded(cell.value.estimate, digits), outward(cell.value.interval)),
+        consistent=rounded(cell.consistent, digits),
+        after_looking=looked,
+    )
 
 
 def cell_readings(

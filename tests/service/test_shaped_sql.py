@@ -185,3 +185,33 @@ def test_a_statement_that_chooses_none_shows_no_row(town: Deployment) -> None:
     found = Statements(town.service())
     assert answered(town, f"{BY_AGE} HAVING n > 1000000 {WITHIN}").cells == ()
     assert found.explain("people", explained(town, f"{BY_AGE} {WITHIN}").asked.statement).known
+
+
+def test_a_rounded_number_has_its_interval_outward(town: Deployment) -> None:
+    sums = "COUNT(*), SUM(age * 0.37)"
+    whole = answered(town, f"SELECT sex, {sums} FROM people GROUP BY sex {WITHIN}")
+    few = "ROUND(COUNT(*), -1) AS n, CAST(SUM(age * 0.37) AS INTEGER)"
+    found = answered(town, f"SELECT sex, {few} FROM people GROUP BY sex ORDER BY n {WITHIN}")
+    assert found.charged_nano == 0
+    assert estimates(found) == sorted(estimates(found))
+    for group, cells in by_group(found).items():
+        for cell, exact, step in zip(cells, by_group(whole)[group], (10, 1), strict=True):
+            value, plain = cell.value, exact.value
+            assert None not in (value.estimate, value.interval.low, value.interval.high)
+            assert None not in (plain.estimate, plain.interval.low, plain.interval.high)
+            shown = (value.estimate or 0, value.interval.low or 0, value.interval.high or 0)
+            true = (plain.estimate or 0, plain.interval.low or 0, plain.interval.high or 0)
+            assert all(number % step == 0 for number in shown)
+            assert abs(shown[0] - true[0]) <= step / 2
+            assert 0 <= true[1] - shown[1] < step
+            assert 0 <= shown[2] - true[2] < step
+            assert (reading(cell).largest.low or 0) <= (reading(exact).largest.low or 0)
+
+
+def test_one_number_may_be_rounded(town: Deployment) -> None:
+    [[cell]] = answered(town, f"SELECT COALESCE(COUNT(*), 0) FROM people {WITHIN}").cells
+    [[tens]] = answered(town, f"SELECT ROUND(COUNT(*), -1) FROM people {WITHIN}").cells
+    assert cell.value.estimate is not None
+    assert tens.value.estimate is not None
+    assert tens.value.estimate % 10 == 0
+    assert abs(tens.value.estimate - cell.value.estimate) <= 5

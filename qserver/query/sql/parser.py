@@ -144,6 +144,7 @@ class _Reading:
             chosen(clauses, shape.selection(len(rows)), self._source),
             bounds,
             shape,
+            tuple(columns.digits) if any(d is not None for d in columns.digits) else (),
         )
 
     def _bounds(self, items: Sequence[Linear | Quotient | Event]) -> tuple[Bounds, ...]:

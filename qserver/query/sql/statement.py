@@ -83,6 +83,7 @@ class Statement:
             groups; without GROUP BY one.
         clauses: how exact the answers shall be.
         bounds: per column what PROBABILITY asks about its sums; empty for a table of numbers.
+        digits: per column to how many digits it is shown, None for all; empty for all columns.
         shape: which rows are shown once their numbers are released, and in what order.
 
     Raises:
@@ -97,6 +98,7 @@ class Statement:
     clauses: Clauses
     bounds: tuple[Bounds, ...] = ()
     shape: Shape = PLAIN
+    digits: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)
@@ -147,6 +149,11 @@ class Statement:
         )
 
     @property
+    def is_processed(self) -> bool:
+        """Whether something is done to the numbers once they are released."""
+        return self.shape != PLAIN or bool(self.digits)
+
+    @property
     def _is_sum(self) -> bool:
         return bool(self.rows) and isinstance(self.rows[0].cells[0], Sum)
 
@@ -163,7 +170,7 @@ class Statement:
             SqlError: it asks for several, or for a quotient.
         """
         cell = self.rows[0].cells[0] if self.rows else None
-        is_plain = not self.groups and not self.bounds and self.shape == PLAIN
+        is_plain = not self.groups and not self.bounds and not self.is_processed
         if len(self.columns) != 1 or not is_plain or not isinstance(cell, Sum):
             raise self.source.refuse(
                 "ask for one count or sum here, without GROUP BY",

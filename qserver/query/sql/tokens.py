@@ -42,9 +42,10 @@ _ALLOWED = frozenset(
     | {TokenType.HAVING, TokenType.ORDER_BY, TokenType.ASC, TokenType.DESC}
     | {TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
 )
-# Words of FETCH FIRST 5 ROWS ONLY; each may also be a name.
-_OF_FETCH = frozenset(
+# Words of FETCH FIRST 5 ROWS ONLY and of CAST(... AS INTEGER); each may also be a name.
+_ALSO_NAMES = frozenset(
     {TokenType.FIRST, TokenType.NEXT, TokenType.ROW, TokenType.ROWS, TokenType.PERCENT}
+    | {TokenType.INT, TokenType.BIGINT}
 )
 _REASONS = {
     TokenType.DISTINCT: (
@@ -239,7 +240,7 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
     for i, token in enumerate(tokens):
         kind = token.token_type
         # SELECT DISTINCT leaves groups as they are; within COUNT it is another question.
-        is_known = kind in _ALLOWED | _OF_FETCH or (kind is TokenType.DISTINCT and i == 1)
+        is_known = kind in _ALLOWED | _ALSO_NAMES or (kind is TokenType.DISTINCT and i == 1)
         if not is_known or (kind is TokenType.SELECT and i):
             raise _refusal(source, token)
         opens = kind in (TokenType.L_PAREN, TokenType.CASE)

@@ -15,7 +15,14 @@ REFUSED = {
     "SELECT MEDIAN(age) FROM people": ("MEDIAN(age", "no sum over records"),
     "SELECT STDDEV(age) FROM people": ("STDDEV(age", "SUM(x * x)"),
     "SELECT COUNT(DISTINCT region) FROM people": ("DISTINCT", "GROUP BY"),
-    "SELECT ROUND(COUNT(*)) FROM people": ("ROUND(COUNT(*", "COUNT, SUM and AVG"),
+    "SELECT ROUND(COUNT(*), age) FROM people": ("ROUND(COUNT(*), age", "number of digits"),
+    "SELECT ROUND(COUNT(*), 13) FROM people": ("ROUND(COUNT(*), 13", "from -12 to 12"),
+    "SELECT SQRT(COUNT(*)) FROM people": ("SQRT(COUNT(*", "COUNT, SUM and AVG"),
+    "SELECT COALESCE(AVG(age), 0) FROM people": ("COALESCE(AVG(age), 0", "COUNT, SUM and AVG"),
+    "SELECT age, COUNT(*) FROM people GROUP BY 1 HAVING ROUND(COUNT(*)) > 2": (
+        "ROUND(COUNT(*",
+        "COUNT, SUM and AVG",
+    ),
     "SELECT DISTINCT region FROM people": ("region", "GROUP BY region"),
     "SELECT DISTINCT ON (region) region, COUNT(*) FROM people GROUP BY region": (
         "ON",

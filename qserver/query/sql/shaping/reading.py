@@ -12,6 +12,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.shaping.groups import Grouping, Groups
 from qserver.query.sql.shaping.items import Items, written
+from qserver.query.sql.shaping.rounding import unrounded
 from qserver.query.sql.shaping.shape import Compare, Comparison, Every, Opposite, Test
 from qserver.query.sql.text import SqlText
 
@@ -50,11 +51,14 @@ class Columns:
     """The columns of numbers, by what they are; HAVING and ORDER BY may add some.
 
     Args:
+        nodes, digits, names: per column what is measured, to how many digits it is rounded (None
+            for not at all), and what it is called.
         place: per item of SELECT the index of its column; None for a group.
         grouping: per item of SELECT the index of its grouping; None for a number.
     """
 
     nodes: list[exp.Expr] = field(default_factory=list)
+    digits: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     place: list[int | None] = field(default_factory=list)
     grouping: list[int | None] = field(default_factory=list)
@@ -68,7 +72,9 @@ class Columns:
             found.grouping.append(which)
             found.place.append(len(found.nodes) if which is None else None)
             if which is None:
-                found.nodes.append(item.node)
+                node, digits = unrounded(item.node, items.source)
+                found.nodes.append(node)
+                found.digits.append(digits)
                 found.names.append(item.name)
         return found
 
@@ -76,6 +82,7 @@ class Columns:
         """The column that is written so; a new one where there is none."""
         if node not in self.nodes:
             self.nodes.append(node)
+            self.digits.append(None)
             self.names.append(written(node, source))
         return self.nodes.index(node)
 
@@ -212,7 +219,9 @@ class ShapeReader:
             )
         if not any(isinstance(part, exp.AggFunc) for part in node.walk()):
             raise self._source.refuse("order and choose by groups and numbers of the table", node)
-        return self._columns.index(node, self._source)
+        at = self._items.same_as(node)
+        column = None if at is None else self._columns.place[at]
+        return self._columns.index(node, self._source) if column is None else column
 
     def _test(self, node: exp.Expr) -> Test:
         node = node.unnest()
