@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 
@@ -117,3 +118,57 @@ def test_periods_are_grouped_in_order_and_not_summed() -> None:
     assert [row.group for row in statement.rows] == [("2024-W13",), ("2024-W14",), ("2024-W15",)]
     with pytest.raises(SqlError, match="calculate with numbers: `week` has periods"):
         parse_statement("SELECT AVG(week) FROM v", domain, dataset="v")
+
+
+def grouped(text: str, item: dict[str, object]) -> dict[tuple[str, ...], list[str]]:
+    """The periods in each group of GROUP BY."""
+    domain = domain_from_document({"attributes": [item, SEX]})
+    statement = parse_statement(
+        f"SELECT {text}, COUNT(*) FROM v GROUP BY {text}", domain, dataset="v"
+    )
+    names, found = domain.attributes[0].value_names, {}
+    for row in statement.rows:
+        (cell,) = row.cells
+        assert isinstance(cell, Sum)
+        (term,) = cell.query.terms
+        dense = term.factors[0].weights.dense
+        found[row.group] = [n for n, weight in zip(names, dense, strict=True) if weight]
+    return found
+
+
+@pytest.mark.parametrize("unit", ["month", "quarter", "year"])
+@pytest.mark.parametrize("every", ["day", "week"])
+def test_longer_periods_hold_what_the_days_or_thursdays_say(every: str, unit: str) -> None:
+    """By Python's dates: a week is where its Thursday is."""
+    first = {"day": "2019-12-29", "week": "2019-W52"}[every]
+    expected: dict[tuple[str, ...], list[str]] = {}
+    for i in range(500):
+        day = date(2019, 12, 29) + timedelta(days=i)
+        if every == "week":
+            day = date(2019, 12, 26) + timedelta(days=7 * i)
+        year, week, _ = day.isocalendar()
+        whole = {
+            "month": f"{day:%Y-%m}",
+            "quarter": f"{day.year}-Q{(day.month + 2) // 3}",
+            "year": f"{day.year}",
+        }[unit]
+        name = f"{year}-W{week:02}" if every == "week" else str(day)
+        expected.setdefault((whole,), []).append(name)
+    item = {"name": "t", "kind": "period", "every": every, "first": first, "count": 500}
+    assert grouped(f"{unit}(t)", item) == expected
+    assert grouped(f"date_trunc('{unit}', t)", item) == expected
+    assert list(grouped(f"{unit}(t)", item)) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("day(week)", "group `week` by no less than its weeks"),
+        ("date_trunc('hour', week)", "truncate to one of 'day', 'week', 'month'"),
+        ("month(sex)", "take the month of an attribute of calendar periods, not of `sex`"),
+        ("month('x')", "take the longer period of an attribute of periods"),
+    ],
+)
+def test_group_by_a_period_that_there_is_not_is_refused(text: str, message: str) -> None:
+    with pytest.raises(SqlError, match=re.escape(message)):
+        grouped(text, WEEK)

@@ -108,6 +108,21 @@ def test_groups_by_week_hold_the_records_of_their_days(town: Deployment) -> None
     assert town.service().dataset("people").spent_nano == spent
 
 
+def test_groups_by_month_hold_the_weeks_of_their_thursdays(town: Deployment) -> None:
+    text = (
+        "SELECT month(week) AS month, COUNT(*) FROM people WHERE week >= '2025-W01' "
+        "GROUP BY month ORDER BY month WITHIN 100 CONFIDENCE 0.999999"
+    )
+    table = body(town, "sql", {"sql": text})["table"]
+    assert [row["group"] for row in table["rows"]] == [["2025-01"], ["2025-02"]]
+    thursdays = {name: date.fromisocalendar(int(name[:4]), int(name[6:]), 4) for name in WEEKS}
+    for row in table["rows"]:
+        (month,) = row["group"]
+        names = [n for n, day in thursdays.items() if f"{day:%Y-%m}" == month and n <= "2025-W09"]
+        low, high = row["cells"][0]["interval"]
+        assert low <= sum(WEEKS[n] for n in names) <= high
+
+
 def test_date_within_a_week_is_refused_over_http(town: Deployment) -> None:
     where = {"week": {"below": "2024-03-20"}}
     document = {"query": {"where": where}, "length": 100, "confidence": 0.95}

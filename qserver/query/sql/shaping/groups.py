@@ -1,7 +1,7 @@
 """GROUP BY: attributes, and what follows from the attributes of one record.
 
 A group is a set of cells with a public name. CASE names sets of cells, a condition is one and its
-rest, and FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins.
+rest, FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins, and MONTH and its like join periods.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.periods.groups import longer_periods
 from qserver.query.sql.records import RecordExpressions, branches_of
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.items import Item, Items, written
@@ -145,6 +146,10 @@ class Groups:
         if isinstance(node, _CONDITIONS):
             pairs = (("false", True), ("true", False))
             return [GroupValue(n, self._records.region(node, negated=no)) for n, no in pairs]
+        if (longer := longer_periods(node, self._names)) is not None:
+            axis, masks = longer
+            self._regions.take(self._names.domain.sizes[axis])
+            return [GroupValue(n, self._regions.of_mask(axis, mask)) for n, mask in masks.items()]
         return self._steps(node)
 
     def _case(self, node: exp.Case | exp.If) -> list[GroupValue]:
@@ -180,9 +185,10 @@ class Groups:
             raise self._no_group(node)
         (axis,) = axes
         attribute = self._names.domain.attributes[axis]
-        if attribute.kind not in ("integer", "real"):
+        if not attribute.is_numeric:
+            what = "periods" if attribute.is_period else "labels"
             raise self._source.refuse(
-                f"calculate with numbers: `{attribute.name}` has labels", node
+                f"calculate with numbers: `{attribute.name}` has {what}", node
             )
         masks: dict[str, int] = {}
         self._regions.take(attribute.size)
@@ -196,7 +202,7 @@ class Groups:
 
     def _no_group(self, node: exp.Expr) -> SqlError:
         return self._source.refuse(
-            "group by attributes, CASE, conditions, and FLOOR, CEIL or WIDTH_BUCKET of one",
+            "group by attributes, CASE, conditions, and FLOOR, CEIL, WIDTH_BUCKET or MONTH of one",
             node,
             hint="Nearest: COUNT(*) FILTER (WHERE ...) per group of your own.",
         )
