@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
@@ -49,13 +48,10 @@ class Names:
         name = node.this
         if not isinstance(name, exp.Identifier):
             raise self.source.refuse("name an attribute", node)
-        found = self.domain.axis(name.name)
-        if found is not None:
-            return found
-        folded = [i for i, n in enumerate(self.domain.names) if _same(n, name)]
-        if len(folded) != 1:
+        found = self._axis_of(name)
+        if found is None:
             raise self._unknown(name)
-        return folded[0]
+        return found
 
     def is_axis(self, node: exp.Expr, axis: int) -> bool:
         """Whether an expression is a column that names this attribute."""
@@ -65,10 +61,16 @@ class Names:
         """Whether an expression is a column that names an attribute."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             return False
-        with contextlib.suppress(QueryError):
-            self.axis(node)
-            return True
-        return False
+        table = node.args.get("table")
+        is_ours = table is None or any(_same(t, table) for t in self.tables)
+        return is_ours and self._axis_of(node.this) is not None
+
+    def _axis_of(self, name: exp.Identifier) -> int | None:
+        found = self.domain.axis(name.name)
+        if found is not None:
+            return found
+        folded = [i for i, n in enumerate(self.domain.names) if _same(n, name)]
+        return folded[0] if len(folded) == 1 else None
 
     def _unknown(self, name: exp.Identifier) -> Exception:
         hint = "Attributes: " + _listed(self.domain.names) + "."

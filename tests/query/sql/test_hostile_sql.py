@@ -15,6 +15,8 @@ from tests.query.sql.people import read
 ALPHABET = (
     "SELECT COUNT ( * ) ( ) , FROM people WHERE age region 'North' < <= = <> >= > 22 1.5 AND OR "
     "NOT IN BETWEEN CASE WHEN THEN ELSE END SUM AVG FILTER GROUP BY WITHIN PERCENT OF CONFIDENCE "
+    "HAVING ORDER LIMIT OFFSET FETCH FIRST ROWS ONLY ASC DESC NULLS LAST ILIKE FLOOR CEIL ROUND "
+    "CAST WIDTH_BUCKET COALESCE INTEGER IF 1 2 public region, "
     'SIMULTANEOUS ASSUMING EXPLAIN + - / . ; NULL TRUE IS AS n "age" "people" DISTINCT LIKE :: [ ] '
     "{ } ? @ $1 -- /* */ ' \" ` \\ \n % ^ | & ~ # ! \x00 \ud800 é 漢"
 )
@@ -58,6 +60,21 @@ def test_any_words_are_answered_or_refused(text: str) -> None:
 )
 def test_any_words_within_a_statement_are_answered_or_refused(one: str, other: str) -> None:
     answered(f"SELECT COUNT(*) {one} FROM people WHERE age > 22 {other} WITHIN 5")
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
+    st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
+    st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
+)
+def test_any_words_that_shape_a_table_are_answered_or_refused(
+    one: str, other: str, third: str
+) -> None:
+    answered(
+        f"SELECT age AS a, COUNT(*) AS n FROM people GROUP BY a {one} HAVING n > 1 {other} "
+        f"ORDER BY n {third} LIMIT 2"
+    )
 
 
 @settings(max_examples=100)

@@ -198,6 +198,11 @@ def test_an_error_placed_below_a_field_still_points_at_the_place() -> None:
         "SELECT " + " * ".join(["2"] * 3000) + " * COUNT(*) FROM people",
         "SELECT COUNT(*) FROM people WHERE age IN (" + ",".join(["21"] * 9000) + ")",
         "SELECT COUNT(*) FROM people -- " + "x" * (1 << 16),
+        "SELECT COUNT(*) FROM people GROUP BY " + ", ".join(["region"] * 33),
+        "SELECT COUNT(*) FROM people GROUP BY FLOOR(age / 2)" + " + 1" * 9000,
+        "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY " + ", ".join(["2"] * 33),
+        "SELECT COUNT(*) FROM people HAVING " + " OR ".join(["COUNT(*) > 1"] * 33),
+        "SELECT " + ", ".join(["region"] * 1033) + ", COUNT(*) FROM people GROUP BY region",
         "SELECT region, " + ", ".join(["COUNT(*)"] * 300) + " FROM people GROUP BY region",
     ],
 )

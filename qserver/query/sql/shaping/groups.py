@@ -17,7 +17,7 @@ from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.periods.groups import longer_periods
 from qserver.query.sql.records import RecordExpressions, branches_of
 from qserver.query.sql.regions import ALL, Region, Regions
-from qserver.query.sql.shaping.items import Item, Items, written
+from qserver.query.sql.shaping.items import Item, Items, check_parts, written
 from qserver.query.sql.shaping.steps import Steps
 
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not
@@ -67,6 +67,7 @@ class Groups:
 
         Raises:
             SqlError: it groups by something that is not public, or twice by the same.
+            CapacityError: it has too many parts, or takes too many steps.
         """
         if group is None:
             return ()
@@ -74,6 +75,7 @@ class Groups:
         if given - {"expressions"} or not group.expressions:
             raise self._source.refuse("group by attributes alone", group)
         nodes = [part for node in group.expressions for part in _parts(node)]
+        check_parts(len(nodes), "GROUP BY")
         found = [self._grouping(node, items, where) for node in nodes]
         if len({(g.axis, g.node if g.axis is None else None) for g in found}) < len(found):
             raise self._source.refuse("group by each attribute once", group)
@@ -191,7 +193,7 @@ class Groups:
                 f"calculate with numbers: `{attribute.name}` has {what}", node
             )
         masks: dict[str, int] = {}
-        self._regions.take(attribute.size)
+        self._regions.take(attribute.size * sum(1 for _ in node.walk()))
         values = Steps(node, attribute, self._source).values()
         for i in sorted(range(len(values)), key=values.__getitem__):
             name = decimal_text(values[i])

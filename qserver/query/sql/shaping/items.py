@@ -6,8 +6,19 @@ from dataclasses import dataclass
 
 from sqlglot import TokenType, exp
 
+from qserver.errors import CapacityError
 from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
+
+# Each part is compared with each item of SELECT.
+MOST_PARTS = 32
+MOST_ITEMS = 1000 + MOST_PARTS
+
+
+def check_parts(n: int, what: str) -> None:
+    """CapacityError if a clause has too many parts."""
+    if n > MOST_PARTS:
+        raise CapacityError(f"{what} has at most {MOST_PARTS} parts, this one {n:,}.")
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,10 @@ def items_of(sql: TokenizedSql, select: exp.Select) -> Items:
 
     Raises:
         SqlError: there is a comma at the end, which the parser accepts.
+        CapacityError: there are too many.
     """
+    if len(select.expressions) > MOST_ITEMS:
+        raise CapacityError(f"SELECT has at most {MOST_ITEMS:,} items. Ask its parts.")
     places = _places(sql)
     if len(places) != len(select.expressions):
         raise sql.source.refuse("have one item between commas", sql.body[0])

@@ -11,7 +11,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.shaping.groups import Grouping, Groups
-from qserver.query.sql.shaping.items import Items, written
+from qserver.query.sql.shaping.items import Items, check_parts, written
 from qserver.query.sql.shaping.rounding import unrounded
 from qserver.query.sql.shaping.shape import Compare, Comparison, Every, Opposite, Test
 from qserver.query.sql.text import SqlText
@@ -100,6 +100,8 @@ class Having:
         having = select.args.get("having")
         if having is None:
             return cls()
+        n_tests = sum(isinstance(part, exp.Predicate) for part in having.this.walk())
+        check_parts(n_tests, "HAVING")
         whole = having.this.unnest()
         parts = list(whole.flatten()) if isinstance(whole, exp.And) else [whole]
         public = [part for part in parts if _is_public(part, names)]
@@ -160,6 +162,7 @@ class ShapeReader:
             SqlError: it names neither a group nor a number of the table.
         """
         nodes = [] if order is None else order.expressions
+        check_parts(len(nodes), "ORDER BY")
         return tuple(
             self._key(node.this, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
             for node in nodes
