@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from qserver.answering.quotient_posterior import QuotientAsked, QuotientPosterior
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.joint.quotient import JointParts, QuotientPart
 from qserver.planning.holdings import estimate_of
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
-from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions, shifted_interval
+from qserver.query.sql.cells import (
+    CellInterval,
+    CellQuestions,
+    CellValue,
+    StatementQuestions,
+    shifted_interval,
+)
+from qserver.records.statement import Statement
 
 JointOf = Callable[[Question, Question], JointParts | None]
 _SAME = 1e-9
@@ -78,3 +86,33 @@ def joint_value(
     if estimate is not None and interval.low is not None and interval.high is not None:
         estimate = min(max(estimate, interval.low), interval.high)
     return CellValue(estimate, interval)
+
+
+PosteriorOf = Callable[[QuotientAsked], QuotientPosterior | None]
+
+
+def posterior_value(
+    questions: StatementQuestions, cell: CellQuestions, value: CellValue, posterior_of: PosteriorOf
+) -> tuple[CellValue, Statement] | None:
+    """A quotient by its posterior; None where that is not known, or is no other.
+
+    Args:
+        value: by the laws of the errors of both estimates; the search starts from its interval.
+        posterior_of: finds the posterior of a quotient.
+    """
+    shape, low, high = cell.centred, value.interval.low, value.interval.high
+    if shape is None or cell.denominator is None or low is None or high is None or low >= high:
+        return None
+    middle = float(shape.middle)
+    over, under = questions.questions[cell.main], questions.questions[cell.denominator]
+    start = low - middle, high - middle
+    found = posterior_of(QuotientAsked(over.query, under.query, start, questions.confidence))
+    if found is None:
+        return None
+    bounds = (shape.middle - shape.radius, shape.middle + shape.radius)
+    within = CellInterval(*map(float, bounds)) if shape.is_bounded else CellInterval(None, None)
+    interval = shifted_interval(found.low, found.high, shape, within=within)
+    estimate = middle + found.estimate
+    if interval.low is not None and interval.high is not None:
+        estimate = min(max(estimate, interval.low), interval.high)
+    return CellValue(estimate, interval), found.statement

@@ -28,16 +28,12 @@ def reading_on(replica: Replica, row: Primitive, reading: Reading) -> Reading:
     """The reading with the ends of its prior; raises as `with_ends` does."""
     prior = reading.prior
     needs_total = prior is not None and prior.kind == "known-total"
-    return reading.on(row, total=known_total(replica, row) if needs_total else None)
+    return reading.on(row, total=known_total(replica) if needs_total else None)
 
 
-def known_total(replica: Replica, row: Primitive) -> int | None:
-    """The number of records where that is public.
-
-    Args:
-        row: any on the dataset's domain.
-    """
-    total = primitive(total_query(row.row.sizes))
+def known_total(replica: Replica) -> int | None:
+    """The number of records where that is public."""
+    total = primitive(total_query(replica.meta.domain.sizes))
     found = replica.engine.estimate(total, confidence=PUBLIC_CONFIDENCE)
     if found is None:
         return None

@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 
 from qserver.answering.answer import answer_from, as_read, exact_answer, offer_from
 from qserver.answering.quotient import joint_parts
-from qserver.answering.reading import reading_on
+from qserver.answering.quotient_posterior import (
+    QuotientAsked,
+    QuotientPosterior,
+    quotient_posterior,
+)
+from qserver.answering.reading import known_total, reading_on
 from qserver.answering.workload import KnownNumber, known_numbers
 from qserver.errors import NotEstimableError
 from qserver.inference.joint.quotient import JointParts
@@ -149,6 +154,22 @@ class Insight:
         opened = self._workloads.refresh(name)
         with opened.lock:
             return joint_parts(opened.replica.engine, over, under)
+
+    def total(self, name: str) -> int | None:
+        """The number of records of a dataset where that is public; NotFoundError."""
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            return known_total(opened.replica)
+
+    def quotient(
+        self, name: str, asked: QuotientAsked, *, version: int
+    ) -> QuotientPosterior | None:
+        """The posterior of a quotient on the history of that version; None if it has moved on."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            if opened.replica.present.n_shown != version:
+                return None
+            return quotient_posterior(opened.replica.engine, asked)
 
     def probability(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from qserver.answering.quotient import PosteriorOf, posterior_value
 from qserver.errors import NotEstimableError
 from qserver.inference.posterior.choice import table_readings
 from qserver.inference.posterior.interval import CredibleInterval
@@ -126,6 +127,29 @@ class StatementExplanation:
 
 
 AnyStatement = StatementAnswer | StatementExplanation
+
+
+_MOST_QUOTIENTS = 8
+"""Most quotients of a table that get posteriors: the search for one takes up to a second."""
+
+
+def by_posterior(
+    questions: StatementQuestions, cell: CellQuestions, found: AnsweredCell, of: PosteriorOf
+) -> AnsweredCell:
+    """A quotient's cell by its posterior, where that is known and is another than its law.
+
+    Not where all intervals hold at once or the statement names a choice: what these need combines
+    the laws of errors.
+    """
+    chosen = questions.statement.clauses.looking.selected_from is not None
+    n_quotients = sum(one.denominator is not None for row in questions.cells for one in row)
+    if questions.simultaneous or chosen or n_quotients > _MOST_QUOTIENTS:
+        return found
+    better = posterior_value(questions, cell, found.value, of)
+    if better is None:
+        return found
+    value, law = better
+    return replace(found, value=value, statement=law)
 
 
 def looked(

@@ -8,10 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from qserver.answering.consistency import PUBLIC_CONFIDENCE, ConsistentWorkload, public_total
+from qserver.answering.consistency import ConsistentWorkload
 from qserver.answering.quotient import joint_value
 from qserver.answering.workload import KnownNumber
-from qserver.query.linear import total_query
 from qserver.query.looking import Ends
 from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
@@ -45,6 +44,7 @@ from qserver.service.statement_answers import (
     AnyStatement,
     StatementAnswer,
     StatementExplanation,
+    by_posterior,
     looked,
     probability_table,
     shaped,
@@ -172,11 +172,12 @@ class Statements:
         ends = found.ends if isinstance(found, WorkloadAnswer) else ()
         nearest = self._nearest(name, questions, answers, ends)
         joint_of = partial(self._questions.insight.joint, name)
+        posterior_of = partial(self._questions.insight.quotient, name, version=found.version)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
             answered = _answered_cell(cell, answers, nearest)
             value = joint_value(questions, cell, answered.value, estimates, joint_of)
-            return replace(answered, value=value)
+            return by_posterior(questions, cell, replace(answered, value=value), posterior_of)
 
         cells = looked(questions, _by_cell(questions, cell_of), estimates, ends)
         together = found.simultaneous if isinstance(found, WorkloadAnswer) else None
@@ -200,6 +201,7 @@ class Statements:
         """
         answers = [None if one is None else one.answer for one in known]
         value_of = self._known_value(name, questions, answers)
+        posterior_of = partial(self._questions.insight.quotient, name, version=version)
         complete = [answer for answer in answers if answer is not None]
         is_complete = len(complete) == len(known)
         nearest = self._nearest(name, questions, complete) if is_complete else None
@@ -208,7 +210,9 @@ class Statements:
             value = value_of(cell) or CellValue(None, _UNKNOWN)
             parts = [a.statement for i in cell.parts if (a := answers[i]) is not None]
             law = joined(parts) if len(parts) == len(cell.parts) else None
-            return AnsweredCell(value, "history", _consistent_of(cell, nearest), statement=law)
+            consistent = _consistent_of(cell, nearest)
+            found = AnsweredCell(value, "history", consistent, statement=law)
+            return by_posterior(questions, cell, found, posterior_of)
 
         cells = looked(
             questions,
@@ -263,7 +267,7 @@ class Statements:
         consistent = _consistent(questions)
         if consistent is None:
             return None
-        total = known_total(self._questions, name, questions.questions[0].query.sizes)
+        total = self._questions.insight.total(name)
         return consistent.answers(answers, total=total, ends=ends).estimates
 
     def _answered(
@@ -346,12 +350,6 @@ def _with_earlier(
 def _dearest(sources: Iterable[Source]) -> Source:
     among = set(sources)
     return next(source for source in _DEAREST_FIRST if source in among)
-
-
-def known_total(questions: Service, name: str, sizes: Sequence[int]) -> int | None:
-    """The number of records of a dataset where that is public; NotFoundError."""
-    known = questions.insight.offer(name, total_query(sizes), confidence=PUBLIC_CONFIDENCE)
-    return public_total(known)
 
 
 def _consistent(questions: StatementQuestions) -> ConsistentWorkload | None:

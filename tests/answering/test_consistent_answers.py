@@ -26,7 +26,7 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, Offer
 from qserver.service.statement_answers import StatementAnswer
-from qserver.service.statements import Statements, known_total
+from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment
 from tests.query.dense_weights import scaled_weights
 from tests.query.small_queries import DenseQuery, cells, dense_queries
@@ -201,7 +201,7 @@ def test_on_a_real_deployment_they_cost_nothing_and_add_up_to_the_public_total(
     assert [row[0].value for row in found.cells] == [row[0].value for row in plain.cells]
     assert all(row[0].consistent is None for row in plain.cells)
     values = [row[0].consistent for row in found.cells]
-    assert known_total(town.service(), "people", (11, 3)) == len(ROWS)
+    assert town.service().insight.total("people") == len(ROWS)
     np.testing.assert_allclose(sum(v for v in values if v is not None), len(ROWS), rtol=1e-9)
     assert min(v for v in values if v is not None) >= 0.0
 
@@ -220,7 +220,7 @@ def test_under_add_remove_the_total_is_not_public(tmp_path: Path, store_url: str
     queries = [town.service().parse("people", {"where": {"age": a}}) for a in range(20, 30)]
     workload = Workload(tuple(Question(q, Requirement(40, 0.95)) for q in queries))
     given_answers = town.ask_workload(workload).answers
-    assert known_total(town.service(), "people", (11, 3)) is None
+    assert town.service().insight.total("people") is None
     found = ConsistentWorkload(queries).answers(given_answers, total=None)
     # Ages apart are consistent as they are, but for what is below zero.
     np.testing.assert_allclose(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from qserver.client.tables import Table
 from qserver.portal.pages.tables import known_view
 from qserver.query.sql.parser import parse_statement
 from qserver.records.statement import Statement
+from qserver.service import statement_answers
 from qserver.service.statements import workload_of
 from tests.deployment import PEOPLE, Deployment
 from tests.service.test_statements import answered, explained
@@ -70,7 +73,8 @@ def test_a_table_says_what_its_intervals_are_statements_of(town: Deployment) -> 
     counts, average = answered(town, BY_AGE), answered(town, AVERAGE)
     laws = [cell.statement for (cell,) in counts.cells]
     assert {law.law for law in laws if law is not None} == {"posterior"}
-    assert average.cells[0][0].statement == Statement("estimator")
+    assert average.cells[0][0].statement is not None
+    assert average.cells[0][0].statement.law == "posterior"
     most = max(law.disagreements for law in laws if law is not None)
     statement = parse_statement(BY_AGE, PEOPLE, dataset="people")
     view = known_view(town.service(), "people", statement, query="")
@@ -92,3 +96,42 @@ def test_a_probability_in_a_table_says_its_law(town: Deployment) -> None:
     cost, law = Table.of(reply["table"]).notes()
     assert cost.startswith("cost 0")
     assert law.startswith("The posterior given up to")
+
+
+SHARE = (
+    "SELECT COUNT_IF(age BETWEEN 20 AND 22) / COUNT_IF(age BETWEEN 20 AND 25) AS young FROM people "
+    "WITHIN 0.5"
+)
+
+
+def test_a_share_is_its_posterior_where_answers_disagree(town: Deployment) -> None:
+    asked, again = answered(town, SHARE), answered(town, SHARE)
+    ((cell,),), ((same,),) = asked.cells, again.cells
+    assert again.charged_nano == explained(town, SHARE).price_nano == 0
+    assert cell.value == same.value
+    assert cell.statement is not None
+    assert (cell.statement.law, cell.statement.disagreements > 0) == ("posterior", True)
+    # As by the posterior of the numerator less an end times the denominator, at 0.
+    service = town.service()
+    for end, far in ((cell.value.interval.low, -1), (cell.value.interval.high, 1)):
+        assert end is not None
+        over = service.parse("people", {"where": {"age": {"between": [20, 22]}}})
+        under = service.parse("people", {"where": {"age": {"between": [20, 25]}}})
+        query = over - under.scaled(Fraction(end))
+        passed = service.insight.probability(
+            "people", query, low=0.0 if far > 0 else -math.inf, high=math.inf if far > 0 else 0.0
+        )
+        assert 0.01 < passed.probability <= 0.025
+    statement = parse_statement(SHARE, PEOPLE, dataset="people")
+    view = known_view(service, "people", statement, query="")
+    assert view.answer.cells[0][0].value == cell.value
+
+
+def test_many_quotients_and_those_that_are_chosen_keep_the_law_of_the_error(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert answered(town, SHARE).cells[0][0].statement != Statement("estimator")
+    ((cell,),) = answered(town, f"{SHARE} AS LARGEST OF 4").cells
+    assert cell.statement == Statement("estimator")
+    monkeypatch.setattr(statement_answers, "_MOST_QUOTIENTS", 0)
+    assert answered(town, SHARE).cells[0][0].statement == Statement("estimator")

@@ -22,7 +22,6 @@ from qserver.api.replies import json_reply
 from qserver.api.routes.views import Views, read_request
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus
-from qserver.service.statements import known_total
 
 
 class WorkloadViews(Views):
@@ -66,7 +65,7 @@ class WorkloadViews(Views):
             return job_reply(found, terms.preference)
         nearest = None
         if consistent is not None:
-            total = known_total(self._service, dataset, workload.questions[0].query.sizes)
+            total = self._service.insight.total(dataset)
             nearest = consistent.answers(found.answers, total=total, ends=found.ends)
         return json_reply(WorkloadAnswerBody.of(found, consistent=nearest))
 

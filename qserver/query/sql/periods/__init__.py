@@ -1,1 +1,1 @@
-"""Periods in a text of SQL: `conditions` compares them with labels and dates, `groups` joins them."""
+"""Periods in SQL: `conditions` compares them with labels and dates, `groups` joins them."""
