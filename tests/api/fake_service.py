@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from qserver.answering.consistency import public_total
+from qserver.answering.quotient_posterior import QuotientAsked, QuotientPosterior
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
 from qserver.inference.joint.quotient import JointParts
@@ -151,6 +153,16 @@ class FakeService:
     def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
         self._enter("joint", name, over=over, under=under)
         return None
+
+    def quotient(
+        self, name: str, asked: QuotientAsked, *, version: int
+    ) -> QuotientPosterior | None:
+        self._enter("quotient", name, asked=asked, version=version)
+        return None
+
+    def total(self, name: str) -> int | None:
+        self._enter("total", name)
+        return public_total(self.known)
 
     def parse(self, name: str, document: object) -> LinearQuery:
         self._enter("parse", name)
