@@ -69,10 +69,12 @@ def answer_workload(
     kept = tuple(e for e in estimators if e is not None and not engine.has_kept(e))
     for estimator in kept:
         engine.keep(estimator)
-    one = _Each(engine, workload, cost, version, is_posterior=_is_posterior(workload, together))
+    each = _each(engine, workload, cost, version, together)
     found = [
         one.answered(alone, q, e if is_joint else None)
-        for alone, q, e in zip(each_alone(workload), workload.questions, estimators, strict=True)
+        for one, alone, q, e in zip(
+            each, each_alone(workload), workload.questions, estimators, strict=True
+        )
     ]
     read = after_looking(workload, [(a.answer, a.ends) for a in found])
     answer = WorkloadAnswer(
@@ -110,21 +112,12 @@ class KnownNumber:
     estimator: Estimator | None = None
 
 
-def _is_posterior(workload: Workload, together: Simultaneous | None) -> bool:
-    """Whether each answer is its posterior, else the law of its estimate's error.
-
-    Joint bounds and quotients combine laws of errors.
-    """
-    is_joint = together is not None and together.method != "union"
-    return not (is_joint or workload.for_quotients or len(workload.questions) > _MOST_POSTERIORS)
-
-
 @dataclass(frozen=True)
 class _Each:
-    """What makes the answers of a workload's questions.
+    """What makes the answer of one of a workload's questions.
 
     Args:
-        is_posterior: whether they are posteriors.
+        is_posterior: whether it is its posterior, else the law of its estimate's error.
     """
 
     engine: InferenceEngine
@@ -183,6 +176,23 @@ class _Each:
         return ends_for(self.workload, law_of(asked.row, known), asked.confidence)
 
 
+def _each(
+    engine: InferenceEngine,
+    workload: Workload,
+    cost: WorkloadCost,
+    version: int,
+    together: Simultaneous | None,
+) -> list[_Each]:
+    """What makes each answer. Joint bounds and quotients combine laws of errors."""
+    is_joint = together is not None and together.method != "union"
+    n, parts = len(workload.questions), set(workload.for_quotients)
+    by_error = is_joint or n - len(parts) > _MOST_POSTERIORS
+    return [
+        _Each(engine, workload, cost, version, is_posterior=not (by_error or i in parts))
+        for i in range(n)
+    ]
+
+
 def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
     """Per question the best interval that history gives without a charge, if it gives one.
 
@@ -199,9 +209,9 @@ def known_numbers(
 ) -> tuple[KnownNumber | None, ...]:
     """Per question what history says of it, if it gives a finite interval, short or long."""
     free = WorkloadCost(0, remaining_nano, {})
-    each = _Each(engine, workload, free, version, is_posterior=_is_posterior(workload, None))
-    pairs = zip(each_alone(workload), workload.questions, strict=True)
-    return tuple(each.known(alone, asked) for alone, asked in pairs)
+    each = _each(engine, workload, free, version, None)
+    asked = zip(each, each_alone(workload), workload.questions, strict=True)
+    return tuple(one.known(alone, question) for one, alone, question in asked)
 
 
 def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None) -> RowEstimate:

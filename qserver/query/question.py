@@ -109,8 +109,8 @@ class Workload:
             questions then share.
         selected_from: the choice that will be made among the answers, and perhaps others; the
             intervals allow for it.
-        for_quotients: whether quotients will be made of the answers. These need the laws of the
-            estimates' errors in place of the posteriors.
+        for_quotients: places of the questions that quotients will be made of. These need the laws
+            of the estimates' errors in place of the posteriors.
 
     Raises:
         RequirementError: there are none, or `simultaneous` with several confidences, or with one
@@ -123,7 +123,7 @@ class Workload:
     questions: tuple[Question, ...]
     simultaneous: bool = False
     selected_from: Selection | None = None
-    for_quotients: bool = False
+    for_quotients: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.questions:

@@ -370,7 +370,9 @@ def workload_of(questions: StatementQuestions) -> Workload:
         questions.questions,
         simultaneous=questions.simultaneous,
         selected_from=questions.statement.clauses.looking.selected_from,
-        for_quotients=any(len(cell.parts) > 1 for row in questions.cells for cell in row),
+        for_quotients=tuple(
+            sorted({i for row in questions.cells for c in row if len(c.parts) > 1 for i in c.parts})
+        ),
     )
 
 

@@ -16,7 +16,6 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.answer import Simultaneous
-from qserver.records.statement import Statement
 from tests.inference.histories import measured
 
 THERE = Requirement(40.0, 0.95)
@@ -105,12 +104,13 @@ def test_intervals_that_hold_at_once_by_the_union_bound_are_posteriors(
 
 
 def test_what_quotients_are_made_of_keeps_the_law_of_the_error(engine: InferenceEngine) -> None:
-    found = _answered(engine, Workload(ASKED, for_quotients=True))
-    assert {a.statement for a in found.answer.answers} == {Statement("estimator")}
-    for question, answer in zip(ASKED, found.answer.answers, strict=True):
+    found = _answered(engine, Workload(ASKED, for_quotients=(0, 2)))
+    laws = [a.statement.law for a in found.answer.answers]
+    assert laws == ["estimator", "posterior", "estimator"]
+    for question, answer, law in zip(ASKED, found.answer.answers, laws, strict=True):
         estimate = estimate_of(engine, question)
         assert estimate is not None
-        assert answer.estimate == estimate.posterior.estimate
+        assert (answer.estimate == estimate.posterior.estimate) == (law == "estimator")
 
 
 def test_a_large_workload_keeps_the_law_of_the_error(

@@ -61,7 +61,7 @@ def test_a_quotient_is_made_of_estimates_and_stays_free(town: Deployment) -> Non
     again = answered(town, AVERAGE)
     assert again.charged_nano == explained(town, AVERAGE).price_nano == 0
     assert again.cells[0][0].value == first.cells[0][0].value
-    assert workload_of(again.asked).for_quotients
+    assert workload_of(again.asked).for_quotients == (0, 1)
     numbers = town.service().insight.known_numbers("people", workload_of(again.asked))
     assert {one.answer.statement.law for one in numbers if one is not None} <= {
         "estimator",
@@ -135,3 +135,13 @@ def test_many_quotients_and_those_that_are_chosen_keep_the_law_of_the_error(
     assert cell.statement == Statement("estimator")
     monkeypatch.setattr(statement_answers, "_MOST_QUOTIENTS", 0)
     assert answered(town, SHARE).cells[0][0].statement == Statement("estimator")
+
+
+def test_a_count_beside_a_share_is_its_posterior(town: Deployment) -> None:
+    share = SHARE.removeprefix("SELECT ").removesuffix(" WITHIN 0.5")
+    found = answered(town, f"SELECT COUNT(*), {share} WHERE age < 26 WITHIN 30")
+    count, ratio = (cell.statement for cell in found.cells[0])
+    assert count is not None
+    assert ratio is not None
+    assert (count.law, ratio.law) == ("posterior", "posterior")
+    assert count.disagreements > 0

@@ -75,7 +75,7 @@ class Request:
         together = {"questions": questions, "simultaneous": self.asked.simultaneous}
         looked = Looking(self.asked.selected_from).to_plain()
         if self.asked.for_quotients:
-            together["for_quotients"] = True
+            together["for_quotients"] = list(self.asked.for_quotients)
         return json.dumps({**head, **together, **looked})
 
     @classmethod
@@ -145,7 +145,7 @@ def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Worklo
         tuple(questions),
         simultaneous=bool(plain["simultaneous"]),
         selected_from=Looking.from_plain(plain).selected_from,
-        for_quotients=bool(plain.get("for_quotients", False)),
+        for_quotients=tuple(plain.get("for_quotients", ())),
     )
 
 
