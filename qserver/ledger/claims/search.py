@@ -18,17 +18,20 @@ from math import gcd, lcm
 import numpy as np
 
 from qserver.ledger.claims.cells import Cells, Floats, ToldApart
+from qserver.ledger.claims.limits import (
+    MOST_ALL,
+    MOST_CELLS,
+    MOST_DENOMINATOR,
+    MOST_ENTRIES,
+    MOST_LOOKS,
+    MOST_PAIRS,
+    MOST_PROGRAMS,
+    MOST_SCALE,
+    MOST_STARTS,
+    MOST_STEPS,
+    TINY,
+)
 from qserver.query.linear import LinearQuery
-
-MOST_CELLS = 128
-MOST_ALL = 1_000
-MOST_PAIRS = 12
-MOST_PROGRAMS = 4
-MOST_STARTS = 4
-MOST_LOOKS = 20_000
-MOST_ENTRIES = 100_000
-MOST_STEPS = 2_000
-_MOST_DENOMINATOR, _MOST_SCALE, _TINY = 24, 10_000, 1e-9
 
 
 @dataclass(frozen=True)
@@ -172,10 +175,10 @@ def _whole(cells: Cells, vector: Floats) -> Direction | None:
     size = float(np.abs(vector).max(initial=0.0))
     if not size or not np.isfinite(size):
         return None
-    at = np.flatnonzero(np.abs(vector) > _TINY * size)
-    near = [Fraction(float(vector[i] / size)).limit_denominator(_MOST_DENOMINATOR) for i in at]
+    at = np.flatnonzero(np.abs(vector) > TINY * size)
+    near = [Fraction(float(vector[i] / size)).limit_denominator(MOST_DENOMINATOR) for i in at]
     scale = lcm(*(f.denominator for f in near))
-    if scale > _MOST_SCALE:
+    if scale > MOST_SCALE:
         return None
     weights = [int(f * scale) for f in near]
     common = gcd(*weights) or 1
