@@ -204,7 +204,8 @@ class Statements:
         posterior_of = partial(self._questions.insight.quotient, name, version=version)
         complete = [answer for answer in answers if answer is not None]
         is_complete = len(complete) == len(known)
-        nearest = self._nearest(name, questions, complete) if is_complete else None
+        ends = [one.ends for one in known if one is not None and one.ends is not None]
+        nearest = self._nearest(name, questions, complete, ends) if is_complete else None
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
             value = value_of(cell) or CellValue(None, _UNKNOWN)
