@@ -16,8 +16,9 @@ from tests.api.calls import (
     Caller,
     Reply,
 )
+from tests.api.fake_answers import MANY, MEASURED
 from tests.api.fake_models import LEARNT
-from tests.api.fake_service import MANY, MEASURED, FakeService
+from tests.api.fake_service import FakeService
 
 D = "/v1/datasets/adult"
 TEXTS = (

@@ -13,7 +13,7 @@ from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryE
 from qserver.inference.joint.quotient import JointParts
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
-from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
@@ -35,59 +35,16 @@ from qserver.records.answer import (
     ModelAnswer,
     Offer,
     Probability,
-    Simultaneous,
     WorkloadAnswer,
     WorkloadExplanation,
 )
 from qserver.records.claims.status import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.statement import Statement
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Idempotency
+from tests.api.fake_answers import DOMAIN, FREE, MANY, WIDE_CELLS, released
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
-
-DOMAIN = domain_from_document(
-    {
-        "attributes": [
-            {"name": "age", "kind": "integer", "range": [0, 9], "outside": "clamp"},
-            {"name": "sex", "labels": ["Female", "Male"], "outside": "other"},
-            {"name": "income", "kind": "real", "edges": [0, "0.5", 10], "outside": "clamp"},
-        ]
-    }
-)
-WIDE_CELLS = 2**53 + 1
-FREE = Answer(
-    estimate=120.5,
-    low=70.25,
-    high=170.75,
-    confidence=0.95,
-    confidence_attained=0.96,
-    source="history",
-    charged_nano=0,
-    remaining_nano=1_234_567,
-    evidence=(0, 3),
-    weights="contour",
-    version=7,
-    statement=Statement("posterior", 0.0004, 2),
-    rest_nano=40_000_001,
-)
-MANY = WorkloadAnswer(
-    answers=(FREE, replace(FREE, source="measured", charged_nano=60_000_001)),
-    charged_nano=60_000_001,
-    remaining_nano=1_234_567,
-    simultaneous=Simultaneous(0.951, "sampled"),
-    version=7,
-)
-MEASURED = replace(FREE, source="measured", charged_nano=60_000_001)
-
-
-def released(number: int) -> HistoryRow | HistoryTable:
-    """A released table for the last id, a row for any other."""
-    if number == 4:
-        return HistoryTable(4, [[1, [1, 2], [0, 1]]], 2, "table:k", 200.0, 5_000_000, "1/4", None)
-    terms: list[list[object]] = [["2/3", [[0, [5, 10], [1, 0]]]]]
-    return HistoryRow(number, terms, f"k{number}", 41.5, 16.6, 60_000_001, "1/4")
 
 
 @dataclass

@@ -19,7 +19,8 @@ from qserver.errors import AccessError, RateLimitedError, StoreError, Unauthenti
 from qserver.records import account as accounts
 from qserver.records.account import Role, Token, TokenRecord
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem
-from tests.api.fake_service import MEASURED, FakeService
+from tests.api.fake_answers import MEASURED
+from tests.api.fake_service import FakeService
 from tests.api.quiet_server import QuietHandler
 
 OWNERS = ("/v1/audit", "/v1/datasets/adult/audit", "/v1/datasets/adult/spending")

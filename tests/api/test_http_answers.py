@@ -19,7 +19,8 @@ from qserver.query.structured import parse_query
 from qserver.records.answer import Answer, JobState, JobStatus
 from qserver.records.problem import problem_from_error
 from tests.api.calls import ASK, QUERY, QUESTION, Caller
-from tests.api.fake_service import DOMAIN, FREE, MEASURED, WIDE_CELLS, FakeService
+from tests.api.fake_answers import DOMAIN, FREE, MEASURED, WIDE_CELLS
+from tests.api.fake_service import FakeService
 
 JOB = JobStatus("j1", "queued", "adult")
 ASYNC = {"Prefer": "respond-async"}

@@ -10,7 +10,8 @@ import pytest
 from qserver.api.repeated_questions import AnswerCache, KeptAnswer
 from qserver.errors import StoreUnavailableError
 from tests.api.calls import ASK, QUESTION, Caller, assert_problem, chunk
-from tests.api.fake_service import FREE, MEASURED, FakeService
+from tests.api.fake_answers import FREE, MEASURED
+from tests.api.fake_service import FakeService
 
 
 def test_a_repeated_free_question_is_computed_once(caller: Caller, service: FakeService) -> None:

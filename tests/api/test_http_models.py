@@ -12,8 +12,9 @@ import pytest
 from qserver.errors import NetworkError
 from qserver.records.answer import JobStatus
 from tests.api.calls import MODEL, QUERY, Caller, assert_problem
+from tests.api.fake_answers import FREE
 from tests.api.fake_models import LEARNT
-from tests.api.fake_service import FREE, FakeService
+from tests.api.fake_service import FakeService
 
 M = "/v1/datasets/adult/models"
 

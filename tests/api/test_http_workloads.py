@@ -14,7 +14,8 @@ from qserver.query.question import MAX_QUESTIONS
 from qserver.records.answer import JobStatus, Offer
 from qserver.records.problem import problem_from_error
 from tests.api.calls import QUERY, WORKLOAD, Caller, assert_problem
-from tests.api.fake_service import FREE, MANY, FakeService
+from tests.api.fake_answers import FREE, MANY
+from tests.api.fake_service import FakeService
 
 W = "/v1/datasets/adult/workload"
 ALL = {"length": 100, "confidence": 0.95}

@@ -12,6 +12,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
+from qserver.client import Client
 from tests.deployment import Deployment
 
 if TYPE_CHECKING:
@@ -81,3 +82,12 @@ def serving(town: Deployment, *, wait_s: float) -> Iterator[Served]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def client_of(served: Served) -> Client:
+    """A client that has the worker work off what it waits for."""
+
+    def work(_seconds: float) -> None:
+        served.town.work_off()
+
+    return Client(served.url, sleep=work)

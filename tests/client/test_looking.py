@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from qserver.cli.main import main
-from qserver.client import Client, QuestionProblemError, Selection, Table
+from qserver.client import QuestionProblemError, Selection, Table
 from qserver.errors import ConfigError
-from tests.client.serving import Served, serving
-from tests.deployment import Deployment
+from tests.client.serving import Served, client_of
 
 Out = pytest.CaptureFixture[str]
 BY_AGE = "SELECT age, COUNT(*) FROM people GROUP BY age WITHIN 20"
 WOMEN = {"where": {"sex": "Female"}}
 WIDER = math.log(11 / 0.05) / math.log(20)
-
-
-@pytest.fixture
-def served(tmp_path: Path, store_url: str) -> Iterator[Served]:
-    with serving(Deployment.make(tmp_path, store_url, limit="1000"), wait_s=0) as found:
-        yield found
-
-
-def client_of(served: Served) -> Client:
-    def work(_seconds: float) -> None:
-        served.town.work_off()
-
-    return Client(served.url, sleep=work)
 
 
 def test_rows_that_a_statement_chooses_say_so_on_every_face(served: Served, capsys: Out) -> None:

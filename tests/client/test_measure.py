@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from qserver.cli.main import main
-from qserver.client import Client, QuestionProblemError
+from qserver.client import QuestionProblemError
 from qserver.query.measure import Measure
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.store import Store
-from tests.client.serving import Served, serving
+from tests.client.serving import Served, client_of, serving
 from tests.deployment import Deployment
 from tests.until_tables import LENGTH, Where, next_that_buys
 from worker.owner.measure import set_measure
@@ -27,15 +27,6 @@ def busy(tmp_path: Path, store_url: str) -> Iterator[tuple[Served, Where]]:
     where = next_that_buys(town)
     with serving(town, wait_s=0) as served:
         yield served, where
-
-
-def client_of(served: Served) -> Client:
-    """A client whose worker works its jobs off while it waits."""
-
-    def work(_seconds: float) -> None:
-        served.town.work_off()
-
-    return Client(served.url, sleep=work)
 
 
 def last_paid(served: Served) -> str:

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from qserver.cli.main import main
-from qserver.client import Client, QuestionProblemError
+from qserver.client import QuestionProblemError
 from qserver.query.asking.prior import Prior
-from tests.client.serving import Served, serving
-from tests.deployment import Deployment
+from tests.client.serving import Served, client_of
 
 Out = pytest.CaptureFixture[str]
 WOMEN = {"where": {"sex": "Female"}}
 FEW = {"where": {"sex": "Female", "age": {"between": [22, 22]}}}
-
-
-@pytest.fixture
-def served(tmp_path: Path, store_url: str) -> Iterator[Served]:
-    with serving(Deployment.make(tmp_path, store_url, limit="1000"), wait_s=0) as found:
-        yield found
-
-
-def client_of(served: Served) -> Client:
-    def work(_seconds: float) -> None:
-        served.town.work_off()
-
-    return Client(served.url, sleep=work)
 
 
 def test_an_answer_says_how_it_was_read(served: Served) -> None:

@@ -36,18 +36,6 @@ class Cavity:
     mean: FloatArray
     variance: FloatArray
 
-    @classmethod
-    def of(
-        cls,
-        mean: FloatArray,
-        variance: FloatArray,
-        site_mean: FloatArray,
-        site_variance: FloatArray,
-    ) -> Cavity:
-        """What is left of these laws without the sites; widened to a bound where nothing is."""
-        precision = np.maximum(1.0 / variance - 1.0 / site_variance, 1.0 / _WIDEST)
-        return cls((mean / variance - site_mean / site_variance) / precision, 1.0 / precision)
-
     def with_laplace(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of each law times exp(-abs(u))."""
         deviation = np.sqrt(self.variance)
