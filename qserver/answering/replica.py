@@ -16,6 +16,7 @@ from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.claims.bounds import ClaimBounds, Lifted, claimed_queries
+from qserver.ledger.periods.of_dataset import neighbours_of
 from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
@@ -93,12 +94,7 @@ class Replica:
             max_rows=self._settings.max_rows,
             most_records=meta.most_records,
         )
-        self.ledger = CellLedger(
-            meta.domain.sizes,
-            relation=meta.relation,
-            records_per_person=meta.records_per_person,
-            null_cell=meta.has_null_cell,
-        )
+        self.ledger = CellLedger.like(meta.domain.sizes, neighbours_of(meta))
         self._claims = self._of_claims()
         self.measurements: list[AnyMeasurement] = []
         self.rule = RentOrBuy(meta.phi)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.forecast import DAY_S
+from qserver.ledger.periods.of_dataset import neighbours_of
 from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.account import Allowance
 from qserver.records.charge import AnyCharge, charge_from_json
@@ -135,11 +136,8 @@ class OwnLedger:
         found = self.by_snapshot.get(snapshot)
         if found is None:
             meta = self._meta(snapshot)
-            found = self.by_snapshot[snapshot] = CellLedger(
-                meta.domain.sizes,
-                relation=meta.relation,
-                records_per_person=meta.records_per_person,
-                null_cell=meta.has_null_cell,
+            found = self.by_snapshot[snapshot] = CellLedger.like(
+                meta.domain.sizes, neighbours_of(meta)
             )
         return found
 

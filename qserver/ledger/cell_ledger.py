@@ -11,6 +11,9 @@ cells of the domain is charged twice that without refunds (nothing for the total
 bound, as both may be in one cell of the table. Twice the greatest loss of a cell is another upper
 bound; the lesser of the two counts.
 
+Where the k records of a person may not all be of one period, the loss is the greatest sum of the
+losses of k records (`qserver.ledger.periods.by_period`), and the sums here are those of one record.
+
 Every figure is a whole number of nano-epsilon, rounded up. It is an upper bound if the domain is
 too large for the exact maximum.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
@@ -26,9 +30,11 @@ from qserver.errors import QueryError, StoreError
 from qserver.ledger.classes import Indices
 from qserver.ledger.composition import Dues, Flat, dues
 from qserver.ledger.limits import LIMITS
-from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes
-from qserver.ledger.maximum import Maximum
+from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes, pair_shapes_within
+from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
 from qserver.ledger.neighbours import Neighbours
+from qserver.ledger.periods.by_period import ByPeriod
+from qserver.ledger.periods.sums import PeriodSums
 from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.state import State
 
@@ -41,6 +47,7 @@ class CellLedger:
         relation: `add-remove` or `replace-one` record.
         records_per_person: k, most records that one person owns.
         null_cell: under replace-one, whether a record may lie outside the domain.
+        by_period: how the k records may be spread over periods; None if all may be alike.
 
     Raises:
         DomainError: a value is out of range.
@@ -53,16 +60,17 @@ class CellLedger:
         relation: Relation = "add-remove",
         records_per_person: int = 1,
         null_cell: bool = True,
+        by_period: ByPeriod | None = None,
     ) -> None:
         self.sizes = tuple(sizes)
-        self.neighbours = Neighbours(relation, records_per_person, null_cell)
+        self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period)
         self._pending: list[AnyCharge] = []
         self._flat = Flat()
         self._spent_nano = 0
         self._most_units = 0
         self._n_payments = 0
         self._cells = Maximum(cell_shapes, n_attributes=len(self.sizes))
-        self._pairs = Maximum(pair_shapes, n_attributes=len(self.sizes))
+        self._pairs = Maximum(_pairs_of(self.neighbours), n_attributes=len(self.sizes))
 
     def state(self) -> State:
         """What `from_state` needs; public, as charges are."""
@@ -84,7 +92,7 @@ class CellLedger:
         found._spent_nano, found._most_units = head["spent_nano"], head["most_units"]
         found._n_payments, found._flat = head["n_payments"], Flat(**head["flat"])
         found._cells = Maximum.from_state(state.part("cells"), cell_shapes, sizes=sizes)
-        found._pairs = Maximum.from_state(state.part("pairs"), pair_shapes, sizes=sizes)
+        found._pairs = Maximum.from_state(state.part("pairs"), _pairs_of(neighbours), sizes=sizes)
         return found
 
     @classmethod
@@ -95,6 +103,7 @@ class CellLedger:
             relation=neighbours.relation,
             records_per_person=neighbours.records_per_person,
             null_cell=neighbours.null_cell,
+            by_period=neighbours.by_period,
         )
 
     @property
@@ -118,7 +127,7 @@ class CellLedger:
         self._take_in()
         if self._is_past_sums:
             return None
-        return self._greatest_nano(self._cells.top, self._pairs.top, self._flat)
+        return self._bound_with((), (), self._flat)
 
     @property
     def exact(self) -> bool:
@@ -146,9 +155,7 @@ class CellLedger:
         due = self._dues(charges)
         if self._most_units + due.most_units >= LIMITS.most_units:
             return most
-        cells = self._cells.top_with(due.cells)
-        pairs = self._pairs.top_with(due.rows) if self._has_pairs else 0
-        bound = self._greatest_nano(cells, pairs, self._flat + due.flat)
+        bound = self._bound_with(due.cells, due.rows, self._flat + due.flat)
         return max(self._spent_nano, min(most, bound))
 
     def within(self, charges: Sequence[AnyCharge], allowed_nano: int) -> int | None:
@@ -168,6 +175,9 @@ class CellLedger:
         if self._most_units + due.most_units >= LIMITS.most_units:
             return None
         flat = self._flat + due.flat
+        if (sums := self._by_period) is not None:
+            found = sums.added_nano(flat, due)
+            return max(self._spent_nano, found) if found <= allowed_nano else None
         level = (allowed_nano - flat.cell_nano) * UNITS_PER_NANO
         # The charges may touch one cell of a pair and not the other.
         where = {} if self._has_pairs else _touched(charges)
@@ -199,13 +209,14 @@ class CellLedger:
         certain = self._certain_nano
         if certain is not None:
             # Single losses were rounded up, perhaps at other steps than those recorded.
-            room = 1 + self._n_payments // UNITS_PER_NANO
+            n_sums = self.records_per_person if self.neighbours.by_period else 1
+            room = 1 + n_sums * self._n_payments // UNITS_PER_NANO
             if spent_nano < certain - room:
                 raise StoreError("The recorded budget is less than what its charges cost.")
         self._spent_nano = spent_nano
 
     def loss_nano(self, where: Mapping[int, Collection[int]]) -> int:
-        """At least the greatest loss of the cells chosen by `where`.
+        """At least the greatest loss of a person with records in cells chosen by `where` only.
 
         Args:
             where: per axis the allowed values, by index; axes left out allow all.
@@ -217,10 +228,12 @@ class CellLedger:
         allowed = {axis: self._allowed(axis, values) for axis, values in where.items()}
         if self._is_past_sums:
             return self._loss_nano(self._most_units)
+        if (sums := self._by_period) is not None:
+            return sums.loss_nano(allowed, self._flat)
         return self._loss_nano(self._cells.top_where(allowed))
 
     def loss_by_value(self, axis: int) -> list[int]:
-        """For each value of one attribute, at least the greatest loss of the cells with it.
+        """For each value of one attribute, at least the greatest loss of a person with it only.
 
         Raises:
             QueryError: the axis is outside the domain.
@@ -229,11 +242,10 @@ class CellLedger:
         self._allowed(axis, [0])
         if self._is_past_sums:
             return [self._loss_nano(self._most_units)] * self.sizes[axis]
-        per_class = self._cells.top_along(axis)
-        if not per_class.layout.axes:
-            return [self._loss_nano(per_class.top)] * self.sizes[axis]
-        losses = [self._loss_nano(int(units)) for units in per_class.values]
-        return [losses[i] for i in per_class.layout.partitions[0].of_values]
+        if (sums := self._by_period) is not None:
+            return sums.by_value_nano(axis, self.sizes, self._flat)
+        tops = self._cells.by_value(axis, n_values=self.sizes[axis])
+        return [self._loss_nano(units) for units in tops.tolist()]
 
     @property
     def _is_past_sums(self) -> bool:
@@ -249,6 +261,8 @@ class CellLedger:
         """
         if self._is_past_sums:
             return None
+        if (sums := self._by_period) is not None:
+            return sums.certain_nano(self._flat)
         certain = []
         if self._has_pairs and self._pairs.exact:
             certain.append(_nano(self._pairs.top) + self._flat.opaque_nano)
@@ -284,12 +298,33 @@ class CellLedger:
             self._pairs.add(due.rows)
 
     def _dues(self, charges: Sequence[AnyCharge]) -> Dues:
-        k = self.neighbours.records_per_person
-        return dues(charges, sizes=self.sizes, records_per_person=k)
+        k = 1 if self.neighbours.by_period else self.records_per_person
+        alike = self.neighbours.alike
+        return dues(charges, sizes=self.sizes, records_per_person=k, alike=alike)
 
     @property
     def _has_pairs(self) -> bool:
         return self.neighbours.relation == "replace-one"
+
+    def _bound_with(
+        self, cells: Sequence[RowPayment], rows: Sequence[RowPayment], flat: Flat
+    ) -> int:
+        """A bound of the greatest loss with these payments added to the sums.
+
+        Args:
+            flat: the part that is equal for every cell, after them.
+        """
+        if (sums := self._by_period) is not None:
+            return sums.bound_nano(flat, cells, rows)
+        top = self._cells.top_with(cells)
+        pairs = self._pairs.top_with(rows) if self._has_pairs else 0
+        return self._greatest_nano(top, pairs, flat)
+
+    @property
+    def _by_period(self) -> PeriodSums | None:
+        """The sums as those of one record; None where all records of a person may be alike."""
+        by = self.neighbours.by_period
+        return None if by is None else PeriodSums(by, self.neighbours, self._cells, self._pairs)
 
     def _greatest_nano(self, cells: int, pairs: int, flat: Flat) -> int:
         """The greatest loss.
@@ -315,6 +350,14 @@ class CellLedger:
         if not len(allowed) or allowed[0] < 0 or allowed[-1] >= self.sizes[axis]:
             raise QueryError("values", f"be indices 0 to {self.sizes[axis] - 1}, at least one")
         return allowed
+
+
+def _pairs_of(neighbours: Neighbours) -> Tabulate:
+    """What the pairs of cells pay that a record may move between."""
+    by = neighbours.by_period
+    if by is None or not by.same_period:
+        return pair_shapes
+    return partial(pair_shapes_within, axis=by.axis)
 
 
 def _touched(charges: Sequence[AnyCharge]) -> dict[int, Indices]:

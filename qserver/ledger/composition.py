@@ -7,7 +7,7 @@ for the cell's row, which takes back the earlier charge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -27,7 +27,8 @@ class Flat:
     Args:
         tables_nano: for tables that tell values apart. A pair of cells of the domain pays it
             twice, as if the two were never in one cell of the table.
-        totals_nano: for tables of the total alone. Two cells of the domain never differ in these.
+        totals_nano: for tables of the total alone, or of attributes that a replaced record keeps.
+            The two cells of a pair never differ in these.
         opaque_nano: for opaque charges, once for a cell and once for a pair.
     """
 
@@ -69,8 +70,18 @@ class Dues:
         return sum(3 * abs(p.units) * _ceiling(p.row) for p in payments)
 
 
-def dues(charges: Sequence[AnyCharge], *, sizes: tuple[int, ...], records_per_person: int) -> Dues:
+def dues(
+    charges: Sequence[AnyCharge],
+    *,
+    sizes: tuple[int, ...],
+    records_per_person: int,
+    alike: Collection[int] = (),
+) -> Dues:
     """The sum of these charges.
+
+    Args:
+        records_per_person: k; 1 for what one record pays.
+        alike: attributes that the two cells of a pair never differ in.
 
     Raises:
         QueryError: one is not on the domain of these `sizes`.
@@ -87,7 +98,7 @@ def dues(charges: Sequence[AnyCharge], *, sizes: tuple[int, ...], records_per_pe
         if isinstance(charge, Charge):
             _add(rows, charge.row, charge.alpha_nano * scale)
             continue
-        flat += _flat(charge, records_per_person)
+        flat += _flat(charge, records_per_person, alike)
         for row, nano in _refunds(charge):
             _add(refunds, row, -nano * scale)
     cells = dict(rows)
@@ -96,9 +107,10 @@ def dues(charges: Sequence[AnyCharge], *, sizes: tuple[int, ...], records_per_pe
     return Dues(_payments(rows), _payments(cells), flat)
 
 
-def _flat(charge: TableCharge, records_per_person: int) -> Flat:
+def _flat(charge: TableCharge, records_per_person: int, alike: Collection[int]) -> Flat:
     nano = table_rise_nano(charge) * records_per_person
-    return Flat(tables_nano=nano) if charge.partition.axes else Flat(totals_nano=nano)
+    tells_apart = any(parts.axis not in alike for parts in charge.partition.axes)
+    return Flat(tables_nano=nano) if tells_apart else Flat(totals_nano=nano)
 
 
 def _refunds(charge: TableCharge) -> Iterable[tuple[LinearQuery, int]]:

@@ -95,17 +95,59 @@ def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
             layout.axes + tuple(a + len(row.sizes) for a in layout.axes), layout.partitions * 2
         )
         return (Shape(both, pairs, row.denominator),)
-    ends = _ends(grid, row)
-    doubled_middle = int(ends.low.min()) + int(ends.high.max())
-    distances = np.maximum(doubled_middle - 2 * ends.low, 2 * ends.high - doubled_middle)
-    here = _bound(ends, distances, 2 * row.denominator)
+    here = _from_middle(grid, row)
     return here, on_second_cell(here, len(row.sizes))
 
 
-def on_second_cell(shape: Shape, n_axes: int) -> Shape:
-    """The same function of the other cell of a pair."""
-    layout = TableLayout(tuple(a + n_axes for a in shape.layout.axes), shape.layout.partitions)
-    return Shape(layout, shape.numerators, shape.denominator, shape.exact)
+@lru_cache(maxsize=1 << 12)
+def pair_shapes_within(row: LinearQuery, axis: int) -> tuple[Shape, ...]:
+    """As `pair_shapes`, over pairs of cells that have the same value of attribute `axis`.
+
+    Both cells' value of it is on the one axis `axis`.
+    """
+    grid = class_grid(row)
+    layout = _layout(grid.axes)
+    if axis not in layout.by_axis:
+        return pair_shapes(row)
+    n_shared = layout.by_axis[axis].n
+    if grid.n_cells**2 <= LIMITS.row_grid * n_shared:
+        values, place = grid.values(row), layout.axes.index(axis)
+        others = np.moveaxis(values, place, 0)
+        # Axes of the one cell, then those of the other without the common one.
+        shape = [n_shared if a == axis else 1 for a in layout.axes]
+        theirs = others.reshape((*shape, *others.shape[1:]))
+        ours = values.reshape(values.shape + (1,) * (values.ndim - 1))
+        pairs: NDArray[Any] = np.asarray(np.abs(ours - theirs))
+        rest = [i for i in range(len(layout.axes)) if i != place]
+        both = TableLayout(
+            layout.axes + tuple(layout.axes[i] + len(row.sizes) for i in rest),
+            layout.partitions + tuple(layout.partitions[i] for i in rest),
+        )
+        return (Shape(both, pairs, row.denominator),)
+    here = _from_middle(grid, row)
+    return here, on_second_cell(here, len(row.sizes), shared=axis)
+
+
+def _from_middle(grid: ClassGrid, row: LinearQuery) -> Shape:
+    """abs(h_c - m), m being the middle of the row's range; an upper bound."""
+    ends = _ends(grid, row)
+    doubled_middle = int(ends.low.min()) + int(ends.high.max())
+    distances = np.maximum(doubled_middle - 2 * ends.low, 2 * ends.high - doubled_middle)
+    return _bound(ends, distances, 2 * row.denominator)
+
+
+def on_second_cell(shape: Shape, n_axes: int, *, shared: int | None = None) -> Shape:
+    """The same function of the other cell of a pair.
+
+    Args:
+        shared: an axis that both cells have in common; None for none.
+    """
+    axes = [a if a == shared else a + n_axes for a in shape.layout.axes]
+    order = sorted(range(len(axes)), key=lambda i: axes[i])
+    layout = TableLayout(
+        tuple(axes[i] for i in order), tuple(shape.layout.partitions[i] for i in order)
+    )
+    return Shape(layout, shape.numerators.transpose(order), shape.denominator, shape.exact)
 
 
 def _layout(axes: Iterable[AxisClasses]) -> TableLayout:

@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Indices
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import Shape
-from qserver.ledger.loss_tables import LossTable, SumTable, zero_table
+from qserver.ledger.loss_tables import LossTable, SumTable, TableLayout, zero_table
+from qserver.ledger.periods.by_period import Units, along, greatest_along
 from qserver.ledger.proof import greatest_within
 from qserver.ledger.saved.row_units import RowUnits
 from qserver.ledger.saved.tables import state_of_tables, tables_of_state
@@ -52,6 +56,7 @@ class Maximum:
         self._sum = ShiftedSum(n_attributes)
         self._narrow = True
         self._top = 0
+        self._by_value: dict[int, Units] = {}
 
     def copy(self) -> Maximum:
         """A maximum that can be changed without changing this one."""
@@ -96,12 +101,18 @@ class Maximum:
         return not bounded and (self._dense is not None or self._narrow)
 
     @property
+    def is_dense(self) -> bool:
+        """Whether the whole sum is written down, so that any part of it has its exact maximum."""
+        return self._dense is not None and self._exact_losses
+
+    @property
     def n_shifted(self) -> int:
         """Tables of the upper bound; 0 while the greatest sum is found exactly."""
         return 0 if self._narrow else self._sum.n_tables
 
     def add(self, payments: Sequence[RowPayment]) -> None:
         """Add the losses of these rows, and take back the refunds."""
+        self._by_value.clear()
         for payment in payments:
             self._units.add(payment.row, payment.units)
         losses = self._losses(payments)
@@ -199,6 +210,62 @@ class Maximum:
         """At least the greatest sum per class of one axis."""
         tables = [*self._tables, zero_table()]
         return eliminate(tables, max_entries=self._max_group, kept=(axis,))
+
+    def by_value(
+        self, axis: int, *, n_values: int, where: Mapping[int, Indices] | None = None
+    ) -> Units:
+        """At least the greatest sum at each of `n_values` values of one axis.
+
+        Args:
+            where: as for `top_where`; of a restricted axis only the allowed values are counted.
+        """
+        if where:
+            tables = [*(t.restricted_to(where) for t in self._tables), zero_table()]
+            found = eliminate(tables, max_entries=self._max_group, kept=(axis,))
+            return np.minimum(along(found, axis, n_values=n_values), self._top)
+        if axis not in self._by_value:
+            tops = along(self.top_along(axis), axis, n_values=n_values)
+            self._by_value[axis] = np.minimum(tops, self._top)
+        return self._by_value[axis]
+
+    def by_value_with(self, axis: int, payments: Sequence[RowPayment], *, n_values: int) -> Units:
+        """`by_value` with these payments added. Changes nothing.
+
+        Where the sum is only bounded, refunds do not count and `add` may give less.
+        """
+        if not payments:
+            return self.by_value(axis, n_values=n_values)
+        losses = self._losses(payments)
+        if self._dense is not None:
+            layout = self._dense.layout
+            seen = layout.only([axis]) if axis in layout.by_axis else TableLayout((), ())
+            for loss in losses:
+                seen = seen.joined_with(loss.layout)
+            if seen.n_entries <= LIMITS.most_dense:
+                values = self._dense.seen_from(seen)
+                for loss in losses:
+                    values = values + seen.spread(loss.values, loss.layout)
+                whole = SumTable(seen, np.broadcast_to(values, seen.shape))
+                return along(whole, axis, n_values=n_values)
+        elif not self._narrow:
+            rises = [loss for loss in losses if not loss.is_refund]
+            more = greatest_along(rises, axis, n_values=n_values)
+            return np.asarray(self.by_value(axis, n_values=n_values) + more)
+        twin = self.copy()
+        twin.add(payments)
+        return twin.by_value(axis, n_values=n_values)
+
+    def by_two(self, axis: int, other: int, *, sizes: Sequence[int]) -> NDArray[np.int64]:
+        """At least the greatest sum at each value of `axis` and, along columns, of `other`."""
+        tables = [*self._tables, zero_table()]
+        found = eliminate(tables, max_entries=self._max_group, kept=(axis, other))
+        values = found.values
+        for place, kept in enumerate(found.layout.axes):
+            values = values.take(found.layout.by_axis[kept].of_values, axis=place)
+        shape = {kept: sizes[kept] for kept in found.layout.axes}
+        values = values.reshape([shape.get(a, 1) for a in sorted((axis, other))])
+        values = np.broadcast_to(values, [sizes[a] for a in sorted((axis, other))])
+        return values if axis < other else values.T
 
     @property
     def _tables(self) -> Sequence[SumTable]:

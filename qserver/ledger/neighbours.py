@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+import numpy as np
+
 from qserver.errors import DomainError
+from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
+from qserver.ledger.periods.by_period import ByPeriod, Units, greatest_along
 from qserver.query.primitive import primitive
-from qserver.records.charge import AnyCharge, OpaqueCharge, Relation, TableCharge
+from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,7 @@ class Neighbours:
         relation: `add-remove` or `replace-one` record.
         records_per_person: k, most records that one person owns, >= 1.
         null_cell: under replace-one, whether a record may lie outside the domain.
+        by_period: how the k records may be spread over periods; None if all may be alike.
 
     Raises:
         DomainError: a value is out of range.
@@ -27,6 +32,7 @@ class Neighbours:
     relation: Relation = "add-remove"
     records_per_person: int = 1
     null_cell: bool = True
+    by_period: ByPeriod | None = None
 
     def __post_init__(self) -> None:
         if self.relation not in ("add-remove", "replace-one"):
@@ -34,6 +40,17 @@ class Neighbours:
         k = self.records_per_person
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise DomainError("records_per_person", "be a whole number >= 1", k)
+
+    @property
+    def alike(self) -> frozenset[int]:
+        """Attributes that the two cells of a pair never differ in."""
+        by = self.by_period
+        return frozenset() if by is None or not by.same_period else frozenset({by.axis})
+
+    @property
+    def most_alike(self) -> int:
+        """Most records of one person that may all be in one cell."""
+        return self.records_per_person if self.by_period is None else self.by_period.most
 
     def price_nano(self, charge: AnyCharge) -> int:
         """The most that the charge can cost, in nano-epsilon.
@@ -45,17 +62,40 @@ class Neighbours:
             return charge.epsilon_nano
         if isinstance(charge, TableCharge):
             return self._table_factor(charge) * self.records_per_person * table_rise_nano(charge)
+        if self.by_period is not None:
+            return self._spread_nano(charge, self.by_period)
+        return self._row_nano(charge)
+
+    def _row_nano(self, charge: Charge) -> int:
         row = primitive(charge.row)
         ends = sorted((row.low * row.multiplier, row.high * row.multiplier))
         risen = rise(*ends, relation=self.relation, null_cell=self.null_cell)
         return ceil(self.records_per_person * charge.alpha_nano * risen)
 
+    def _spread_nano(self, charge: Charge, by: ByPeriod) -> int:
+        """The price of a row whose k records may not all be alike."""
+        k = self.records_per_person
+        cells = by.greatest(_along(cell_shapes(charge.row), charge.alpha_nano, by), k)
+        if self.relation == "add-remove":
+            return -(-cells // UNITS_PER_NANO)
+        if not by.same_period:
+            return min(self._row_nano(charge), -(-2 * cells // UNITS_PER_NANO))
+        pairs = _along(pair_shapes_within(charge.row, by.axis), charge.alpha_nano, by)
+        if self.null_cell:
+            pairs = np.maximum(pairs, _along(cell_shapes(charge.row), charge.alpha_nano, by))
+        return -(-by.greatest(pairs, k) // UNITS_PER_NANO)
+
     def _table_factor(self, charge: TableCharge) -> int:
         if self.relation == "add-remove":
             return 1
-        if charge.partition.axes:
+        if not {parts.axis for parts in charge.partition.axes} <= self.alike:
             return 2
         return 1 if self.null_cell else 0
+
+
+def _along(shapes: tuple[Shape, ...], alpha_nano: int, by: ByPeriod) -> Units:
+    losses = [shape.loss(alpha_nano * UNITS_PER_NANO) for shape in shapes]
+    return greatest_along(losses, by.axis, n_values=by.n_periods)
 
 
 def table_rise_nano(charge: TableCharge) -> int:

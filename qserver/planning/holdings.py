@@ -103,7 +103,7 @@ class Holdings:
         k = float(neighbours.records_per_person)
         if neighbours.relation == "add-remove":
             return k
-        if block:
+        if not set(block) <= neighbours.alike:
             return 2.0 * k
         # A tiny cost in place of zero keeps the arithmetic finite.
         return k if neighbours.null_cell else PLANNER.free_cost
@@ -260,7 +260,7 @@ class Holdings:
         return Priced(purchase, after - self.ledger.spent_nano, after)
 
     def _step(self, unit: Fraction) -> Fraction:
-        k = self.ledger.records_per_person
+        k = self.ledger.neighbours.most_alike
         return lattice_step(unit, limit_nano=self.limit_nano, records_per_person=k)
 
     def _n_cells(self, block: BlockKey) -> int:

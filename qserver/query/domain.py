@@ -252,6 +252,11 @@ class Domain:
         """The attributes' names, in order."""
         return tuple(self._axis)
 
+    @property
+    def period_axis(self) -> int | None:
+        """Position of the attribute of kind `period`, or None if there is none."""
+        return next((i for i, a in enumerate(self.attributes) if a.is_period), None)
+
     def axis(self, name: str) -> int | None:
         """Position of an attribute, or None if the domain lacks it."""
         return self._axis.get(name)

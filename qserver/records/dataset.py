@@ -14,6 +14,7 @@ from qserver.records.charge import Relation
 from qserver.records.claims.claim import Claim, claims_from_plain
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
+from qserver.records.people.unit import THE_PERSON, Unit
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class DatasetMeta:
     """The public facts of a dataset, fixed when it was attached.
 
     Args:
-        records_per_person: k.
+        records_per_person: k; see `Unit` where there are periods.
         records_verified: whether attach enforced k.
         phi: budget for single rows before tables are bought instead, as a part of the price of the
             best tables. Small for datasets that will be asked for years.
@@ -33,6 +34,7 @@ class DatasetMeta:
             changed that since.
         demand_of: earlier snapshots, each with the number of its paid questions that counted when
             this one began: plans are made for them too. They are public.
+        unit: which records of a person count together, for a domain with periods.
 
     Raises:
         InputError: `measure` is unknown.
@@ -52,6 +54,7 @@ class DatasetMeta:
     measure: Measure = "auto"
     demand_of: tuple[tuple[str, int], ...] = ()
     claims: tuple[Claim, ...] = ()
+    unit: Unit = THE_PERSON
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
@@ -87,7 +90,7 @@ class DatasetMeta:
 
     def to_json(self) -> str:
         """The facts as JSON text."""
-        apart = ("domain", "claims")
+        apart = ("domain", "claims", "unit")
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         if self.capacity is None:
             del plain["capacity"]  # as earlier versions wrote it
@@ -97,6 +100,8 @@ class DatasetMeta:
             del plain["demand_of"]  # likewise
         if self.claims:
             plain["claims"] = [claim.to_plain() for claim in self.claims]
+        if unit := self.unit.to_plain():
+            plain["unit"] = unit
         return json.dumps({**plain, "domain": self.domain_document})
 
     @classmethod
@@ -112,8 +117,14 @@ def _from_json(text: str) -> DatasetMeta:
     disjoint_from = tuple(plain.pop("disjoint_from", ()))
     demand_of = tuple((snapshot, int(n)) for snapshot, n in plain.pop("demand_of", ()))
     claims = claims_from_plain(plain.pop("claims", []))
+    unit = Unit.from_plain(plain.pop("unit", {}))
     # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
     known = {f.name: plain[f.name] for f in fields(DatasetMeta) if f.name in plain}
     return DatasetMeta(
-        domain=domain, disjoint_from=disjoint_from, demand_of=demand_of, claims=claims, **known
+        domain=domain,
+        disjoint_from=disjoint_from,
+        demand_of=demand_of,
+        claims=claims,
+        unit=unit,
+        **known,
     )

@@ -1,0 +1,1 @@
+"""What a person loses whose records are spread over periods."""

@@ -1,0 +1,1 @@
+"""What is protected of a person in data that come period by period."""
