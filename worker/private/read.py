@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_to_document
+from worker.private.causal import kept_by_period
 from worker.private.content import Content, content_of
 from worker.private.periods import period_codes, period_sql
 from worker.private.tables import RecordTable, table_from_columns
@@ -49,7 +51,12 @@ class Snapshot:
 
 
 def read_snapshot(
-    path: Path, domain: Domain, *, key: bytes, person: PersonRule | None = None
+    path: Path,
+    domain: Domain,
+    *,
+    key: bytes,
+    person: PersonRule | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Snapshot:
     """Read `path` into codes under the domain's rules.
 
@@ -60,6 +67,7 @@ def read_snapshot(
             foresee which records stay.
         person: how many records of one person are kept; None keeps all. Records that the domain's
             rules drop do not count.
+        say: told how many records are left out by period, for the owner alone.
 
     Raises:
         PrivateDataError: the file cannot be read, or lacks a column. Shown to the owner only.
@@ -83,9 +91,26 @@ def read_snapshot(
     people = None if person is None else np.asarray(raw["person"], dtype=object)[kept]
     content = content_of(path, domain, inside, people=people, key=key)
     if person is not None and people is not None:
-        kept[kept] = kept_records(people, inside, most=person.most, key=key)
+        kept[kept] = _kept(people, inside, person, key, say)
     table = table_from_columns({i: c[kept] for i, c in enumerate(coded)}, domain.sizes)
     return Snapshot(table, _fingerprint(table, domain, key), content)
+
+
+def _kept(
+    people: NDArray[Any],
+    codes: Sequence[NDArray[np.int64]],
+    person: PersonRule,
+    key: bytes,
+    say: Callable[[str], None] | None,
+) -> NDArray[np.bool_]:
+    """Mask of the records to keep by the rule for one person's."""
+    if person.by_period is None:
+        return kept_records(people, codes, most=person.most, key=key)
+    found = kept_by_period(people, codes, rule=person.by_period, key=key)
+    if say is not None:
+        for line in found.lines(person.by_period):
+            say(line)
+    return found.mask
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:

@@ -8,8 +8,7 @@ difference which of them is dropped.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import ConfigError
-
-_PURPOSE = b"qserver keep"
+from worker.private.causal import PeriodRule
+from worker.private.ranking import ranked
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,12 @@ class PersonRule:
     Args:
         column: the column of the private file that names the person. It is no attribute.
         most: k, >= 1.
+        by_period: what is kept by period in its place, where data come period by period.
     """
 
     column: str
     most: int
+    by_period: PeriodRule | None = None
 
     def __post_init__(self) -> None:
         if not self.column:
@@ -63,20 +64,6 @@ def kept_records(
     place = {int(i): at for at, i in enumerate(crowded)}
     for person, records in owned.items():
         texts = [rows[place[i]].tobytes() for i in records]
-        ranked = _ranked(str(names[person]), texts, key)
-        kept[[records[at] for at in ranked[most:]]] = False
+        order = ranked(str(names[person]), texts, key)
+        kept[[records[at] for at in order[most:]]] = False
     return kept
-
-
-def _ranked(person: str, texts: Sequence[bytes], key: bytes) -> list[int]:
-    """Places of a person's records by their keyed digests."""
-    prefix = person.encode("utf-8", "surrogatepass")
-    seen: Counter[bytes] = Counter()
-    digests = []
-    for at, text in enumerate(texts):
-        number = seen[text]
-        seen[text] += 1
-        digest = hashlib.blake2b(key=key, digest_size=32, person=_PURPOSE)
-        digest.update(len(prefix).to_bytes(8, "big") + prefix + text + number.to_bytes(8, "big"))
-        digests.append((digest.digest(), at))
-    return [at for _, at in sorted(digests)]

@@ -1,0 +1,152 @@
+"""Keep at most m records of each person in a period and k in all, by what came before alone.
+
+Of a period's records of a person the first m by their keyed digests are kept, while fewer than k
+were kept in earlier periods. So what is kept of a period never depends on later records, and two
+streams that differ by one person differ in that person's kept records alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import ConfigError
+from worker.private.ranking import ranked
+
+NOBODY: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class PeriodRule:
+    """Most records that are kept of one person.
+
+    Args:
+        axis: the period attribute.
+        most: m, in one period.
+        in_all: k, in all periods together; None for no bound.
+    """
+
+    axis: int
+    most: int
+    in_all: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.most < 1:
+            raise ConfigError("records_per_period", "be 1 or more", self.most)
+        if self.in_all is not None and self.in_all < 1:
+            raise ConfigError("records_per_person", "be 1 or more", self.in_all)
+
+    def to_plain(self) -> dict[str, int | None]:
+        """Plain JSON values."""
+        return {"axis": self.axis, "most": self.most, "in_all": self.in_all}
+
+
+@dataclass(frozen=True, repr=False)
+class Kept:
+    """Which records are kept. All of this is private.
+
+    Args:
+        mask: of the records.
+        n_over_period, n_over_all: how many were left out because of m, and because of k.
+        n_nobody: how many were left out because they name no person.
+    """
+
+    mask: NDArray[np.bool_]
+    n_over_period: int
+    n_over_all: int
+    n_nobody: int
+
+    def lines(self, rule: PeriodRule) -> list[str]:
+        """What was left out, in words for the owner alone."""
+        left_out = [f"kept {int(self.mask.sum()):,} of {len(self.mask):,} records"]
+        if self.n_over_period:
+            left_out.append(
+                f"{self.n_over_period:,} were more than {rule.most} of a person in a period"
+            )
+        if self.n_over_all:
+            left_out.append(f"{self.n_over_all:,} were more than {rule.in_all} of a person in all")
+        if self.n_nobody:
+            left_out.append(f"{self.n_nobody:,} name no person")
+        return [f"private, for you alone: {'; '.join(left_out)}"]
+
+
+def kept_by_period(
+    people: NDArray[Any],
+    codes: Sequence[NDArray[np.int64]],
+    *,
+    rule: PeriodRule,
+    key: bytes,
+    earlier: Mapping[str, int] = NOBODY,
+) -> Kept:
+    """The records to keep of one or more periods that follow what was kept earlier.
+
+    Args:
+        people: the person of each record, as text; '' is unknown, and such a record is never kept.
+        codes: per attribute, the code of each record.
+        key: the worker's secret.
+        earlier: person -> records kept in earlier parts; a person left out has none.
+    """
+    named = np.flatnonzero(np.asarray(people != "", dtype=bool))
+    names, who = np.unique(people[named], return_inverse=True)
+    periods = np.asarray(codes[rule.axis])[named]
+    # Groups of one person's records of one period, by person and then by period.
+    keys = np.stack([who.reshape(-1), periods], axis=1)
+    groups, of_group, n_records = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    before = np.array([earlier.get(str(name), 0) for name in names], dtype=np.int64)
+    within = np.minimum(n_records, rule.most)
+    places = _places(groups[:, 0], within, before, rule.in_all)
+    mask = np.zeros(len(people), dtype=np.bool_)
+    mask[named] = _first(of_group.reshape(-1), places, n_records, names, groups, codes, named, key)
+    return Kept(
+        mask,
+        n_over_period=int((n_records - within).sum()),
+        n_over_all=int((within - places).sum()),
+        n_nobody=len(people) - len(named),
+    )
+
+
+def _places(
+    who: NDArray[np.int64],
+    within: NDArray[np.int64],
+    before: NDArray[np.int64],
+    in_all: int | None,
+) -> NDArray[np.int64]:
+    """How many records of each group are kept: what k leaves of `within` once earlier ones are."""
+    if in_all is None or not len(who):
+        return within
+    sums = np.cumsum(within)
+    is_first = np.concatenate(([True], who[1:] != who[:-1]))
+    start = np.where(is_first, sums - within, 0)
+    upto = sums - np.maximum.accumulate(start)
+    room = np.maximum(0, in_all - before)[who]
+    return np.asarray(np.minimum(upto, room) - np.minimum(upto - within, room))
+
+
+def _first(
+    of_group: NDArray[np.intp],
+    places: NDArray[np.int64],
+    n_records: NDArray[np.int64],
+    names: NDArray[Any],
+    groups: NDArray[np.int64],
+    codes: Sequence[NDArray[np.int64]],
+    named: NDArray[np.intp],
+    key: bytes,
+) -> NDArray[np.bool_]:
+    """Mask of the named records: of each group the first ones by their keyed digests."""
+    kept = (places > 0)[of_group]
+    crowded = np.flatnonzero(kept & (n_records > places)[of_group])
+    rows = np.stack([np.asarray(c)[named[crowded]] for c in codes], axis=1).astype(">i8")
+    owned: dict[int, list[int]] = defaultdict(list)
+    for place, group in enumerate(of_group[crowded].tolist()):
+        owned[group].append(place)
+    for group, members in owned.items():
+        person = str(names[groups[group, 0]])
+        order = ranked(person, [rows[place].tobytes() for place in members], key)
+        kept[[crowded[members[at]] for at in order[places[group] :]]] = False
+    return kept
