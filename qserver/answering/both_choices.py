@@ -46,13 +46,16 @@ def independent_nano(replica: Replica, question: Question) -> int | None:
 
 def rest_nano(replica: Replica, question: Question, answer: Answer) -> int | None:
     """What fresh noise of the asked length costs, where the answer's interval is longer."""
+    return independent_nano(replica, question) if leaves_rest(question, answer) else None
+
+
+def leaves_rest(question: Question, answer: Answer) -> bool:
+    """Whether an answer's interval is longer than was asked, by what fresh noise may buy off."""
     reach = question.requirement.length * _LONGER
     if answer.selected_from is not None or answer.high - answer.low <= reach:
-        return None
+        return False
     # What the numerical error of a method adds is not to be bought off.
-    if answer.statement.method != "auto":
-        return None
-    return independent_nano(replica, question)
+    return answer.statement.method == "auto"
 
 
 def tables_in_words(domain: Domain, tables: Sequence[PlannedTable]) -> str:

@@ -13,11 +13,13 @@ from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload, offers
 from qserver.errors import MeasurementError
+from qserver.inference.posterior.row_estimate import RowEstimate
+from qserver.inference.posterior.to_state import ToState
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
-from qserver.records.answer import AnyAnswer, Offer
+from qserver.records.answer import Answer, AnyAnswer, Offer
 from qserver.records.history import Estimator
 
 
@@ -27,6 +29,44 @@ class Free:
 
     answer: AnyAnswer
     estimators: tuple[Estimator, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToAnswer:
+    """What history gives to a question: all that its answer is made from, apart from the replica.
+
+    A posterior may take a second to compute. So a replica's lock is held while this is made, and
+    not while the answer is.
+    """
+
+    question: Question
+    estimate: RowEstimate
+    law: ToState
+    remaining_nano: int
+    version: int
+
+    def answer(self) -> Answer:
+        """The answer without the price of fresh noise; raises as `answer_from` does."""
+        return answer_from(
+            self.question,
+            self.estimate,
+            self.law.stated(),
+            source="history",
+            charged_nano=0,
+            remaining_nano=self.remaining_nano,
+            version=self.version,
+        )
+
+    @property
+    def estimators(self) -> tuple[Estimator, ...]:
+        """Weights that must be kept so that the answer stays free."""
+        estimate, key = self.estimate, self.question.row.key
+        return (estimate.estimator(key),) if estimate.needs_storing else ()
+
+    def free(self, replica: Replica, answer: Answer) -> Free:
+        """The answer with the price of fresh noise on the replica's present state."""
+        rest = rest_nano(replica, self.question, answer)
+        return Free(replace(answer, rest_nano=rest), self.estimators)
 
 
 def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
@@ -49,8 +89,14 @@ def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
 
 def free_answer(replica: Replica, asked: Question | Workload) -> Free | None:
     """The answer that history gives, else None: without a plan to spend."""
+    found = to_answer(replica, asked)
+    return found.free(replica, found.answer()) if isinstance(found, ToAnswer) else found
+
+
+def to_answer(replica: Replica, asked: Question | Workload) -> Free | ToAnswer | None:
+    """As `free_answer`; of a question what the answer is made from."""
     if isinstance(asked, Question):
-        return _free_question(replica, asked)
+        return _to_answer(replica, asked)
     plan = replica.free_workload(asked)
     return None if plan is None else _free_workload(replica, asked, plan)
 
@@ -81,7 +127,7 @@ def _decide_model(replica: Replica, asked: ModelAsked) -> Free | Plan:
 def _decide_question(replica: Replica, question: Question) -> Free | Plan:
     plan = replica.plan(question)
     if plan.kind in ("free", "exact"):
-        found = _free_question(replica, question)
+        found = free_answer(replica, question)
         if found is None:
             raise MeasurementError
         return found
@@ -92,7 +138,7 @@ def _decide_question(replica: Replica, question: Question) -> Free | Plan:
     raise refused
 
 
-def _free_question(replica: Replica, question: Question) -> Free | None:
+def _to_answer(replica: Replica, question: Question) -> Free | ToAnswer | None:
     remaining, version = replica.present.remaining_nano, replica.n_events
     if question.row.is_zero:
         exact = exact_answer(question.requirement, remaining_nano=remaining, version=version)
@@ -102,18 +148,8 @@ def _free_question(replica: Replica, question: Question) -> Free | None:
     estimate = estimate_of(replica.engine, question)
     if estimate is None or estimate.half_width > question.row_half_width:
         return None
-    answer = answer_from(
-        question,
-        estimate,
-        replica.engine.stated(question.row, estimate, error=question.reading.error),
-        source="history",
-        charged_nano=0,
-        remaining_nano=remaining,
-        version=version,
-    )
-    answer = replace(answer, rest_nano=rest_nano(replica, question, answer))
-    kept = (estimate.estimator(question.row.key),) if estimate.needs_storing else ()
-    return Free(answer, kept)
+    law = replica.engine.to_state(question.row, estimate, error=question.reading.error)
+    return ToAnswer(question, estimate, law, remaining, version)
 
 
 def _decide_workload(replica: Replica, workload: Workload) -> Free | Plan:

@@ -17,6 +17,7 @@ from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.posteriors import Posteriors
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.to_state import ToState
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights
@@ -77,8 +78,7 @@ class InferenceEngine(LiveRows):
     def extend(self, events: Iterable[AnyMeasurement | Estimator]) -> None:
         """Add the next events, in history order.
 
-        A measurement with an earlier id is a refinement and replaces that one. Every weight stays
-        valid, and every interval gets shorter.
+        A measurement with an earlier id is a refinement and replaces it. Weights stay valid.
 
         Raises:
             InputError: a measurement's id is above the next one, or it cannot be a refinement.
@@ -166,18 +166,24 @@ class InferenceEngine(LiveRows):
         self._estimates[key] = Sought(best, enough)
         return best
 
-    def stated(
+    def to_state(
         self, primitive: Primitive, estimate: RowEstimate, *, error: float = ENOUGH
-    ) -> Stated:
-        """The posterior of a row, by its estimate on the present history.
+    ) -> ToState:
+        """The posterior of a row by its estimate, to be computed without the history.
 
         Args:
             error: numerical error of probabilities that is small enough.
         """
         if self._posteriors is None:
-            return Stated(estimate.posterior, OF_ESTIMATOR)
+            return ToState(Stated(estimate.posterior, OF_ESTIMATOR))
         self.catch_up()
         return self._posteriors.of(primitive.row, estimate, enough=error)
+
+    def stated(
+        self, primitive: Primitive, estimate: RowEstimate, *, error: float = ENOUGH
+    ) -> Stated:
+        """As `to_state`, computed at once."""
+        return self.to_state(primitive, estimate, error=error).stated()
 
     def combined(
         self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from qserver.answering.decide import free_answer
+from qserver.answering.both_choices import leaves_rest
+from qserver.answering.decide import Free, ToAnswer, to_answer
 from qserver.answering.reading import with_ends
 from qserver.config import Settings
 from qserver.errors import StoreError, StoreNotDurableError
@@ -18,7 +19,7 @@ from qserver.query.question import AnyAsked, ModelAsked, Workload
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, WorkloadAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
-from qserver.service.datasets import OpenDatasets
+from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.visits import Parked, Visit, present_visit
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
 from qserver.storage.encoding.requests import Request
@@ -143,16 +144,17 @@ class Asking:
             found = None
             if not isinstance(asked, ModelAsked):
                 asked = with_ends(opened.replica, opened.replica.chosen(asked))
-                found = free_answer(opened.replica, asked)
+                found = to_answer(opened.replica, asked)
         if found is None:
             request = Request(opened.meta.name, opened.meta.snapshot, asked, by)
             return self._submit(opened.meta, request, need_worker=self._needs_worker(wait_s))
+        answer = found.answer if isinstance(found, Free) else _answered(opened, found)
         # Weights that are the only ones are found again: inference starts from them as well.
         for estimator in found.estimators:
             # A store without room answers all the same; the weights are found again.
             with contextlib.suppress(StoreNotDurableError):
                 self._store.remember(opened.meta, estimator)
-        return found.answer
+        return answer
 
     def _submit(self, meta: DatasetMeta, request: Request, *, need_worker: bool) -> JobStatus:
         submission = self._store.submit(
@@ -217,6 +219,15 @@ def job_status(record: JobRecord) -> JobStatus:
         result=answer_from_json(record.result) if record.result else None,
         problem=json.loads(record.problem) if record.problem else None,
     )
+
+
+def _answered(opened: OpenDataset, found: ToAnswer) -> AnyAnswer:
+    """The answer; other questions on the dataset do not wait while its law is computed."""
+    answer = found.answer()
+    if not leaves_rest(found.question, answer):
+        return answer
+    with opened.lock:
+        return found.free(opened.replica, answer).answer
 
 
 def _outcome_json(found: AnyAnswer | JobStatus) -> str:

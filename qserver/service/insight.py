@@ -106,18 +106,19 @@ class Insight:
             if estimate is None:
                 raise NotEstimableError
             question = replace(question, reading=reading_on(opened.replica, row, reading))
-            stated = engine.stated(row, estimate, error=reading.error)
+            law = engine.to_state(row, estimate, error=reading.error)
+        # A law takes long, so the lock is free again.
         answer = answer_from(
             question,
             estimate,
-            stated,
+            law.stated(),
             source="history",
             charged_nano=0,
             remaining_nano=present.remaining_nano,
             version=present.n_shown,
         )
         # A choice among many lengthens the interval, and leaves the law.
-        found = as_read(replace(question, looking=NOTHING_SEEN), estimate, stated)
+        found = as_read(replace(question, looking=NOTHING_SEEN), estimate, law.stated())
         return Known(answer, _curve(found, requirement.confidence))
 
     def asked(self, job_id: str) -> AskedJob:
@@ -191,9 +192,9 @@ class Insight:
             if estimate is None:
                 raise NotEstimableError
             reading = reading_on(opened.replica, row, reading)
-            stated = opened.replica.engine.stated(row, estimate, error=reading.error)
+            law = opened.replica.engine.to_state(row, estimate, error=reading.error)
         known = estimate.posterior.scaled(row.multiplier)
-        found = read(stated.scaled(row.multiplier), known, reading)
+        found = read(law.stated().scaled(row.multiplier), known, reading)
         return Probability(found.posterior.probability_between(low, high), version, found.statement)
 
 

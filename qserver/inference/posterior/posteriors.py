@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
 
 import numpy as np
 
@@ -17,11 +19,12 @@ from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.to_state import ToState
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.inference.sought import trim
 from qserver.query.linear import LinearQuery
-from qserver.records.history import AnyMeasurement
+from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 
 _Key = tuple[LinearQuery, float, float, Weights, tuple[int, ...], float]
@@ -60,7 +63,7 @@ class _Law:
 
 
 class Posteriors:
-    """The posteriors of estimates on one history. Not safe for concurrent use.
+    """The posteriors of estimates on one history. Not safe for concurrent use; what it finds is.
 
     Args:
         rows: the rows that are combined by algebra; they know what disagrees.
@@ -69,15 +72,15 @@ class Posteriors:
 
     def __init__(self, rows: RowsInPlay, measurements: Sequence[AnyMeasurement]) -> None:
         self._rows, self._measurements = rows, measurements
-        self._known: OrderedDict[_Key, Stated] = OrderedDict()
-        self._with_cells: OrderedDict[frozenset[int], RowsInPlay | None] = OrderedDict()
+        self._known: OrderedDict[_Key, ToState] = OrderedDict()
+        self._with_cells: OrderedDict[frozenset[int], _CellsAndRows | None] = OrderedDict()
 
     def clear(self) -> None:
         """Forget all, since the history has changed."""
         self._known.clear()
         self._with_cells.clear()
 
-    def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> Stated:
+    def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
         """The posterior of a row, given all disagreements that bear on its estimate.
 
         For an independent answer, where tables have too many cells, or where floats fail, it is
@@ -88,59 +91,92 @@ class Posteriors:
         """
         known = estimate.posterior
         if known.error.is_exact:
-            return Stated(known, EXACT)
+            return ToState(Stated(known, EXACT))
         # What an independent answer disagrees about is with answers that were looked at.
         if estimate.method == "independent":
-            return Stated(known, OF_ESTIMATOR)
+            return ToState(Stated(known, OF_ESTIMATOR))
         key = (row, known.estimate, known.allowance, estimate.weights, estimate.tables, enough)
         if key not in self._known:
             trim(self._known, _MOST_KNOWN)
-            self._known[key] = self._found(row, estimate, enough)
+            self._known[key] = ToState(self._found(row, estimate, enough))
         return self._known[key]
 
-    def _found(self, row: LinearQuery, estimate: RowEstimate, enough: float) -> Stated:
+    def _found(
+        self, row: LinearQuery, estimate: RowEstimate, enough: float
+    ) -> Stated | Callable[[], Stated]:
         known = estimate.posterior
+        if estimate.tables or estimate.beside:
+            rows = self._cells_and_rows(frozenset((*estimate.ids, *estimate.tables)))
+            if rows is None:
+                return Stated(known, OF_ESTIMATOR)
+            return partial(_or_of_estimator, known, partial(rows.stated, row, known, enough))
         try:
-            if estimate.tables or estimate.beside:
-                return self._with_tables(row, estimate, enough)
-            law = _law_of(self._rows.known_sums(estimate.weights), enough)
-            return Stated(known, OF_POSTERIOR) if law is None else law.stated(known)
+            sums = self._rows.known_sums(estimate.weights)
         except _FAULTS_OF_FLOATS:
             return Stated(known, OF_ESTIMATOR)
+        return partial(_or_of_estimator, known, partial(_by_rows, sums, known, enough))
 
-    def _with_tables(self, row: LinearQuery, estimate: RowEstimate, enough: float) -> Stated:
+    def _cells_and_rows(self, used: frozenset[int]) -> _CellsAndRows | None:
+        if used not in self._with_cells:
+            trim(self._with_cells, _MOST_WITH_CELLS)
+            rows = cells_as_rows(self._measurements, used)
+            found = None if rows is None else _CellsAndRows(rows, self._rows.most_records)
+            self._with_cells[used] = found
+        return self._with_cells[used]
+
+
+class _CellsAndRows:
+    """Rows, and cells of tables as rows. Thread-safe.
+
+    Args:
+        rows: numbered from 0.
+        most_records: public cap on the number of records.
+    """
+
+    def __init__(self, rows: Sequence[Measurement], most_records: int) -> None:
+        self._lock = Lock()
+        self._rows = RowsInPlay(max_rows=len(rows), most_records=most_records)
+        for one in rows:
+            self._rows.note(one)
+
+    def stated(self, row: LinearQuery, known: Posterior, enough: float) -> Stated:
         """The posterior by weights on cells and rows alike.
 
         Given all disagreements it does not depend on the weights. Where some measurement is left
         out, it is taken only if it is as good as that of the estimate.
+
+        Args:
+            known: that of the estimate's error.
         """
-        known = estimate.posterior
-        rows = self._cells_and_rows(frozenset((*estimate.ids, *estimate.tables)))
-        found = None if rows is None else rows.combinations(row)
-        if rows is None or found is None:
-            return Stated(known, OF_ESTIMATOR)
-        weights, noise = found.least, found.noise
-        variance = float(np.square(weights * noise.scales).sum())
-        if variance > _AS_GOOD * float(np.square(known.scales).sum()):
-            return Stated(known, OF_ESTIMATOR)
-        law = _law_of(rows.known_sums(found.pairs(np.zeros(found.n_directions))), enough)
+        with self._lock:
+            self._rows.catch_up()
+            found = self._rows.combinations(row)
+            if found is None:
+                return Stated(known, OF_ESTIMATOR)
+            weights, noise = found.least, found.noise
+            variance = float(np.square(weights * noise.scales).sum())
+            if variance > _AS_GOOD * float(np.square(known.scales).sum()):
+                return Stated(known, OF_ESTIMATOR)
+            sums = self._rows.known_sums(found.pairs(np.zeros(found.n_directions)))
+            total = weighted_sum(weights, self._rows.answers(noise.ids))
+        law = _law_of(sums, enough)
         if law is None:
             return Stated(known, OF_POSTERIOR)
-        total = weighted_sum(weights, rows.answers(noise.ids))
         allowance = float(np.abs(weights) @ noise.steps) + found.error + total.error
         return law.stated(replace(known, allowance=allowance), off=known.estimate - total.value)
 
-    def _cells_and_rows(self, used: frozenset[int]) -> RowsInPlay | None:
-        if used not in self._with_cells:
-            trim(self._with_cells, _MOST_WITH_CELLS)
-            rows, found = cells_as_rows(self._measurements, used), None
-            if rows is not None:
-                found = RowsInPlay(max_rows=len(rows), most_records=self._rows.most_records)
-                for one in rows:
-                    found.note(one)
-                found.catch_up()
-            self._with_cells[used] = found
-        return self._with_cells[used]
+
+def _or_of_estimator(known: Posterior, find: Callable[[], Stated]) -> Stated:
+    """What is found; where floats fail the law of the estimate's error."""
+    try:
+        return find()
+    except _FAULTS_OF_FLOATS:
+        return Stated(known, OF_ESTIMATOR)
+
+
+def _by_rows(sums: KnownSums, known: Posterior, enough: float) -> Stated:
+    law = _law_of(sums, enough)
+    return Stated(known, OF_POSTERIOR) if law is None else law.stated(known)
 
 
 def _law_of(known: KnownSums, enough: float) -> _Law | None:

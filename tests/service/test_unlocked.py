@@ -1,0 +1,68 @@
+"""A law of an error is computed when the lock of its dataset is free again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qserver.inference.given.known_sums import Reduced
+from qserver.inference.given.law_given import law_given
+from qserver.inference.given.table_of_law import TableOfLaw
+from qserver.query.asking.reading import USUAL_ERROR
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer
+from qserver.service.ask import Asking
+from qserver.service.datasets import OpenDatasets
+from qserver.service.insight import Insight
+from qserver.storage.store import Store
+from tests.deployment import Deployment
+
+PARTS = {"age": {"between": [20, 22]}}, {"age": {"between": [23, 25]}}
+WHOLE = {"age": {"between": [20, 25]}}
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    """A whole and both its parts, which disagree."""
+    found = Deployment.make(tmp_path, store_url, limit="100")
+    for where, length in ((WHOLE, 90), (PARTS[0], 60), (PARTS[1], 70)):
+        found.ask(where, length=length)
+    return found
+
+
+def test_no_question_waits_while_the_law_of_another_is_computed(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(town.settings)
+    datasets, workloads = (OpenDatasets(store, town.settings) for _ in range(2))
+    locked = list[bool]()
+
+    def law(known: Reduced, *, enough: float = USUAL_ERROR) -> TableOfLaw:
+        locked.append(datasets.get("people").lock.locked())
+        return law_given(known, enough=enough)
+
+    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", law)
+    insight = Insight(store, datasets, workloads)
+    first, second, whole = (town.service().parse("people", {"where": w}) for w in (*PARTS, WHOLE))
+    requirement = Requirement(90, 0.95)
+    asking = Asking(store, datasets, workloads, town.settings)
+    found = asking.ask("people", Question(first, requirement), wait_s=0, idempotency=None)
+    assert isinstance(found, Answer)
+    assert found.statement.law == "posterior"
+    assert insight.known("people", second, requirement).answer.statement.disagreements == 1
+    assert insight.probability("people", whole, low=0, high=100).statement.disagreements == 1
+    assert locked == [False] * 3
+
+
+def test_a_law_is_computed_once_for_all_that_ask(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(town.settings)
+    datasets = OpenDatasets(store, town.settings)
+    insight = Insight(store, datasets, datasets)
+    query = town.service().parse("people", {"where": WHOLE})
+    first = insight.known("people", query, Requirement(90, 0.95)).answer
+    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", None)
+    assert insight.known("people", query, Requirement(90, 0.95)).answer == first
