@@ -68,8 +68,10 @@ class Service:
         self._integrity = Integrity(store, clock=clock)
         self._datasets = OpenDatasets(store, settings)
         self._allowances = Allowances(store)
-        # Workloads have replicas of their own: one may take seconds, and questions shall not wait.
+        # Workloads and prices have replicas of their own: one may take seconds, or half of one, and
+        # questions shall not wait.
         self._workloads = OpenDatasets(store, settings)
+        self._prices = OpenDatasets(store, settings)
         self._asking = Asking(
             store,
             self._datasets,
@@ -84,7 +86,7 @@ class Service:
         )
         self.insight = Insight(store, self._datasets, self._workloads)
         self.history = ReleasedHistory(store, self._datasets)
-        self.ledger = LedgerViews(store, self._datasets)
+        self.ledger = LedgerViews(store, self._prices)
 
     def datasets(self) -> list[DatasetStatus]:
         """The public face of every dataset, by name."""
@@ -113,7 +115,7 @@ class Service:
             spent_nano=stamp.budget.spent_nano,
             remaining_nano=stamp.remaining_nano,
             guard=_guard(meta, stamp),
-            claims=self._datasets.claims(name, stamp),
+            claims=self._prices.claims(name, stamp),
             earlier_snapshots=self._store.frozen.ids(meta),
             phi=meta.phi,
             capacity=meta.capacity,
@@ -222,7 +224,7 @@ class Service:
             looking: what the asker had looked at.
             by: account that asks, whose own allowance is shown.
         """
-        opened = self._datasets.refresh(name)
+        opened = self._prices.refresh(name)
         with opened.lock:
             question = Question(query, requirement, measure, looking)
             explained = explain_question(opened.replica, question)

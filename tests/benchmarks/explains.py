@@ -59,7 +59,7 @@ def _measured(shape: Shape, n: int) -> Iterator[tuple[str, float]]:
         service = Service(Store.open(settings), settings)
         explains = _explains(service, shape, paid[0])
         begun = time.thread_time()
-        for name in ("new", "workload of 2"):  # questions and workloads have a copy of history each
+        for name in ("new", "workload of 2"):  # prices and workloads have a copy of history each
             explains[name](120.0)
         yield "(reading all, twice)", time.thread_time() - begun
         for name, explain in explains.items():

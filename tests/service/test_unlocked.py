@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from qserver.answering.explain import Explained, explain_question
+from qserver.answering.replica import Replica
 from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.query.asking.reading import USUAL_ERROR
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Answer
+from qserver.records.answer import Answer, Explanation
 from qserver.service.ask import Asking
 from qserver.service.datasets import OpenDatasets
 from qserver.service.insight import Insight
@@ -66,3 +68,21 @@ def test_a_law_is_computed_once_for_all_that_ask(
     first = insight.known("people", query, Requirement(90, 0.95)).answer
     monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", None)
     assert insight.known("people", query, Requirement(90, 0.95)).answer == first
+
+
+def test_no_question_waits_while_another_is_priced(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A price takes half a second on a history of years."""
+    service = town.service()
+    locked = list[bool]()
+
+    def explain(replica: Replica, question: Question) -> Explained[Explanation]:
+        locked.append(service._datasets.get("people").lock.locked())
+        return explain_question(replica, question)
+
+    monkeypatch.setattr("qserver.service.service.explain_question", explain)
+    query = service.parse("people", {"where": WHOLE})
+    found = service.explain("people", query, Requirement(90, 0.95))
+    assert locked == [False]
+    assert found.price_nano == 0
