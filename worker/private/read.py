@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_to_document
 from worker.private.causal import kept_by_period
 from worker.private.content import Content, content_of
-from worker.private.periods import period_codes, period_sql
+from worker.private.labels import LabelCodes, hash_sql
+from worker.private.periods import day_sql, period_codes
 from worker.private.tables import RecordTable, table_from_columns
 from worker.private.truncation import PersonRule, kept_records
 
@@ -75,8 +76,8 @@ def read_snapshot(
     with _connect(path) as connection:
         source = _source(path)
         _check_columns(connection, source, domain, person)
-        _make_enums(connection, domain)
-        columns = [f"{_code_sql(a, i)} AS c{i}" for i, a in enumerate(domain.attributes)]
+        labels = _label_codes(connection, domain)
+        columns = [_column_sql(a, i) for i, a in enumerate(domain.attributes)]
         if person is not None:
             columns.append(f"coalesce({_text_sql(person.column)}, '') AS person")
         try:
@@ -85,7 +86,7 @@ def read_snapshot(
             ).fetchnumpy()
         except duckdb.Error as exc:
             raise PrivateDataError(f"{path.name} cannot be read: {exc}") from exc
-    coded = [_codes(a, raw[f"c{i}"]) for i, a in enumerate(domain.attributes)]
+    coded = [_codes(a, raw, i, labels) for i, a in enumerate(domain.attributes)]
     kept = np.logical_and.reduce([c >= 0 for c in coded])
     inside = [c[kept] for c in coded]
     people = None if person is None else np.asarray(raw["person"], dtype=object)[kept]
@@ -157,39 +158,42 @@ def _check_columns(
         )
 
 
-def _make_enums(connection: duckdb.DuckDBPyConnection, domain: Domain) -> None:
-    for i, attribute in enumerate(domain.attributes):
-        if not attribute.is_numeric:
-            labels = ", ".join(map(_quoted, attribute.value_names[: attribute.n_regular]))
-            connection.execute(f"CREATE TYPE e{i} AS ENUM ({labels})")
+def _label_codes(connection: duckdb.DuckDBPyConnection, domain: Domain) -> Mapping[int, LabelCodes]:
+    """The codes of the labels of each attribute that has some, by the attribute's number."""
+    return {
+        i: LabelCodes(connection, a, missing=_MISSING, outside=_OUTSIDE)
+        for i, a in enumerate(domain.attributes)
+        if not a.is_numeric
+    }
 
 
-def _code_sql(attribute: Attribute, i: int) -> str:
-    """SQL for a label's code, a number, a day, `_MISSING` or NULL; no value makes it fail."""
+def _column_sql(attribute: Attribute, i: int) -> str:
+    """SQL for a label's hash, with periods a day as well, or a number; no value makes it fail."""
     text = _text_sql(attribute.name)
+    if attribute.is_period:
+        return f"{hash_sql(text)} AS c{i}, {day_sql(text, outside=_OUTSIDE)} AS d{i}"
+    if attribute.kind == "labels":
+        return f"{hash_sql(text)} AS c{i}"
     markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
     missing = f"{text} IS NULL OR {text} IN ({markers})"
-    if attribute.is_period:
-        code = period_sql(attribute, text, i, outside=_OUTSIDE)
-        return f"CASE WHEN {missing} THEN {_MISSING} ELSE {code} END"
-    if attribute.kind == "labels":
-        code = f"coalesce(CAST(enum_code(TRY_CAST({text} AS e{i})) AS BIGINT), {_OUTSIDE})"
-        return f"CASE WHEN {missing} THEN {_MISSING} ELSE {code} END"
-    return f"CASE WHEN {missing} THEN NULL ELSE TRY_CAST({text} AS DOUBLE) END"
+    return f"CASE WHEN {missing} THEN NULL ELSE TRY_CAST({text} AS DOUBLE) END AS c{i}"
 
 
 def _text_sql(column: str) -> str:
     return f"trim(CAST({_identifier(column)} AS VARCHAR))"
 
 
-def _codes(attribute: Attribute, raw: Any) -> NDArray[np.int64]:
+def _codes(
+    attribute: Attribute, raw: Mapping[str, Any], i: int, labels: Mapping[int, LabelCodes]
+) -> NDArray[np.int64]:
     """Codes of one attribute by its rules; negative for a record to drop."""
-    if attribute.is_period:
-        codes = period_codes(attribute, np.asarray(raw), outside=_OUTSIDE)
-    elif attribute.kind == "labels":
-        codes = np.asarray(raw, dtype=np.int64).copy()
+    column = raw[f"c{i}"]
+    if attribute.is_numeric:
+        codes = _bins(attribute, np.ma.filled(column.astype(np.float64), np.nan))
     else:
-        codes = _bins(attribute, np.ma.filled(raw.astype(np.float64), np.nan))
+        codes = labels[i].of(column)
+    if attribute.is_period:
+        codes = period_codes(attribute, codes, raw[f"d{i}"], missing=_MISSING, outside=_OUTSIDE)
     other = attribute.size - 1
     codes[codes == _OUTSIDE] = other if attribute.outside == "other" else _MISSING - 2
     codes[codes == _MISSING] = other if attribute.missing == "other" else _MISSING - 2
