@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from worker.books.chains import Chains
+from worker.books.functions import Row
 from worker.books.grid import Grid
 from worker.books.losses import Losses
+from worker.books.periods import Ends, Spread, SpreadLosses
 from worker.books.search import Known, Search
 
 
@@ -31,6 +33,7 @@ class Account:
 
     Args:
         null_cell: whether a record may be replaced by none; None if the journal does not say.
+        spread: how a person's records may be spread over periods; None if all may be of one.
         share: the most that a plan in the journal said the snapshot has spent.
         samples: what secret samples cost a record, in nano-epsilon.
         paid: the paid questions of its plans, as they were written.
@@ -44,6 +47,7 @@ class Account:
     k: int
     relation: str
     null_cell: bool | None
+    spread: Spread | None = None
     chains: Chains = field(default_factory=Chains)
     share: int = 0
     samples: Fraction = Fraction(0)
@@ -83,6 +87,8 @@ class Account:
         """
         if self.grid is None:
             return None
+        if self.spread is not None:
+            return self._ends(self.grid, losses, self.spread).above(level)
         kinds = [True] if self.relation == "replace-one" else []
         kinds += [False] if self.relation == "add-remove" or self.null_cell else []
         found, n_failed = [], self.n_failed
@@ -95,6 +101,27 @@ class Account:
         self.n_failed = 0
         return max((loss for loss in found if loss is not None), default=None)
 
+    def greatest(self) -> Fraction:
+        """The greatest loss of a person; of bounds the one that the share is held against.
+
+        Raises:
+            UnknownFactsError: the search would take too long, or bounds do not tell.
+        """
+        losses = self.losses(self.chains)
+        if self.spread is None or self.grid is None:
+            return self.above(losses, -1, None) or Fraction(0)
+        ends = self._ends(self.grid, losses, self.spread)
+        return ends.above(self.share) or ends.most
+
+    def _ends(self, grid: Grid, losses: Losses, spread: Spread) -> Ends:
+        n_failed = self.n_failed
+        self.n_failed += 1
+        null_cell = bool(self.null_cell)
+        search = SpreadLosses(grid, losses, spread, self.relation, null_cell, n_failed)
+        found = search.ends()
+        self.n_failed = 0
+        return found
+
     def rises_within(self, losses: Losses, level: int, known: Known | None) -> bool:
         """Whether no loss can rise by more than the level did; quick, and often enough."""
         if known is None:
@@ -105,5 +132,15 @@ class Account:
         for row, weight in losses.weights.items():
             more = weight - then.weights.get(row, 0)
             if more > 0:
-                rise += self.k * more * (row.size if factor == 1 else row.swing)
+                rise += more * self._most_moved(row, factor)
         return rise <= level - known.level
+
+    def _most_moved(self, row: Row, factor: int) -> Fraction:
+        """The most that the records of a person move a row."""
+        one = row.size if factor == 1 else row.swing
+        if self.spread is None or self.grid is None:
+            return self.k * one
+        n = self.spread.n_moved(row, self.k, self.grid.sizes[self.spread.axis])
+        if factor == 1 or self.spread.keeps_period:
+            return n * one
+        return min(self.k * one, 2 * n * row.size)

@@ -23,6 +23,7 @@ from worker.books.grid import Grid
 from worker.books.lines import JournalLines, Line
 from worker.books.losses import Losses, sample_loss
 from worker.books.people import heaviest
+from worker.books.periods import Spread
 from worker.books.search import Known
 
 VERIFIED = "verified"
@@ -144,7 +145,7 @@ class Accountant:
         loss, text = None, one.fault or (one.unknown and f"{NOT_VERIFIED}: {one.unknown}")
         if not text:
             try:
-                found = one.above(one.losses(one.chains), -1, None) or Fraction(0)
+                found = one.greatest()
                 loss = -(-found.numerator // found.denominator)
             except UnknownFactsError as exc:
                 known = one.known
@@ -256,6 +257,7 @@ class Accountant:
             k=k,
             relation=str(fields["neighbours"]),
             null_cell=None if null_cell is None else bool(null_cell),
+            spread=Spread.of(details),
         )
         if "sizes" in details:
             account.grid = Grid([int(size) for size in details["sizes"].split()])

@@ -49,6 +49,12 @@ class Grid:
         """Number of classes of cells."""
         return prod(self.shape)
 
+    def counts(self, axis: int) -> list[int]:
+        """How many values of an attribute are in each class."""
+        stops, labels = self._labels[axis]
+        lengths = np.diff(stops, prepend=0)
+        return [int(lengths[labels == i].sum()) for i in range(len(self.values[axis]))]
+
     def add(self, row: Row) -> int:
         """The row's place; its factors split classes where they must."""
         if row in self.rows:

@@ -65,7 +65,12 @@ class _Nodes:
 
 
 class Search:
-    """One search; `pairs` looks at pairs of cells of the domain."""
+    """One search; `pairs` looks at pairs of cells of the domain.
+
+    Args:
+        fixed: an attribute and the one class of its values that cells may have; None for all. Of
+            such searches, one for each class, all together take as long as one of all.
+    """
 
     def __init__(
         self,
@@ -76,6 +81,7 @@ class Search:
         known: Known | None,
         pairs: bool,
         n_failed: int = 0,
+        fixed: tuple[int, int] | None = None,
     ) -> None:
         for row in losses.weights:
             grid.add(row)
@@ -89,14 +95,19 @@ class Search:
         if known is None:
             self._room = -inf
         factors = self._narrowed()
+        n_parts = 1 if fixed is None else grid.shape[fixed[0]]
+        if fixed is not None:
+            axis, one = fixed
+            self._columns[axis] = self._columns[axis][one : one + 1]
+            factors[axis] = factors[axis][:, one : one + 1]
         if not self._is_void:
             self._order_axes(factors)
             self._prepare_groups()
             self._prepare_intervals()
-        n_leaves = grid.n_classes**self._n_cells
+        n_leaves = n_parts * (grid.n_classes // n_parts) ** self._n_cells
         # Where everything can be looked at, the search always ends.
         work = _WORK >> min(n_failed, _MOST_HALVED)
-        self._most_work = inf if n_leaves <= _MOST_CELLS else work
+        self._most_work = inf if n_leaves <= _MOST_CELLS else work // n_parts
         self._work = 0
 
     def _weigh(self, losses: Losses, known: Known) -> None:
@@ -141,7 +152,7 @@ class Search:
         rest = [f[:, 0] for a, f in enumerate(factors) if a not in tells]
         self._coefficients = np.array(grid.coefficients)[self._terms] * np.prod(rest, axis=0)
         self._parts = [
-            [(i, grid.on_classes(a, t[a])) for i, t in enumerate(named) if a in t]
+            [(i, grid.on_classes(a, t[a])[self._columns[a]]) for i, t in enumerate(named) if a in t]
             for a in self._axes
         ]
         last = [max((i for i, a in enumerate(self._axes) if a in t), default=-1) for t in named]

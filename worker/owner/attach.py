@@ -12,6 +12,7 @@ from pathlib import Path
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, StoreBehindError
+from qserver.ledger.periods.of_dataset import neighbours_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import total_query
@@ -265,12 +266,17 @@ def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list
 
 def plain_facts(meta: DatasetMeta) -> dict[str, str | int]:
     """The facts that fix what a person can lose, in plain numbers: the books read no domain."""
-    return {
+    facts: dict[str, str | int] = {
         "records_per_person": meta.records_per_person,
         "records_verified": int(meta.records_verified),
         "sizes": " ".join(map(str, meta.domain.sizes)),
         "null_cell": int(meta.has_null_cell),
     }
+    by = neighbours_of(meta).by_period
+    if by is not None:
+        facts["period_axis"], facts["records_per_period"] = by.axis, by.most
+        facts["keeps_period"] = int(by.same_period)
+    return facts
 
 
 def attached_record(

@@ -54,6 +54,14 @@ class Chain:
     alphas: list[int]
 
 
+@dataclass(frozen=True)
+class Spread:
+    """At most m records of a person have the same value of attribute 0."""
+
+    most: int
+    keeps_period: bool
+
+
 @dataclass
 class Draws:
     """All draws on one snapshot."""
@@ -65,6 +73,13 @@ class Draws:
     chains: list[Chain] = field(default_factory=list)
     by_answer: dict[int, int] = field(default_factory=dict)
     samples: float = 0.0
+    spread: Spread | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `worst` is the greatest loss, not only one that somebody has."""
+        spread = self.spread
+        return spread is None or self.relation == "add-remove" or spread.keeps_period
 
     def draw(self, vector: Vector, *, origin: int | None, alpha: int, answer: int) -> None:
         """A draw of `answer` that goes on from the answer `origin`."""
@@ -87,6 +102,8 @@ class Draws:
         """The greatest loss of a person in this snapshot, in nano-epsilon."""
         tips = [(chain.vector, chain.alphas[-1]) for chain in self.chains]
         n = math.prod(self.sizes)
+        if self.spread is not None:
+            return self._worst_spread(tips, self.spread)
         alone = [sum((a * abs(v[c]) for v, a in tips), Fraction(0)) for c in range(n)]
         least = self.k * (float(max(alone)) + self.samples)
         if self.relation == "add-remove":
@@ -97,6 +114,44 @@ class Draws:
         ]
         most = self.k * (float(max(pairs, default=Fraction(0))) + 2 * self.samples)
         return max(most, least) if self.null_cell else most
+
+    def _worst_spread(self, tips: list[tuple[Vector, int]], spread: Spread) -> float:
+        """The same where the k records may not all be of one period.
+
+        Where a record may come from any period, only what some person certainly loses.
+        """
+        size = math.prod(self.sizes[1:])
+        periods = [range(t * size, (t + 1) * size) for t in range(self.sizes[0])]
+
+        def apart(c: int, d: int) -> Fraction:
+            return sum((a * abs(v[c] - v[d]) for v, a in tips), Fraction(0))
+
+        alone = [
+            max(sum((a * abs(v[c]) for v, a in tips), Fraction(0)) for c in cells)
+            for cells in periods
+        ]
+        least = self._most(alone, spread) + self.k * self.samples
+        if self.relation == "add-remove":
+            return least
+        if spread.keeps_period:
+            pairs = [max(apart(c, d) for c in cells for d in cells) for cells in periods]
+            if self.null_cell:
+                pairs = list(map(max, pairs, alone))
+            return self._most(pairs, spread) + 2 * self.k * self.samples
+        every = range(math.prod(self.sizes))
+        pair = spread.most * float(max(apart(c, d) for c in every for d in every))
+        return max(pair + 2 * spread.most * self.samples, least if self.null_cell else 0.0)
+
+    def _most(self, of_periods: Sequence[Fraction], spread: Spread) -> float:
+        """The greatest sum, over every way to spread the records."""
+        ways = product(range(spread.most + 1), repeat=len(of_periods))
+        return float(
+            max(
+                sum((n * one for n, one in zip(way, of_periods, strict=True)), Fraction(0))
+                for way in ways
+                if sum(way) <= self.k
+            )
+        )
 
 
 def worst_person(worst: Mapping[str, float], pairs: Collection[tuple[str, str]]) -> float:

@@ -18,6 +18,8 @@ import mpmath
 
 from qserver.errors import QServerError
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.neighbours import Neighbours
+from qserver.ledger.periods.by_period import ByPeriod
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
@@ -26,7 +28,7 @@ from qserver.query.weights import from_points
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
-from tests.worker.books.by_definition import Draws, row_vector, table_vectors
+from tests.worker.books.by_definition import Draws, Spread, row_vector, table_vectors
 from worker.journal.owner_records import DeclaredDisjoint, LimitRaised
 from worker.journal.records import (
     GENESIS,
@@ -118,7 +120,7 @@ class Town:
     """A population whose history grows at random; all declarations are true."""
 
     def __init__(self, seed: int, path: Path, *, relation: str | None = None) -> None:
-        self.random = random.Random(seed)
+        self.seed, self.random = seed, random.Random(seed)
         self.relation = relation or self.random.choice(["add-remove", "replace-one"])
         self.journal = JournalFile(path)
         self.files: dict[str, File] = {}
@@ -140,10 +142,10 @@ class Town:
         self.pairs |= {pair(snapshot, other) for other in others}
         sizes = rng.choice([(3,), (2, 3), (4, 2), (2, 2, 2), (5, 3)])
         k, null_cell = rng.choice([1, 1, 1, 2, 5]), rng.random() < 0.5
-        ledger = CellLedger(
-            sizes, relation=self.relation, records_per_person=k, null_cell=null_cell
-        )
-        draws = Draws(sizes, self.relation, k, null_cell)
+        spread = self._spread(snapshot, sizes, k)
+        by = spread and ByPeriod(0, sizes[0], spread.most, spread.keeps_period)
+        ledger = CellLedger.like(sizes, Neighbours(self.relation, k, null_cell, by))
+        draws = Draws(sizes, self.relation, k, null_cell, spread=spread)
         details: dict[str, str | int] = {
             "records_per_person": k,
             "sizes": " ".join(map(str, sizes)),
@@ -151,6 +153,9 @@ class Town:
             "disjoint_from": " ".join(others),
         }
         details |= {"replaces": replaces} if replaces else {}
+        if spread is not None:
+            details |= {"period_axis": 0, "records_per_period": spread.most}
+            details["keeps_period"] = int(spread.keeps_period)
         self.journal.append(
             Attached(
                 replaces or f"file{snapshot}", snapshot, self.limit, self.relation, "00", details
@@ -158,6 +163,18 @@ class Town:
         )
         self.files[snapshot] = File(snapshot, snapshot, people, sizes, ledger, draws)
         return self.files[snapshot]
+
+    def _spread(self, snapshot: str, sizes: Sequence[int], k: int) -> Spread | None:
+        """How a person's records are spread over the values of attribute 0, in half of all files.
+
+        By a source of its own: what else a seed stands for stays as it was.
+        """
+        rng = random.Random(f"{self.seed} {snapshot}")
+        keeps = self.relation == "replace-one" and rng.random() < 0.5
+        most = rng.choice([m for m in range(1, k + 1) if m * sizes[0] >= k])
+        if rng.random() < 0.5 or (most == k and not keeps):
+            return None
+        return Spread(most, keeps)
 
     def buy(self, one: File) -> Purchase | None:
         """Some rows and tables, new ones and refined ones; None where the worker refuses them."""
