@@ -15,6 +15,7 @@ from qserver.errors import MeasurementError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.composition import Flat, dues
 from qserver.ledger.neighbours import Neighbours
+from qserver.ledger.periods.by_period import ByPeriod
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.records.charge import AnyCharge, OpaqueCharge, TableCharge
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable
@@ -30,8 +31,8 @@ Fault = Callable[[Patch], None]
 
 
 def forget_records_per_person(patch: Patch) -> None:
-    def without_k(charges: Sequence[AnyCharge], *, sizes: Any, records_per_person: int) -> Any:
-        return dues(charges, sizes=sizes, records_per_person=1)
+    def without_k(charges: Sequence[AnyCharge], *, records_per_person: int, **more: Any) -> Any:
+        return dues(charges, records_per_person=1, **more)
 
     patch.setattr(ledger, "dues", without_k)
 
@@ -59,10 +60,17 @@ def charge_tables_of_a_pair_once(patch: Patch) -> None:
 def forget_the_null_cell(patch: Patch) -> None:
     real = Neighbours.__init__
 
-    def without(self: Neighbours, relation: Any, k: int, null_cell: bool) -> None:
-        real(self, relation, k, relation == "add-remove" and null_cell)
+    def without(self: Neighbours, relation: Any, k: int, null_cell: bool, *more: Any) -> None:
+        real(self, relation, k, relation == "add-remove" and null_cell, *more)
 
     patch.setattr(Neighbours, "__init__", without)
+
+
+def forget_records_of_other_periods(patch: Patch) -> None:
+    def greatest(by: ByPeriod, amounts: Any, n_records: int) -> int:
+        return int(max(amounts)) * min(by.most, n_records)
+
+    patch.setattr(ByPeriod, "greatest", greatest)
 
 
 def round_down(patch: Patch) -> None:
@@ -220,6 +228,7 @@ FAULTS: Sequence[Fault] = [
     forget_pairs_of_cells,
     charge_tables_of_a_pair_once,
     forget_the_null_cell,
+    forget_records_of_other_periods,
     round_down,
     refund_too_much,
     hand_disjointness_on,
