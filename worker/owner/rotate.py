@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.errors import BusyError, JournalError, StaleVersionError
+from qserver.errors import BusyError, JournalError, StaleVersionError, StoreCorruptError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging.lease import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
+from worker.books.faults import BookFaultError
 from worker.constants import WORKER
 from worker.owner.attach import (
     attached_record,
@@ -33,6 +34,8 @@ from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
 from worker.private.entry import read_entry
 from worker.private.registry import Registry
+from worker.spending.bookkeeper import Bookkeeper
+from worker.spending.facts import meta_differences
 from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender
 
@@ -73,6 +76,7 @@ def rotate(
         PrivateDataError: the file cannot be read as the domain says.
         NotFoundError: there is no such dataset.
         StoreBehindError: the journal has charges that the store lacks.
+        StoreCorruptError: the store's facts, which the new data take over, are not the journal's.
         StaleVersionError: somebody else rotated the dataset meanwhile.
         ConfigError: another population has the same data, or the records pass the capacity.
         BusyError: a worker held the population all the time.
@@ -155,9 +159,27 @@ class _Rotation:
                 spender.work(lease, [taken])
         with self._journal.exclusive() as journal:
             self.new = replace(self.new, claims=claims_in_force(self.old, journal.state))
+        self._check_facts()
         # Nothing more is paid for on the old snapshot from here on.
         if not self._request.without_demand:
             self.new = replace(self.new, demand_of=demand_of(self.old, self._reader))
+
+    def _check_facts(self) -> None:
+        """Raise StoreCorruptError if the facts that new data take over are not the journal's."""
+        population, journal = self.old.population, self._journal
+        books = Bookkeeper(self._reader, {population: journal}, self._log)
+        try:
+            found = books.faults(population)
+        except BookFaultError as exc:
+            found = [str(exc)]
+        with journal.exclusive():
+            found = meta_differences(self.old, journal.state) + found
+        if found:
+            raise StoreCorruptError(
+                f"The store and the journal of population {population} differ: "
+                f"{'; '.join(dict.fromkeys(found))}. Nothing was replaced. Stop the workers, run "
+                "`qserver-worker restore`, and rotate again."
+            )
 
     def commit(self, lease: Lease, progress: Callable[[str], None]) -> DatasetMeta:
         """Journal, registry, store: in this order, each durable before the next."""

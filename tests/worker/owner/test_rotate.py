@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from qserver.errors import (
     NotFoundError,
     PrivateDataError,
     StaleVersionError,
+    StoreCorruptError,
 )
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import HistoryRow
+from qserver.storage.encoding.ledger_fields import sealed_fields
+from qserver.storage.encoding.metas import meta_text
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
@@ -252,3 +256,28 @@ def test_a_rotation_of_nothing_or_by_nothing_changes_nothing(town: Deployment) -
                 log=LOG,
             )
     assert town.service().dataset("people").snapshot == town.meta.snapshot
+
+
+def test_facts_that_are_not_the_journals_are_not_taken_over(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    """A guard that was taken away in the store would be gone from the new data for good."""
+    journal = Registry(town.settings.state_dir).journal("town", create=False)
+    before = journal.path.read_bytes()
+    changed = replace(town.meta, phi=town.meta.phi / 2)
+    redis_client.hset(Keys("town").dataset("people"), "meta", meta_text(changed))
+    with pytest.raises(StoreCorruptError, match="`phi` of dataset people is not what was attached"):
+        turn(town)
+    assert journal.path.read_bytes() == before
+    assert town.service().dataset("people").snapshot == town.meta.snapshot
+    redis_client.hset(Keys("town").dataset("people"), "meta", meta_text(town.meta))
+    assert turn(town).phi == town.meta.phi
+
+
+def test_a_limit_that_the_journal_has_not_stops_a_rotation(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    """Sealed as whoever writes to the store on purpose seals it."""
+    redis_client.hset(Keys("town").ledger, mapping=sealed_fields({"limit": str(2 * 10**9)}))
+    with pytest.raises(StoreCorruptError, match="the limit is more than the journal's"):
+        turn(town)
