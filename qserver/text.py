@@ -69,6 +69,11 @@ class IntervalText:
     high: str
 
 
+def group_text(name: str | None) -> str:
+    """A group's value as people read it; None stands for all values together."""
+    return "(all)" if name is None else name
+
+
 def interval_text(*, estimate: float | None, low: float, high: float) -> IntervalText:
     """Numbers fit to read: the precision is a thousandth of the interval's length or finer."""
     unit = Decimal(1).scaleb(-_n_decimals(high - low))

@@ -11,13 +11,8 @@ from qserver.inference.joint.quotient import JointParts, QuotientPart
 from qserver.planning.holdings import estimate_of
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
-from qserver.query.sql.cells import (
-    CellInterval,
-    CellQuestions,
-    CellValue,
-    StatementQuestions,
-    shifted_interval,
-)
+from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
+from qserver.query.sql.tables.intervals import CellInterval, shifted_interval
 from qserver.records.statement import Statement
 
 JointOf = Callable[[Question, Question], JointParts | None]

@@ -12,7 +12,14 @@ from qserver.client.reading import FromJson, at
 from qserver.client.results import Cost, Interval, Statement, selection_of
 from qserver.errors import ConfigError
 from qserver.query.looking import Rule, Selection, chosen_text
-from qserver.text import LookedNumber, interval_text, laws_text, looking_text, percent_text
+from qserver.text import (
+    LookedNumber,
+    group_text,
+    interval_text,
+    laws_text,
+    looking_text,
+    percent_text,
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Picked:
         confidence: with which the intervals of all picked numbers hold at once.
     """
 
-    key: tuple[str, ...]
+    key: tuple[str | None, ...]
     estimate: float
     interval: Interval
     confidence: float
@@ -93,7 +100,7 @@ class Table(Listing, FromJson):
     Args:
         groups: names of the columns that identify the groups.
         columns: names of the columns with numbers.
-        keys: for each row, a value of each of `groups`.
+        keys: for each row, a value of each of `groups`; None for all values together.
         cells: for each row, a cell of each of `columns`.
         confidence: of each interval.
         simultaneous: the certified confidence that all intervals hold at once; None if it was not
@@ -103,7 +110,7 @@ class Table(Listing, FromJson):
 
     groups: tuple[str, ...]
     columns: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...] = field(
+    keys: tuple[tuple[str | None, ...], ...] = field(
         metadata=at("rows", by=lambda rows: [row["group"] for row in rows])
     )
     cells: tuple[tuple[Cell, ...], ...] = field(
@@ -148,9 +155,9 @@ class Table(Listing, FromJson):
         [[cell]] = self.cells
         return cell
 
-    def __getitem__(self, key: str | tuple[str, ...]) -> Cell | tuple[Cell, ...]:
+    def __getitem__(self, key: str | tuple[str | None, ...]) -> Cell | tuple[Cell, ...]:
         """The cells of a group, or its cell if there is one column; KeyError."""
-        wanted = (key,) if isinstance(key, str) else tuple(key)
+        wanted: tuple[str | None, ...] = (key,) if isinstance(key, str) else tuple(key)
         for group, cells in zip(self.keys, self.cells, strict=True):
             if group == wanted:
                 return cells[0] if len(cells) == 1 else cells
@@ -247,7 +254,7 @@ class Table(Listing, FromJson):
         With consistent values, each column also has that text.
         """
         for group, cells in zip(self.keys, self.cells, strict=True):
-            yield [*group, *(text for cell in cells for text in self._texts(cell))]
+            yield [*map(group_text, group), *(text for cell in cells for text in self._texts(cell))]
 
     def _texts(self, cell: Cell) -> list[str]:
         found = list(cell.texts())
@@ -290,7 +297,7 @@ class Table(Listing, FromJson):
 
     def _lines(self) -> Iterator[list[str]]:
         for group, cells in zip(self.keys[:MOST_SHOWN], self.cells, strict=False):
-            yield [*group, *map(self._line_of, cells)]
+            yield [*map(group_text, group), *map(self._line_of, cells)]
 
     def _line_of(self, cell: Cell) -> str:
         estimate, _, _, *consistent = self._texts(cell)

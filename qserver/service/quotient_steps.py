@@ -9,7 +9,6 @@ from functools import partial
 from qserver.answering.quotient import joint_value
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.cells import (
-    CellInterval,
     CellQuestions,
     StatementQuestions,
     asked,
@@ -21,6 +20,7 @@ from qserver.query.sql.cells import (
 )
 from qserver.query.sql.parts import Halves, KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
+from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import Offer
 from qserver.service.service import Service
 

@@ -9,7 +9,7 @@ with the probability that their quotient may miss with, so it holds as well.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,16 +19,12 @@ from qserver.inference.posterior.choice import table_readings
 from qserver.inference.posterior.interval import CredibleInterval
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import Ends, Rule, Selection
-from qserver.query.sql.cells import (
-    CellInterval,
-    CellQuestions,
-    CellValue,
-    StatementQuestions,
-    cell_value,
-)
+from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions, cell_value
+from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.shaping.shape import PLAIN
-from qserver.query.sql.statement import Bounds, Ratio, Statement, Sum
+from qserver.query.sql.statement import Bounds, Ratio, Row, Statement, Sum
+from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.records.answer import (
     BothChoices,
     DatasetStatus,
@@ -163,13 +159,54 @@ def looked(
     Args:
         estimates, ends: one per question; no ends where there is nothing to choose.
     """
-    selection = questions.statement.clauses.looking.selected_from
+    statement = questions.statement
+    selection = statement.clauses.looking.selected_from
     is_one = selection is None and sum(map(len, cells)) == 1
     if is_one or all(end is None for end in ends):
-        return tuple(map(tuple, cells))
-    rules = _rules(questions.statement, selection)
-    pairs = zip(cells, cell_readings(questions, estimates, ends), strict=True)
-    return tuple(tuple(map(_chosen, row, found, rules)) for row, found in pairs)
+        return _with_ranks(statement, cells, [[None] * len(row) for row in cells])
+    rules = _rules(statement, selection)
+    readings = cell_readings(questions, estimates, ends)
+    pairs = zip(cells, readings, strict=True)
+    found = [tuple(map(_chosen, row, read, rules)) for row, read in pairs]
+    return _with_ranks(statement, found, readings)
+
+
+def _with_ranks(
+    statement: Statement,
+    cells: Sequence[Sequence[AnsweredCell]],
+    readings: Sequence[Sequence[CellReading | None]],
+) -> tuple[tuple[AnsweredCell, ...], ...]:
+    """The cells with those of the ranks behind them, by intervals that hold at once."""
+    added = [_rank_cells(statement, cells, readings, rank) for rank in statement.ranks]
+    return tuple((*row, *(column[i] for column in added)) for i, row in enumerate(cells))
+
+
+def _rank_cells(
+    statement: Statement,
+    cells: Sequence[Sequence[AnsweredCell]],
+    readings: Sequence[Sequence[CellReading | None]],
+    rank: Rank,
+) -> list[AnsweredCell]:
+    numbers = [row[rank.column] for row in cells]
+    ends: list[tuple[float | None, float | None]] = []
+    for number, row in zip(numbers, readings, strict=True):
+        reading = row[rank.column]
+        if statement.clauses.simultaneous:
+            ends.append((number.value.interval.low, number.value.interval.high))
+        elif reading is None:
+            # Nothing is known that holds for all at once.
+            ends.append((None, None))
+        else:
+            ends.append((reading.at_once.low, reading.at_once.high))
+    found = ranked([number.value.estimate for number in numbers], ends, rank)
+    return [
+        AnsweredCell(
+            CellValue(one.estimate, CellInterval(one.low, one.high)),
+            number.source,
+            statement=number.statement,
+        )
+        for number, one in zip(numbers, found, strict=True)
+    ]
 
 
 def _rules(statement: Statement, selection: Selection | None) -> list[Rule | None]:
@@ -187,22 +224,48 @@ def _chosen(cell: AnsweredCell, reading: CellReading | None, rule: Rule | None) 
     return replace(cell, value=CellValue(cell.value.estimate, reading.by(rule)))
 
 
-def shaped(found: StatementAnswer) -> StatementAnswer:
-    """The rows that HAVING and LIMIT show of a whole table, in order, and rounded as ROUND says."""
+def shaped(found: StatementAnswer, *, chooses: bool = True) -> StatementAnswer:
+    """The rows that HAVING and LIMIT show of a whole table, in order, and rounded as ROUND says.
+
+    Args:
+        chooses: whether all numbers are known; otherwise all rows are shown as they are.
+    """
     statement = found.asked.statement
     if not statement.is_processed:
         return found
     numbers = [[cell.value.estimate for cell in row] for row in found.cells]
-    places = statement.shape.places(numbers)
+    places = statement.shape.places(numbers) if chooses else list(range(len(numbers)))
     rows = tuple(statement.rows[i] for i in places)
+    columns = (*statement.columns, *(rank.name for rank in statement.ranks))
     asked = replace(
         found.asked,
-        statement=replace(statement, rows=rows, shape=PLAIN, digits=()),
+        statement=replace(
+            statement,
+            rows=tuple(map(_with_rank_columns(statement), rows)),
+            columns=columns,
+            shape=PLAIN,
+            digits=(),
+            ranks=(),
+        ),
         cells=tuple(found.asked.cells[i] for i in places),
     )
     digits = statement.digits or (None,) * len(statement.columns)
+    digits = (*digits, *(None for _ in statement.ranks))
     cells = tuple(tuple(map(_rounded, found.cells[i], digits)) for i in places)
     return replace(found, asked=asked, cells=cells)
+
+
+def _with_rank_columns(statement: Statement) -> Callable[[Row], Row]:
+    """What gives a row cells for its ranks: those of the numbers that it is ranked by."""
+    return lambda row: replace(
+        row,
+        cells=(*row.cells, *(_without_binning(row.cells[r.column]) for r in statement.ranks)),
+    )
+
+
+def _without_binning(cell: Sum | Ratio) -> Sum | Ratio:
+    """A cell whose value bins do not hide."""
+    return replace(cell, binning=None)
 
 
 def _rounded(cell: AnsweredCell, digits: int | None) -> AnsweredCell:
@@ -241,9 +304,9 @@ def cell_readings(
         ]
         readings = table_readings([end for _, end in sums])
         for (i, _), reading in zip(sums, readings, strict=True):
-            found[i][k] = CellReading(
-                *map(_cell, (reading.at_once, reading.largest, reading.least))
-            )
+            by = questions.cells[i][k].offset
+            readings_of = (reading.at_once, reading.largest, reading.least)
+            found[i][k] = CellReading(*(moved(_cell(one), by) for one in readings_of))
     return found
 
 

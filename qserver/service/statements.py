@@ -15,7 +15,6 @@ from qserver.query.looking import Ends
 from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
-    CellInterval,
     CellQuestions,
     CellValue,
     StatementQuestions,
@@ -25,6 +24,7 @@ from qserver.query.sql.cells import (
 )
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import (
     Answer,
     Explanation,
@@ -223,7 +223,7 @@ class Statements:
         )
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
         # What is not known yet can be neither ordered nor chosen.
-        return shaped(found) if is_complete else found
+        return shaped(found, chooses=is_complete)
 
     def _known_value(
         self, name: str, questions: StatementQuestions, free: Sequence[Answer | Offer | None]

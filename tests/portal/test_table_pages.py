@@ -248,3 +248,13 @@ def test_an_open_end_goes_to_the_edge_and_no_value_draws_nothing() -> None:
     assert drawn[0].bar is None
     assert drawn[1].at is None
     assert Scale.of([None], with_zero=False).high > 0
+
+
+def test_a_total_has_a_name_on_the_page_and_none_in_the_file(browser: Browser) -> None:
+    text = "SELECT sex, COUNT(*) AS n FROM people GROUP BY ROLLUP (sex)" + EXACT
+    page = browser.get(asked(browser, {**FORM, "text": text})).text
+    assert [row[0] for row in rows_of(page)][-1] == "(all)"
+    file = re.search(r'href="([^"]*answer\.csv[^"]*)"', page)
+    assert file is not None
+    lines = list(csv.reader(io.StringIO(browser.get(html.unescape(file[1])).text)))
+    assert lines[-1][0] == ""

@@ -10,7 +10,8 @@ import pytest
 
 from qserver.errors import BudgetExhaustedError, SqlError
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.query.sql.cells import CellInterval, cell_value
+from qserver.query.sql.cells import cell_value
+from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
 from qserver.service.ask import Idempotency

@@ -79,7 +79,9 @@ class SqlCellBody(RecordBody):
 class SqlRowBody(BaseModel):
     """One group with its numbers."""
 
-    group: list[str] = Field(description="a value of each of `groups`")
+    group: list[str | None] = Field(
+        description="a value of each of `groups`; null for all values together, as in a total"
+    )
     cells: list[SqlCellBody]
 
 
@@ -131,7 +133,7 @@ class SqlTableBody(RecordBody):
 class SqlKnownBody(RecordBody):
     """What is known of one group at no cost."""
 
-    group: list[str]
+    group: list[str | None]
     intervals: list[OpenInterval | None] = Field(description="per column; null: nothing yet")
 
 

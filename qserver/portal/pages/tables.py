@@ -21,7 +21,7 @@ from qserver.service.insight import AskedJob
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements, workload_of
-from qserver.text import LookedNumber
+from qserver.text import LookedNumber, group_text
 
 _KINDS = {
     "fresh": "New measurements.",
@@ -271,7 +271,7 @@ def table_csv(answer: StatementAnswer) -> str:
 
     header = [*statement.groups, *(n + end for n in names for end in ends)]
     lines = [
-        [*row.group, *("" if v is None else v for cell in cells for v in values(cell))]
+        ["" if v is None else v for v in (*row.group, *(v for c in cells for v in values(c)))]
         for row, cells in zip(statement.rows, answer.cells, strict=True)
     ]
     return csv_text([header, *lines])
@@ -283,7 +283,7 @@ def _column(answer: StatementAnswer, k: int) -> TableColumn:
     is_sum = all(isinstance(row.cells[k], Sum) for row in statement.rows)
     scale, drawn = whiskers([_numbers(cell) for cell in cells], with_zero=is_sum)
     lines = tuple(
-        TableLine(row.group, *_texts(cell), whisker)
+        TableLine(tuple(map(group_text, row.group)), *_texts(cell), whisker)
         for row, cell, whisker in zip(statement.rows, cells, drawn, strict=True)
     )
     found = [b for b in (row.cells[k].binning for row in statement.rows) if b is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import Regions
+from qserver.query.sql.shaping.windows import Over, Windows
 
 _NOT_LINEAR: dict[type[exp.Expr], str] = {
     exp.Max: "the greatest value depends on single records",
@@ -35,27 +37,49 @@ _SQUARES = "Nearest: SUM(x), SUM(x * x) and COUNT(*), from which it follows."
 
 
 @dataclass(frozen=True)
+class Wide:
+    """Part of an item that is summed over more records than those of its group.
+
+    Args:
+        over: which groups of the table; None for all records, whatever WHERE says.
+    """
+
+    terms: tuple[ProductTerm, ...]
+    over: Over | None
+
+
+@dataclass(frozen=True)
 class Linear:
     """A linear combination of counts and sums: the sum of a function over all records.
 
     Args:
         terms: the function.
         error: most distance of a record's true part from its part by the middles of bins.
+        wide: what is summed over more than the records of the group.
+        offset: a number that is added once it is released.
     """
 
     terms: tuple[ProductTerm, ...]
     error: Fraction = Fraction(0)
+    wide: tuple[Wide, ...] = ()
+    offset: Fraction = Fraction(0)
 
     def scaled(self, factor: Fraction) -> Linear:
         """`factor` times it."""
-        terms = tuple(ProductTerm(t.coefficient * factor, t.factors) for t in self.terms)
-        return Linear(terms, self.error * abs(factor))
+        wide = tuple(Wide(_scaled(part.terms, factor), part.over) for part in self.wide)
+        error, offset = self.error * abs(factor), self.offset * factor
+        return Linear(_scaled(self.terms, factor), error, wide, offset)
 
     def plus(self, other: Linear) -> Linear:
         """The sum; CapacityError if it has too many terms."""
-        if len(self.terms) + len(other.terms) > MAX_TERMS:
+        terms, wide = (*self.terms, *other.terms), (*self.wide, *other.wide)
+        if len(terms) + sum(len(part.terms) for part in wide) > MAX_TERMS:
             raise CapacityError(f"A query has at most {MAX_TERMS:,} terms. Ask its parts.")
-        return Linear((*self.terms, *other.terms), self.error + other.error)
+        return Linear(terms, self.error + other.error, wide, self.offset + other.offset)
+
+
+def _scaled(terms: tuple[ProductTerm, ...], factor: Fraction) -> tuple[ProductTerm, ...]:
+    return tuple(ProductTerm(t.coefficient * factor, t.factors) for t in terms)
 
 
 @dataclass(frozen=True)
@@ -86,6 +110,27 @@ class Quotient:
             high=bounds[1],
         )
 
+    def plus(self, other: Quotient) -> Quotient:
+        """The sum of two with the same denominator."""
+        known = None not in (self.low, self.high, other.low, other.high)
+        low, high = (
+            ((self.low or 0) + (other.low or 0), (self.high or 0) + (other.high or 0))
+            if known
+            else (None, None)
+        )
+        return Quotient(
+            self.numerator.plus(other.numerator),
+            self.denominator,
+            None if low is None else Fraction(low),
+            None if high is None else Fraction(high),
+            is_average=self.is_average and other.is_average,
+        )
+
+    def moved(self, by: Fraction) -> Quotient:
+        """The same plus a number: (N + c D) / D."""
+        same = Quotient(self.denominator.scaled(by), self.denominator, by, by, is_average=True)
+        return self.plus(same)
+
 
 @dataclass(frozen=True)
 class Event:
@@ -97,12 +142,25 @@ class Event:
 
 
 class Aggregates:
-    """Items of SELECT on one domain, within the work limit of `regions`."""
+    """Items of SELECT on one domain, within the work limit of `regions`.
 
-    def __init__(self, names: Names, regions: Regions) -> None:
+    Args:
+        windows: the groups that OVER sums over.
+        inner: what a SELECT of one number in parentheses means.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        regions: Regions,
+        windows: Windows,
+        inner: Callable[[exp.Select], Linear | Quotient],
+    ) -> None:
         self._source = names.source
         self._records = RecordExpressions(names, regions)
         self._functions = Functions(regions)
+        self._windows = windows
+        self._inner = inner
 
     def item(self, node: exp.Expr) -> Linear | Quotient:
         """The meaning of an item of SELECT.
@@ -140,7 +198,8 @@ class Aggregates:
         of = self._value(inner.this)
         if not isinstance(of, Linear) or bounds.count(None) != ends.count(None):
             raise self._no_event(node)
-        return Event(of, *bounds)
+        moved = (None if b is None else b - of.offset for b in bounds)
+        return Event(replace(of, offset=Fraction(0)), *moved)
 
     def _no_event(self, node: exp.Expr) -> SqlError:
         return self._source.refuse(
@@ -172,31 +231,49 @@ class Aggregates:
             return self._quotient(node)
         if isinstance(node, exp.Filter):
             return self._aggregate(node.this, self.condition(node.expression.this))
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        if isinstance(node, exp.Select):
+            return self._selected(node)
         return self._aggregate(node, ONE)
 
-    def _sum(self, node: exp.Binary) -> Linear:
+    def _sum(self, node: exp.Binary) -> Linear | Quotient | Fraction:
         """The sum of many summands: they nest to the left, so a loop walks them."""
-        total = Linear(())
+        summands: list[tuple[exp.Expr, Fraction]] = []
         at: exp.Expr = node
         while isinstance(at, exp.Add | exp.Sub):
-            sign = Fraction(-1 if isinstance(at, exp.Sub) else 1)
-            total = total.plus(self._summand(at.expression).scaled(sign))
+            summands.append((at.expression, Fraction(-1 if isinstance(at, exp.Sub) else 1)))
             at = at.this.unnest()
-        return total.plus(self._summand(at))
+        total = self._value(at)
+        for part, sign in reversed(summands):
+            total = self._plus(total, self._scaled(self._value(part), sign), part)
+        return total
 
-    def _summand(self, node: exp.Expr) -> Linear:
-        found = self._value(node)
-        if isinstance(found, Fraction):
-            raise self._source.refuse(
-                "not add a number to counts", node, hint="Add it to the answer yourself."
-            )
-        if isinstance(found, Quotient):
-            raise self._source.refuse(
-                "not add quotients: their sum is not linear",
-                node,
-                hint="Select the quotients one by one.",
-            )
-        return found
+    def _plus(
+        self,
+        one: Linear | Quotient | Fraction,
+        other: Linear | Quotient | Fraction,
+        node: exp.Expr,
+    ) -> Linear | Quotient | Fraction:
+        if isinstance(one, Fraction):
+            if isinstance(other, Fraction):
+                return one + other
+            one, other = other, one
+        if isinstance(other, Fraction):
+            if isinstance(one, Quotient):
+                return one.moved(other)
+            return one.plus(Linear((), offset=other))
+        if isinstance(one, Linear) and isinstance(other, Linear):
+            return one.plus(other)
+        if isinstance(one, Quotient) and isinstance(other, Quotient):
+            under = one.denominator
+            if under == other.denominator:
+                return one.plus(other)
+        raise self._source.refuse(
+            "not add quotients of different denominators: their sum is not linear",
+            node,
+            hint="Select the quotients one by one.",
+        )
 
     def _product(self, node: exp.Binary) -> Linear | Quotient | Fraction:
         left, right = self._value(node.this), self._value(node.expression)
@@ -217,6 +294,12 @@ class Aggregates:
                 raise self._source.refuse("not divide by zero", node)
             return self._scaled(left, 1 / right)
         if isinstance(left, Linear) and isinstance(right, Linear):
+            if left.offset or right.offset:
+                raise self._source.refuse(
+                    "not divide what a number was added to",
+                    node,
+                    hint="Nearest: divide the counts, and add the number to the quotient.",
+                )
             if right.error:
                 raise self._source.refuse(
                     "divide by counts, or by sums without wide bins", node.expression
@@ -232,6 +315,28 @@ class Aggregates:
         self, value: Linear | Quotient | Fraction, factor: Fraction
     ) -> Linear | Quotient | Fraction:
         return value * factor if isinstance(value, Fraction) else value.scaled(factor)
+
+    def _window(self, node: exp.Window) -> Linear:
+        """SUM(...) OVER (...): the sum of a count or sum over groups."""
+        inner = self._value(node.this.this) if isinstance(node.this, exp.Sum) else None
+        if not isinstance(inner, Linear) or inner.wide or inner.offset:
+            raise self._source.refuse(
+                "use OVER with SUM of a count or sum, or with RANK or ROW_NUMBER",
+                node,
+                hint="Nearest: COUNT(*) / SUM(COUNT(*)) OVER (), the share of each group.",
+            )
+        return Linear((), inner.error, (Wide(inner.terms, self._windows.over(node)),))
+
+    def _selected(self, node: exp.Select) -> Linear | Quotient:
+        """One number of all records that an inner SELECT asks for."""
+        found = self._inner(node)
+        if isinstance(found, Linear):
+            return Linear((), found.error, (Wide(found.terms, None),), found.offset)
+        over, under = (
+            Linear((), part.error, (Wide(part.terms, None),))
+            for part in (found.numerator, found.denominator)
+        )
+        return replace(found, numerator=over, denominator=under)
 
     def _aggregate(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Linear | Quotient:
         if isinstance(node, exp.CountIf):

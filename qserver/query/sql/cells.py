@@ -25,42 +25,24 @@ from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
 from qserver.query.sql.parts import Halves, KnownQuotient, QuotientTarget
 from qserver.query.sql.statement import Ratio, Row, Statement, Sum
+from qserver.query.sql.tables.intervals import CellInterval, Centred, moved, quotient_interval
 
 # Bounds of a quotient are searched on grids of at most this many cells.
 _MAX_GRID = 1 << 16
 
 
 @dataclass(frozen=True)
-class Centred:
-    """A quotient as middle + part / denominator, with part / denominator within +-radius.
+class CellQuestions:
+    """The questions of one cell, by their index; `denominator` and `centred` for quotients.
 
     Args:
-        is_bounded: whether the radius is a bound. Otherwise it is a guess, and the interval may be
-            longer than asked.
+        offset: a number that is added to the answer of a count or sum.
     """
-
-    middle: Fraction
-    radius: Fraction
-    part: LinearQuery
-    denominator: LinearQuery
-    is_bounded: bool
-
-
-@dataclass(frozen=True)
-class CellInterval:
-    """The interval of a value; an end of None is open."""
-
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class CellQuestions:
-    """The questions of one cell, by their index; `denominator` and `centred` for quotients."""
 
     main: int
     denominator: int | None = None
     centred: Centred | None = None
+    offset: float = 0.0
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -170,7 +152,8 @@ def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> StatementQ
         found = []
         for cell in row.cells:
             if isinstance(cell, Sum):
-                found.append(CellQuestions(collected.add(cell.query, length, confidence)))
+                place = collected.add(cell.query, length, confidence)
+                found.append(CellQuestions(place, offset=float(cell.offset)))
             else:
                 found.append(_ratio(collected, cell, halves[cell], part))
         cells.append(tuple(found))
@@ -240,70 +223,6 @@ def public_bounds(
     return min(found), max(found)
 
 
-def quotient_interval(
-    part: CellInterval, denominator: CellInterval, shape: Centred
-) -> CellInterval:
-    """All values of middle + n / d with n in `part` and d in `denominator`, d > 0.
-
-    The whole line if d may be zero or have either sign. It is clipped to the public bounds, if
-    any; ends are rounded outward.
-    """
-    ends = _quotients(part, denominator)
-    if shape.is_bounded:
-        inside = _clipped(ends, shape.radius)
-        # It is empty only if an interval missed; then only the bounds are sure.
-        ends = inside if inside is not None else (-shape.radius, shape.radius)
-    low = None if ends[0] is None else _rounded(ends[0] + shape.middle, -math.inf)
-    high = None if ends[1] is None else _rounded(ends[1] + shape.middle, math.inf)
-    return CellInterval(low, high)
-
-
-def shifted_interval(
-    low: float, high: float, shape: Centred, *, within: CellInterval
-) -> CellInterval:
-    """The quotient's interval from that of its part about the middle, no longer than `within`."""
-    ends = (
-        _rounded(Fraction(low) + shape.middle, -math.inf),
-        _rounded(Fraction(high) + shape.middle, math.inf),
-    )
-    return CellInterval(
-        ends[0] if within.low is None else max(ends[0], within.low),
-        ends[1] if within.high is None else min(ends[1], within.high),
-    )
-
-
-_Ends = tuple[Fraction | None, Fraction | None]
-
-
-def _quotients(part: CellInterval, denominator: CellInterval) -> _Ends:
-    n1, n2, d1, d2 = map(_fraction, (part.low, part.high, denominator.low, denominator.high))
-    if d2 is not None and d2 < 0:
-        n1, n2 = (None if n2 is None else -n2), (None if n1 is None else -n1)
-        d1, d2 = -d2, (None if d1 is None else -d1)
-    if d1 is None or d1 <= 0:
-        return None, None
-    far = Fraction(0) if d2 is None else 1 / d2
-    low = None if n1 is None else n1 * (1 / d1 if n1 < 0 else far)
-    high = None if n2 is None else n2 * (1 / d1 if n2 > 0 else far)
-    return low, high
-
-
-def _clipped(ends: _Ends, radius: Fraction) -> _Ends | None:
-    low = -radius if ends[0] is None else max(ends[0], -radius)
-    high = radius if ends[1] is None else min(ends[1], radius)
-    return (low, high) if low <= high else None
-
-
-def _fraction(value: float | None) -> Fraction | None:
-    return None if value is None or math.isinf(value) else Fraction(value)
-
-
-def _rounded(value: Fraction, towards: float) -> float:
-    found = float(value)
-    beyond = Fraction(found) > value if towards < 0 else Fraction(found) < value
-    return math.nextafter(found, towards) if beyond else found
-
-
 def _base(statement: Statement, row: Row, known: KnownQuotient) -> float:
     """Least number of records in the denominator: as typed, or more by history."""
     typed, found = statement.clauses.assuming, known.denominator.low
@@ -313,7 +232,7 @@ def _base(statement: Statement, row: Row, known: KnownQuotient) -> float:
 
 
 def _unknown_base(statement: Statement, row: Row) -> SqlError:
-    group = ", ".join(f"`{name[:40]}`" for name in row.group)
+    group = ", ".join(f"`{name[:40]}`" for name in row.group if name is not None)
     where = f" in the group {group}" if group else ""
     return statement.source.refuse(
         "say how many records the denominator has at least, since nothing is known of it yet"
@@ -351,7 +270,9 @@ def cell_value(
 ) -> CellValue:
     """The value of a cell, from the answers of all questions."""
     if cell.denominator is None or cell.centred is None:
-        return CellValue(estimates[cell.main], intervals[cell.main])
+        return CellValue(
+            estimates[cell.main] + cell.offset, moved(intervals[cell.main], cell.offset)
+        )
     shape = cell.centred
     interval = quotient_interval(intervals[cell.main], intervals[cell.denominator], shape)
     return CellValue(_estimate(cell, estimates, interval), interval)
@@ -363,7 +284,7 @@ def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float |
     A table has one value for each quotient.
     """
     if cell.denominator is None or cell.centred is None:
-        return estimates[cell.main]
+        return estimates[cell.main] + cell.offset
     if estimates[cell.denominator] <= 0.0:
         return None
     quotient = float(cell.centred.middle) + estimates[cell.main] / estimates[cell.denominator]

@@ -12,6 +12,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN
 from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.text import SqlText
 
@@ -32,10 +33,16 @@ class Binning:
 
 @dataclass(frozen=True)
 class Sum:
-    """A linear query; `binning` is None if bins make no error."""
+    """A linear query.
+
+    Args:
+        binning: None if bins make no error.
+        offset: a number that is added once the query's number is released.
+    """
 
     query: LinearQuery
     binning: Binning | None = None
+    offset: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -64,9 +71,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Row:
-    """One group: the names of its values, in the order of GROUP BY, and a cell per column."""
+    """One group, and a cell per column.
 
-    group: tuple[str, ...]
+    Args:
+        group: the names of its values, in the order of GROUP BY; None for all values together.
+    """
+
+    group: tuple[str | None, ...]
     cells: tuple[Sum | Ratio, ...]
 
 
@@ -85,6 +96,7 @@ class Statement:
         bounds: per column what PROBABILITY asks about its sums; empty for a table of numbers.
         digits: per column to how many digits it is shown, None for all; empty for all columns.
         shape: which rows are shown once their numbers are released, and in what order.
+        ranks: columns that follow from the released numbers, behind the others.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -99,6 +111,7 @@ class Statement:
     bounds: tuple[Bounds, ...] = ()
     shape: Shape = PLAIN
     digits: tuple[int | None, ...] = ()
+    ranks: tuple[Rank, ...] = ()
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)
@@ -151,7 +164,10 @@ class Statement:
     @property
     def is_processed(self) -> bool:
         """Whether something is done to the numbers once they are released."""
-        return self.shape != PLAIN or bool(self.digits)
+        has_offset = any(
+            isinstance(cell, Sum) and cell.offset for row in self.rows for cell in row.cells
+        )
+        return self.shape != PLAIN or bool(self.digits or self.ranks) or has_offset
 
     @property
     def _is_sum(self) -> bool:

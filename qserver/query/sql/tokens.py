@@ -41,21 +41,27 @@ _ALLOWED = frozenset(
     | {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.LIKE, TokenType.ILIKE}
     | {TokenType.HAVING, TokenType.ORDER_BY, TokenType.ASC, TokenType.DESC}
     | {TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
+    | {TokenType.WITH, TokenType.UNION, TokenType.ALL, TokenType.OVER, TokenType.PARTITION_BY}
+    | {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS, TokenType.DCOLON}
 )
-# Words of FETCH FIRST 5 ROWS ONLY and of CAST(... AS INTEGER); each may also be a name.
+# Words of FETCH FIRST 5 ROWS ONLY, of windows, and the types of CAST; each may also be a name.
 _ALSO_NAMES = frozenset(
     {TokenType.FIRST, TokenType.NEXT, TokenType.ROW, TokenType.ROWS, TokenType.PERCENT}
-    | {TokenType.INT, TokenType.BIGINT}
+    | {TokenType.RANGE, TokenType.INT, TokenType.BIGINT, TokenType.SMALLINT, TokenType.FLOAT}
+    | {TokenType.DOUBLE, TokenType.DECIMAL, TokenType.TEXT, TokenType.VARCHAR, TokenType.CHAR}
+    | {TokenType.DATE}
 )
 _REASONS = {
     TokenType.DISTINCT: (
         "not use DISTINCT, which is not linear in the counts of records",
         "Nearest: COUNT(*) with GROUP BY, which counts each value.",
     ),
-    TokenType.UNION: ("be one SELECT without UNION", "Add counts: COUNT(*) FILTER (...) + ..."),
-    TokenType.WITH: ("be one SELECT without WITH", "Write each condition where it is used."),
-    TokenType.OVER: ("not use OVER: windows rank records", "Nearest: GROUP BY."),
+    TokenType.RECURSIVE: ("not use RECURSIVE", "Nearest: WITH name AS (SELECT ...)."),
 }
+# What may stand before SELECT, where it does not begin the text.
+_BEFORE_SELECT = frozenset(
+    {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.UNION, TokenType.ALL, TokenType.DISTINCT}
+)
 _JOINS = frozenset({TokenType.JOIN, TokenType.CROSS, TokenType.INNER, TokenType.LEFT})
 
 
@@ -123,7 +129,8 @@ def dataset_of(text: str) -> str:
     """
     source = _bounded(text, "sql")
     tokens = _scan(source)
-    start = next((i for i, t in enumerate(tokens) if t.token_type is TokenType.FROM), None)
+    # A FROM before a parenthesis reads a SELECT that has one of its own.
+    start = next((i for i in range(len(tokens)) if _reads_a_name(tokens, i)), None)
     if start is None or start + 1 == len(tokens):
         raise source.refuse("say what it reads", source.end, hint="Nearest: FROM and a dataset.")
     first = tokens[start + 1]
@@ -138,6 +145,12 @@ def dataset_of(text: str) -> str:
     if found is None:
         raise source.refuse("name a dataset after FROM", first)
     return found[0]
+
+
+def _reads_a_name(tokens: Sequence[Token], i: int) -> bool:
+    """Whether FROM stands here, and no parenthesis after it."""
+    after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
+    return tokens[i].token_type is TokenType.FROM and after is not TokenType.L_PAREN
 
 
 def _bounded(text: str, field: str) -> SqlText:
@@ -239,9 +252,13 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
     depth = n_signs = 0
     for i, token in enumerate(tokens):
         kind = token.token_type
+        before = tokens[i - 1].token_type if i else TokenType.L_PAREN
         # SELECT DISTINCT leaves groups as they are; within COUNT it is another question.
-        is_known = kind in _ALLOWED | _ALSO_NAMES or (kind is TokenType.DISTINCT and i == 1)
-        if not is_known or (kind is TokenType.SELECT and i):
+        is_plain = kind is TokenType.DISTINCT and before in (TokenType.SELECT, TokenType.UNION)
+        is_known = kind in _ALLOWED | _ALSO_NAMES or is_plain
+        if kind is TokenType.DATE and tokens[i + 1 : i + 2]:
+            is_known = tokens[i + 1].token_type is not TokenType.STRING
+        if not is_known or (kind is TokenType.SELECT and before not in _BEFORE_SELECT):
             raise _refusal(source, token)
         opens = kind in (TokenType.L_PAREN, TokenType.CASE)
         depth += opens - (kind in (TokenType.R_PAREN, TokenType.END))

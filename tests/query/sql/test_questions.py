@@ -14,18 +14,17 @@ from qserver.errors import SqlError
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.linear import total_query
 from qserver.query.sql.cells import (
-    CellInterval,
     StatementQuestions,
     at_most,
     cell_value,
     centred,
     consistent_value,
     public_bounds,
-    quotient_interval,
     ratios,
 )
 from qserver.query.sql.parts import KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
+from qserver.query.sql.tables.intervals import CellInterval, quotient_interval
 from tests.query.sql.people import DOMAIN, People, read
 
 N_TRIALS = 2000

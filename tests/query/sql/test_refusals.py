@@ -31,13 +31,22 @@ REFUSED = {
     "SELECT * FROM people": ("*", "COUNT(*)"),
     "SELECT age FROM people": ("age", "GROUP BY age"),
     "SELECT 3 FROM people": ("3", "COUNT(*)"),
-    "SELECT COUNT(*) + 1 FROM people": ("1", "yourself"),
+    "SELECT (COUNT(*) + 1) / COUNT(*) FROM people": ("COUNT(*) + 1) / COUNT(*", "to the quotient"),
     "SELECT COUNT(*) * COUNT(*) FROM people": ("COUNT(*) * COUNT(*", "not linear"),
-    "SELECT AVG(age) + AVG(age) FROM people": ("AVG(age", "one by one"),
+    "SELECT AVG(age) + AVG(1) FILTER (WHERE age > 22) FROM people": (
+        "AVG(1) FILTER (WHERE age > 22",
+        "one by one",
+    ),
     "SELECT 1 / COUNT(*) FROM people": ("1 / COUNT(*", "one by one"),
     "SELECT COUNT(*) / SUM(income) FROM people": ("SUM(income", "without wide bins"),
-    "SELECT 1e12 * (1e12 * SUM(age)) + COUNT(*) / 1e9 FROM people": ("SELECT", "factor of 10^30"),
-    "SELECT 1e12 * (1e12 * (1e12 * COUNT(*))) FROM people": ("SELECT", "at most 10^30"),
+    "SELECT 1e12 * (1e12 * SUM(age)) + COUNT(*) / 1e9 FROM people": (
+        "1e12 * (1e12 * SUM(age)) + COUNT(*) / 1e",
+        "factor of 10^30",
+    ),
+    "SELECT 1e12 * (1e12 * (1e12 * COUNT(*))) FROM people": (
+        "1e12 * (1e12 * (1e12 * COUNT(*",
+        "at most 10^30",
+    ),
     "SELECT COUNT(*) / 0 FROM people": ("COUNT(*) / 0", "divide by zero"),
     "SELECT SUM(region) FROM people": ("region", "CASE WHEN region ="),
     "SELECT SUM(age < 22) FROM people": ("age < 22", "CASE WHEN"),
@@ -46,7 +55,75 @@ REFUSED = {
     "SELECT COUNT(*) FROM humans": ("humans", "`people`"),
     "SELECT COUNT(*) FROM people JOIN other": ("JOIN", "one dataset"),
     "SELECT COUNT(*) FROM people, people": ("people", "one dataset"),
-    "SELECT COUNT(*) FROM (SELECT 1)": ("SELECT", "one SELECT"),
+    "SELECT COUNT(*) FROM (SELECT 1)": ("1", "what each SELECT reads"),
+    "SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people)": (
+        "region FROM people",
+        "condition out",
+    ),
+    "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)": (
+        "AVG(age) FROM people",
+        "no SELECT in a condition",
+    ),
+    "SELECT COUNT(*) FROM (SELECT age FROM people LIMIT 5) AS t": ("5", "LIMIT at the end"),
+    "SELECT COUNT(*) FROM (SELECT DISTINCT age FROM people) AS t": ("age", "LIMIT or DISTINCT"),
+    "SELECT COUNT(*) FROM (SELECT age FROM people) AS t WHERE region = 'North'": (
+        "region",
+        "Columns: age",
+    ),
+    "SELECT COUNT(*) FROM (SELECT age AS a FROM people) AS t WHERE a = 'young'": (
+        "'young'",
+        "a number or a value",
+    ),
+    "SELECT COUNT(*) FROM (SELECT age FROM people) AS t WHERE u.age > 21": ("u", "before a dot"),
+    "SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT age FROM people) AS t": (
+        "age FROM people UNION ALL SELECT age FRO",
+        "without UNION",
+    ),
+    "SELECT SUM(n) FROM (SELECT COUNT(*) AS n FROM people GROUP BY age) AS t": (
+        "SUM(n",
+        "not group or count the groups",
+    ),
+    "SELECT a FROM (SELECT age AS a, COUNT(*) AS n FROM people GROUP BY age LIMIT 2) AS t "
+    "ORDER BY n": ("2", "before it cuts"),
+    "SELECT * FROM (SELECT age, SUM(COUNT(*)) OVER () AS n FROM people GROUP BY age) AS t "
+    "WHERE age > 21": ("age > 21", "after totals"),
+    "WITH t AS (SELECT * FROM people), t2 (a, b) AS (SELECT age FROM people) "
+    "SELECT COUNT(*) FROM t2": ("age", "all columns of `t2`"),
+    "SELECT region, DENSE_RANK() OVER (ORDER BY COUNT(*)) FROM people GROUP BY 1": (
+        "DENSE_RANK() OVER (ORDER BY COUNT(*",
+        "RANK or ROW_NUMBER",
+    ),
+    "SELECT region, RANK() OVER (ORDER BY region) FROM people GROUP BY 1": (
+        "region",
+        "one number",
+    ),
+    "SELECT region, LAG(COUNT(*)) OVER (ORDER BY region) FROM people GROUP BY 1": (
+        "LAG(COUNT(*)) OVER (ORDER BY region",
+        "use OVER with SUM",
+    ),
+    "SELECT region, SUM(COUNT(*)) OVER () FROM people GROUP BY 1 HAVING COUNT(*) > 2": (
+        "SUM(COUNT(*",
+        "without HAVING",
+    ),
+    "SELECT region, SUM(COUNT(*)) OVER (PARTITION BY age) FROM people GROUP BY 1": (
+        "age",
+        "group by what PARTITION BY names",
+    ),
+    "SELECT region, age, SUM(COUNT(*)) OVER (ORDER BY age ROWS UNBOUNDED PRECEDING) "
+    "FROM people GROUP BY 1, 2": ("SUM(COUNT(*)) OVER (ORDER BY age", "up to the present one"),
+    "SELECT region, COUNT(*) FROM people GROUP BY 1 UNION ALL SELECT COUNT(*) FROM people": (
+        "COUNT(*",
+        "2 items",
+    ),
+    "SELECT region, COUNT(*) FROM people GROUP BY 1 UNION ALL SELECT COUNT(*), 2 FROM people": (
+        "COUNT(*",
+        "same places",
+    ),
+    "SELECT COUNT(*) AS n FROM people UNION ALL SELECT COUNT(*) FROM people ORDER BY m": (
+        "m",
+        "position or the name",
+    ),
+    "SELECT o.people.age, COUNT(*) FROM people GROUP BY 1": ("o.people.age", "no schema but"),
     "SELECT COUNT(*) FROM people HAVING age > 21": ("age", "group by each attribute"),
     "SELECT COUNT(*) FROM people HAVING COUNT(*)": ("COUNT(*", "compare numbers"),
     "SELECT COUNT(*) FROM people HAVING region > COUNT(*)": ("region", "group by `region`"),
@@ -68,10 +145,10 @@ REFUSED = {
     "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY 2 DESC LIMIT 2 WITHIN 5 "
     "AS LEAST 2 OF 4": ("", "AS ANY OF 4"),
     "SELECT region, PROBABILITY(COUNT(*) >= 9) FROM people GROUP BY 1 ORDER BY 2": (
-        "SELECT",
+        "region",
         "probabilities",
     ),
-    "SELECT COUNT(*) FROM people UNION SELECT 1": ("UNION", "FILTER"),
+    "SELECT COUNT(*) FROM people UNION SELECT 1": ("1", "UNION ALL"),
     "SELECT COUNT(*), FROM people": ("SELECT", "between commas"),
     "DROP TABLE people": ("DROP", "no part of a question"),
     "SELECT COUNT(*) FROM people; SELECT 1": (";", "one statement"),
@@ -102,7 +179,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM people WHERE age > 1e99": ("1e99", "at most"),
     "SELECT COUNT(*) FROM people GROUP BY 1": ("1", "public of a record"),
     "SELECT COUNT(*) FROM people GROUP BY 2": ("2", "position from 1 to 1"),
-    "SELECT COUNT(*) FROM people GROUP BY age, age": ("age, age", "once"),
+    "SELECT COUNT(*) FROM people GROUP BY age, age": ("age", "once"),
     "SELECT COUNT(*) FROM people GROUP BY age / 2": ("age / 2", "FLOOR(age / 10)"),
     "SELECT COUNT(*) FROM people GROUP BY FLOOR(income / 20)": (
         "income / 20",
@@ -124,7 +201,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM people GROUP BY 'all'": ("'all'", "not by one value"),
     "SELECT region AS a, COUNT(*) AS a FROM people GROUP BY a": ("a", "names of their own"),
     "SELECT COUNT(*) FROM town.people": ("town", "no schema but `public`"),
-    "SELECT region FROM people GROUP BY region": ("SELECT", "COUNT(*)"),
+    "SELECT region FROM people GROUP BY region": ("region", "COUNT(*)"),
     "SELECT COUNT(*) WHERE age > 22": ("", "FROM people"),
     "SELECT COUNT(*) FROM people WHERE region = 'North": ("'", "end each quoted text"),
     "SELECT COUNT(* FROM people": ("FROM", "cannot be read"),

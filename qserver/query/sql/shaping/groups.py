@@ -6,8 +6,8 @@ rest, FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins, and MONTH and its lik
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -40,12 +40,15 @@ class Grouping:
         node: what the text groups by, without parentheses.
         axis: the attribute, where it is one.
         values: its groups in order: that of the domain, of rising numbers, or of the CASE.
+        total: what all of its groups together are called, in a table that has them; None for
+            nothing.
     """
 
     name: str
     node: exp.Expr
     axis: int | None
     values: tuple[GroupValue, ...]
+    total: str | None = None
 
 
 class Groups:
@@ -58,39 +61,37 @@ class Groups:
         self._records = RecordExpressions(names, regions)
 
     def read(
-        self, group: exp.Group | None, items: Items, where: exp.Expr | None
+        self, nodes: Sequence[exp.Expr], items: Items, where: exp.Expr | None
     ) -> tuple[Grouping, ...]:
-        """The groupings of a text; none without GROUP BY.
+        """The groupings of a text.
 
         Args:
+            nodes: the parts of GROUP BY.
             where: the condition that leaves groups out.
 
         Raises:
             SqlError: it groups by something that is not public, or twice by the same.
             CapacityError: it has too many parts, or takes too many steps.
         """
-        if group is None:
-            return ()
-        given = {key for key, value in group.args.items() if value}
-        if given - {"expressions"} or not group.expressions:
-            raise self._source.refuse("group by attributes alone", group)
-        nodes = [part for node in group.expressions for part in _parts(node)]
         check_parts(len(nodes), "GROUP BY")
-        found = [self._grouping(node, items, where) for node in nodes]
-        if len({(g.axis, g.node if g.axis is None else None) for g in found}) < len(found):
-            raise self._source.refuse("group by each attribute once", group)
+        found = [self._totalled(self._grouping(node, items, where), items) for node in nodes]
+        for k, (node, one) in enumerate(zip(nodes, found, strict=True)):
+            if any(
+                g.axis == one.axis and (g.axis is not None or g.node == one.node) for g in found[:k]
+            ):
+                raise self._source.refuse("group by each attribute once", node)
         return tuple(found)
 
     def is_of(self, node: exp.Expr, grouping: Grouping) -> bool:
         """Whether an expression is what a grouping groups by."""
-        node = node.unnest()
+        node = without_total(node)[0]
         if grouping.axis is None or not isinstance(node, exp.Column):
             return node == grouping.node
         return not isinstance(node.this, exp.Star) and self._names.is_axis(node, grouping.axis)
 
     def _grouping(self, node: exp.Expr, items: Items, where: exp.Expr | None) -> Grouping:
         item = self._item(node, items)
-        meant = node.unnest() if item is None else item.node
+        meant = without_total(node if item is None else item.node)[0]
         if isinstance(meant, exp.Column):
             axis = self._names.axis(meant)
             possible = self._records.possible(where, axis)
@@ -103,6 +104,14 @@ class Groups:
         same = items.same_as(meant)
         name = written(meant, self._source) if same is None else items.found[same].name
         return Grouping(name, meant, None, self._kept(self._values(meant), where))
+
+    def _totalled(self, grouping: Grouping, items: Items) -> Grouping:
+        """The grouping with what SELECT calls all of its values together."""
+        for item in items.found:
+            total = without_total(item.node)[1]
+            if total is not None and self.is_of(item.node, grouping):
+                return replace(grouping, name=item.name, total=total)
+        return grouping
 
     def _item(self, node: exp.Expr, items: Items) -> Item | None:
         """The item of SELECT that a position or a name means; an attribute goes first."""
@@ -210,6 +219,12 @@ class Groups:
         )
 
 
-def _parts(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a list in parentheses, or the one that it is."""
-    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+def without_total(node: exp.Expr) -> tuple[exp.Expr, str | None]:
+    """What COALESCE(a, 'text') takes where it is no NULL, and the text for all values together."""
+    node = node.unnest()
+    if isinstance(node, exp.Coalesce) and len(node.expressions) == 1:
+        text, first = node.expressions[0], node.this.unnest()
+        is_text = isinstance(text, exp.Literal) and text.is_string
+        if is_text and not isinstance(first, exp.AggFunc):
+            return first, str(text.this)
+    return node, None

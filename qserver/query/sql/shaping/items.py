@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlglot import TokenType, exp
+from sqlglot import exp
 
 from qserver.errors import CapacityError
-from qserver.query.sql.text import SqlText, TextPlace
-from qserver.query.sql.tokens import TokenizedSql
+from qserver.query.sql.rewriting.written import written_of
+from qserver.query.sql.text import SqlText
 
 # Each part is compared with each item of SELECT.
 MOST_PARTS = 32
@@ -98,39 +98,20 @@ def written(node: exp.Expr, source: SqlText) -> str:
     return text + ")" * (text.count("(") - text.count(")"))
 
 
-def items_of(sql: TokenizedSql, select: exp.Select) -> Items:
+def items_of(source: SqlText, select: exp.Select) -> Items:
     """The items of a SELECT.
 
     Raises:
-        SqlError: there is a comma at the end, which the parser accepts.
         CapacityError: there are too many.
     """
     if len(select.expressions) > MOST_ITEMS:
         raise CapacityError(f"SELECT has at most {MOST_ITEMS:,} items. Ask its parts.")
-    places = _places(sql)
-    if len(places) != len(select.expressions):
-        raise sql.source.refuse("have one item between commas", sql.body[0])
     found = (
         Item(
             (node.this if isinstance(node, exp.Alias) else node).unnest(),
             node.alias if isinstance(node, exp.Alias) else "",
-            sql.source.source(place),
+            written_of(node) or written(node, source),
         )
-        for node, place in zip(select.expressions, places, strict=True)
+        for node in select.expressions
     )
-    return Items(sql.source, tuple(found))
-
-
-def _places(sql: TokenizedSql) -> list[TextPlace]:
-    """The places of the items of SELECT in the text."""
-    places: list[TextPlace] = []
-    depth = 0
-    start = 2 if len(sql.body) > 1 and sql.body[1].token_type is TokenType.DISTINCT else 1
-    for i, token in enumerate(sql.body):
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if depth == 0 and token.token_type in (TokenType.COMMA, TokenType.FROM):
-            places.append(TextPlace(sql.body[start].start, sql.body[i - 1].end + 1))
-            start = i + 1
-            if token.token_type is TokenType.FROM:
-                break
-    return places
+    return Items(source, tuple(found))

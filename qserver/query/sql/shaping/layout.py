@@ -13,6 +13,23 @@ from qserver.query.sql.shaping.groups import Grouping, GroupValue
 from qserver.query.sql.shaping.reading import Cut, Key
 from qserver.query.sql.shaping.shape import PLAIN, Shape, SortKey, Test
 
+_ALL_OF_IT = -1
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group of a table.
+
+    Args:
+        names: per grouping the name of its value; None where all of its values are together.
+        region: its cells.
+        places: per grouping the place of its value; -1 where all are together.
+    """
+
+    names: tuple[str | None, ...]
+    region: Region
+    places: tuple[int, ...]
+
 
 @dataclass
 class Layout:
@@ -20,13 +37,14 @@ class Layout:
 
     Args:
         groupings, keys, cut, test: GROUP BY, ORDER BY, LIMIT with OFFSET, and HAVING.
-        names: per group that `groups` gave the places of its values.
+        sets: by which groupings each part of the table groups; the others are all together.
     """
 
     groupings: Sequence[Grouping]
     keys: tuple[Key, ...]
     cut: Cut
     test: Test | None
+    sets: tuple[tuple[int, ...], ...]
 
     @cached_property
     def is_public(self) -> bool:
@@ -36,58 +54,68 @@ class Layout:
     @property
     def most_rows(self) -> int:
         """How many groups are measured at most."""
-        n = prod(len(grouping.values) for grouping in self.groupings)
-        return min(n, self.cut.limit or n) if self.is_public else n
+        n = sum(prod(len(self.groupings[k].values) for k in one) for one in self.sets)
+        return min(n, self.cut.limit or n) if self.is_public and len(self.sets) == 1 else n
 
-    def groups(self, regions: Regions) -> Iterator[tuple[tuple[str, ...], Region]]:
-        """Names and cells of the groups that are measured; those without a cell are left out."""
-        found = self._all(regions)
-        if not self.is_public:
-            return found
+    def groups(self, regions: Regions) -> tuple[Group, ...]:
+        """The groups that are measured; those without a cell are left out."""
         limit = self.cut.limit
-        stop = None if limit is None else self.cut.offset + limit
-        return islice(found, self.cut.offset, stop)
+        if len(self.sets) == 1:
+            found = self._all(self.sets[0], regions)
+            if not self.is_public:
+                return tuple(found)
+            stop = None if limit is None else self.cut.offset + limit
+            return tuple(islice(found, self.cut.offset, stop))
+        whole = tuple(group for one in self.sets for group in self._all(one, regions))
+        if not self.is_public:
+            return whole
+        shown = Shape(None, self._sort_keys(whole), limit, self.cut.offset)
+        return tuple(whole[i] for i in shown.places([[] for _ in whole]))
 
-    def shape(self, groups: Sequence[tuple[str, ...]]) -> Shape:
+    def shape(self, groups: Sequence[Group]) -> Shape:
         """What is done once the numbers of these groups are released."""
         if self.is_public:
             return PLAIN
-        keys = tuple(
+        return Shape(self.test, self._sort_keys(groups), self.cut.limit, self.cut.offset)
+
+    def _sort_keys(self, groups: Sequence[Group]) -> tuple[SortKey, ...]:
+        return tuple(
             SortKey(
                 key.column,
-                () if key.grouping is None else self._ranks(key.grouping, groups),
+                () if key.grouping is None else _ranks(key.grouping, groups),
                 key.descending,
                 key.nulls_first,
             )
             for key in self.keys
         )
-        return Shape(self.test, keys, self.cut.limit, self.cut.offset)
 
-    def _ranks(self, which: int, groups: Sequence[tuple[str, ...]]) -> tuple[int, ...]:
-        """Per group the place of its value."""
-        names = [value.name for value in self.groupings[which].values]
-        places = {name: i for i, name in enumerate(names)}
-        return tuple(places[group[which]] for group in groups)
-
-    def _all(self, regions: Regions) -> Iterator[tuple[tuple[str, ...], Region]]:
-        """All groups that have a cell; the first key varies slowest."""
-        order, values = self._nested()
+    def _all(self, of: tuple[int, ...], regions: Regions) -> Iterator[Group]:
+        """All groups of some groupings that have a cell; the first key varies slowest."""
+        order, values = self._nested(of)
         for chosen in product(*values):
-            names, region = [""] * len(order), ALL
-            for which, value in zip(order, chosen, strict=True):
-                names[which] = value.name
+            names: list[str | None] = [grouping.total for grouping in self.groupings]
+            places, region = [_ALL_OF_IT] * len(names), ALL
+            for which, (place, value) in zip(order, chosen, strict=True):
+                names[which], places[which] = value.name, place
                 region = regions.both(region, value.region)
             if region:
-                yield tuple(names), region
+                yield Group(tuple(names), region, tuple(places))
 
-    def _nested(self) -> tuple[list[int], list[tuple[GroupValue, ...]]]:
+    def _nested(
+        self, of: tuple[int, ...]
+    ) -> tuple[list[int], list[tuple[tuple[int, GroupValue], ...]]]:
         """The groupings from the outermost to the innermost, and the values of each in order."""
-        n = len(self.groupings)
         descending: dict[int, bool] = {}
         for key in self.keys if self.is_public else ():
-            if key.grouping is not None:
+            if key.grouping in of:
                 descending.setdefault(key.grouping, key.descending)
-        order = [*descending, *(k for k in range(n) if k not in descending)]
-        values = [self.groupings[k].values for k in order]
+        order = [*descending, *(k for k in of if k not in descending)]
+        values = [tuple(enumerate(self.groupings[k].values)) for k in order]
         pairs = zip(order, values, strict=True)
         return order, [v[::-1] if descending.get(k) else v for k, v in pairs]
+
+
+def _ranks(which: int, groups: Sequence[Group]) -> tuple[int | None, ...]:
+    """Per group the place of its value; None where all are together."""
+    places = (group.places[which] for group in groups)
+    return tuple(None if place == _ALL_OF_IT else place for place in places)

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import cast
 
 from sqlglot import exp
 
 from qserver.errors import SqlError
+from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.shaping.groups import Grouping, Groups
-from qserver.query.sql.shaping.items import Items, check_parts, written
+from qserver.query.sql.regions import ALL
+from qserver.query.sql.shaping.groups import Grouping, Groups, GroupValue
+from qserver.query.sql.shaping.items import Item, Items, check_parts, written
+from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import unrounded
 from qserver.query.sql.shaping.shape import Compare, Comparison, Every, Opposite, Test
+from qserver.query.sql.shaping.windows import Windows
 from qserver.query.sql.text import SqlText
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {
@@ -46,6 +51,27 @@ class Cut:
     offset: int = 0
 
 
+@dataclass(frozen=True)
+class RankItem:
+    """A rank among groups: of which column, among which groups; as of a `Rank`."""
+
+    name: str
+    column: int
+    descending: bool
+    partition: frozenset[int]
+    breaks_ties: bool
+
+    def of(self, places: Sequence[tuple[int, ...]]) -> Rank:
+        """The column of ranks, where these are the places of each row's groups."""
+        keys = [tuple(row[k] for k in sorted(self.partition)) for row in places]
+        numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        parties = tuple(numbers[key] for key in keys)
+        return Rank(self.name, self.column, self.descending, parties, self.breaks_ties)
+
+
+_RANKS = exp.Rank | exp.RowNumber | exp.DenseRank
+
+
 @dataclass
 class Columns:
     """The columns of numbers, by what they are; HAVING and ORDER BY may add some.
@@ -55,6 +81,8 @@ class Columns:
             for not at all), and what it is called.
         place: per item of SELECT the index of its column; None for a group.
         grouping: per item of SELECT the index of its grouping; None for a number.
+        constants: items that are one value, as groupings with this value alone.
+        ranks: items that are ranks, by their index.
     """
 
     nodes: list[exp.Expr] = field(default_factory=list)
@@ -62,16 +90,25 @@ class Columns:
     names: list[str] = field(default_factory=list)
     place: list[int | None] = field(default_factory=list)
     grouping: list[int | None] = field(default_factory=list)
+    constants: list[Grouping] = field(default_factory=list)
+    ranks: dict[int, Item] = field(default_factory=dict)
 
     @classmethod
     def of(cls, items: Items, groupings: Sequence[Grouping], groups: Groups) -> Columns:
         """The columns of a SELECT."""
         found = cls()
-        for item in items.found:
+        for i, item in enumerate(items.found):
             which = next((k for k, g in enumerate(groupings) if groups.is_of(item.node, g)), None)
+            is_rank = isinstance(item.node, exp.Window) and isinstance(item.node.this, _RANKS)
+            if which is None and (one := _one_value(item, items.source)) is not None:
+                which = len(groupings) + len(found.constants)
+                found.constants.append(one)
+            is_number = which is None and not is_rank
             found.grouping.append(which)
-            found.place.append(len(found.nodes) if which is None else None)
-            if which is None:
+            found.place.append(len(found.nodes) if is_number else None)
+            if is_rank:
+                found.ranks[i] = item
+            elif is_number:
                 node, digits = unrounded(item.node, items.source)
                 found.nodes.append(node)
                 found.digits.append(digits)
@@ -138,6 +175,34 @@ class ShapeReader:
         self._groupings = groupings
         self._groups = groups
         self._columns = columns
+        self._ranks: dict[int, RankItem] = {}
+
+    def ranks(self, windows: Windows) -> tuple[RankItem, ...]:
+        """The ranks that SELECT lists; to be read before `keys`.
+
+        Raises:
+            SqlError: one ranks by something else than one number of the table.
+        """
+        self._ranks = {i: self._rank(item, windows) for i, item in self._columns.ranks.items()}
+        return tuple(self._ranks.values())
+
+    def _rank(self, item: Item, windows: Windows) -> RankItem:
+        node = cast("exp.Window", item.node)
+        order = node.args.get("order")
+        hint = "Nearest: RANK() OVER (ORDER BY COUNT(*) DESC)."
+        if isinstance(node.this, exp.DenseRank):
+            raise self._source.refuse(
+                "rank by RANK or ROW_NUMBER: how many different numbers there are is not known",
+                node,
+                hint=hint,
+            )
+        if order is None or not self._groupings or node.args.get("spec"):
+            raise self._source.refuse("rank groups by a number of the table", node, hint=hint)
+        by, *others = self.keys(order)
+        if by.column is None or any(other.grouping is None for other in others):
+            raise self._source.refuse("rank groups by one number of the table", order, hint=hint)
+        breaks = isinstance(node.this, exp.RowNumber)
+        return RankItem(item.name, by.column, by.descending, windows.partition(node), breaks)
 
     def test(self, having: Having) -> Test | None:
         """The test of the released numbers; None for none.
@@ -168,39 +233,20 @@ class ShapeReader:
             for node in nodes
         )
 
-    def cut(self, select: exp.Select) -> Cut:
-        """LIMIT or FETCH FIRST, and OFFSET.
-
-        Raises:
-            SqlError: they are no whole numbers, or ask for a part in percent, or for ties.
-        """
-        limit, offset = select.args.get("limit"), select.args.get("offset")
-        found = None
-        if isinstance(limit, exp.Fetch):
-            options = limit.args.get("limit_options")
-            if options is not None and (
-                options.args.get("percent") or options.args.get("with_ties")
-            ):
-                raise self._source.refuse(
-                    "fetch a number of rows", limit, hint="Nearest: FETCH FIRST 5 ROWS ONLY."
-                )
-            count = limit.args.get("count")
-            found = 1 if count is None else self._whole(count, least=1)
-        elif limit is not None:
-            found = self._whole(limit.expression, least=1)
-        return Cut(found, 0 if offset is None else self._whole(offset.expression, least=0))
-
-    def _whole(self, node: exp.Expr, *, least: int) -> int:
-        number = constant(node, self._source)
-        if number is None or number.denominator != 1 or not least <= number <= MOST_ROWS:
-            raise self._source.refuse(f"give a whole number of rows, at least {least}", node)
-        return int(number)
+    def cut(self, select: exp.Expr) -> Cut:
+        """LIMIT or FETCH FIRST, and OFFSET; raises as `cut_of` does."""
+        return cut_of(select, self._source)
 
     def _key(self, node: exp.Expr, descending: bool, nulls_first: bool) -> Key:  # noqa: FBT001
         node = node.unnest()
         at = self._items.at_position(node)
         at = self._items.of_alias(node) if at is None else at
         if at is not None:
+            if (rank := self._ranks.get(at)) is not None:
+                if rank.partition:
+                    raise self._source.refuse("order by the number that it ranks by", node)
+                # The first rank has the least, or the greatest, number.
+                return Key(None, rank.column, rank.descending != descending, nulls_first)
             which, column = self._columns.grouping[at], self._columns.place[at]
             return Key(which, column, descending, nulls_first)
         for k, grouping in enumerate(self._groupings):
@@ -252,6 +298,51 @@ class ShapeReader:
         return self._source.refuse(
             "compare numbers of the table with numbers in HAVING", node, hint=_HAVING
         )
+
+
+def cut_of(select: exp.Expr, source: SqlText) -> Cut:
+    """LIMIT or FETCH FIRST, and OFFSET.
+
+    Raises:
+        SqlError: they are no whole numbers, or ask for a part in percent, or for ties.
+    """
+    limit, offset = select.args.get("limit"), select.args.get("offset")
+    found = None
+    if isinstance(limit, exp.Fetch):
+        options = limit.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise source.refuse(
+                "fetch a number of rows", limit, hint="Nearest: FETCH FIRST 5 ROWS ONLY."
+            )
+        count = limit.args.get("count")
+        found = 1 if count is None else _whole(count, source, least=1)
+    elif limit is not None:
+        found = _whole(limit.expression, source, least=1)
+    return Cut(found, 0 if offset is None else _whole(offset.expression, source, least=0))
+
+
+def _whole(node: exp.Expr, source: SqlText, *, least: int) -> int:
+    number = constant(node, source)
+    if number is None or number.denominator != 1 or not least <= number <= MOST_ROWS:
+        raise source.refuse(f"give a whole number of rows, at least {least}", node)
+    return int(number)
+
+
+def _one_value(item: Item, source: SqlText) -> Grouping | None:
+    """A text, a number, a truth value or NULL among the items, as a group; None for another."""
+    node = item.node
+    if isinstance(node, exp.Null):
+        return Grouping(item.name, node, None, ())
+    if isinstance(node, exp.Boolean):
+        name = str(bool(node.this)).lower()
+    elif isinstance(node, exp.Literal) and node.is_string:
+        name = node.this
+    else:
+        number = constant(node, source)
+        if number is None:
+            return None
+        name = decimal_text(number)
+    return Grouping(item.name, node, None, (GroupValue(name, ALL),))
 
 
 def _is_public(node: exp.Expr, names: Names) -> bool:

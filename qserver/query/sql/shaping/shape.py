@@ -74,19 +74,22 @@ class SortKey:
 
     Args:
         column: the index of a column of numbers; None for a group.
-        ranks: per row of the whole table the place of its group, in the order of the groups.
+        ranks: per row of the whole table the place of its group, in the order of the groups; None
+            for all groups together, which stands where NULL does.
         descending: whether the greatest comes first.
         nulls_first: whether rows without this number come first.
     """
 
     column: int | None
-    ranks: tuple[int, ...] = ()
+    ranks: tuple[int | None, ...] = ()
     descending: bool = False
     nulls_first: bool = False
 
     def sort(self, places: list[int], table: Sequence[Numbers]) -> list[int]:
         """Places of rows in this order; equal ones stay as they are."""
-        values = [self.ranks[i] if self.column is None else table[i][self.column] for i in places]
+        values: list[float | None] = [
+            self.ranks[i] if self.column is None else table[i][self.column] for i in places
+        ]
         pairs = [(value, i) for value, i in zip(values, places, strict=True) if value is not None]
         pairs.sort(key=operator.itemgetter(0), reverse=self.descending)
         found = [i for _, i in pairs]
@@ -109,6 +112,11 @@ class Shape:
     keys: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
+
+    @property
+    def is_public(self) -> bool:
+        """Whether no released number decides."""
+        return self.test is None and all(key.column is None for key in self.keys)
 
     def places(self, table: Sequence[Numbers]) -> list[int]:
         """The rows that are shown, in order, by their places in the whole table."""

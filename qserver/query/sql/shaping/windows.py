@@ -1,0 +1,143 @@
+"""OVER: the groups of a table that a sum of groups, or a rank, is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.sql.regions import ALL, Region, Regions
+from qserver.query.sql.shaping.groups import Grouping, Groups
+from qserver.query.sql.text import SqlText
+
+
+@dataclass(frozen=True)
+class Running:
+    """A running total: the groups up to the present one, in the order of a grouping."""
+
+    grouping: int
+    descending: bool
+
+
+@dataclass(frozen=True)
+class Over:
+    """Groups that agree with the present one.
+
+    Args:
+        partition: in which groupings, by their index; none for the whole table.
+        running: up to where; None for all.
+    """
+
+    partition: frozenset[int] = frozenset()
+    running: Running | None = None
+
+
+class Windows:
+    """The windows of one table.
+
+    Args:
+        is_whole: whether the table is one table of groups, and no released number leaves any out.
+    """
+
+    def __init__(
+        self, source: SqlText, groupings: Sequence[Grouping], groups: Groups, *, is_whole: bool
+    ) -> None:
+        self._source = source
+        self._groupings = groupings
+        self._groups = groups
+        self._is_whole = is_whole
+
+    def over(self, node: exp.Window) -> Over:
+        """The groups that a window sums over.
+
+        Raises:
+            SqlError: it names no group of the table, or the table has totals, or HAVING.
+        """
+        self._check(node)
+        partition = self.partition(node)
+        order, spec = node.args.get("order"), node.args.get("spec")
+        if order is None:
+            if spec is not None:
+                raise self._frame(node)
+            return Over(partition)
+        if len(order.expressions) != 1:
+            raise self._frame(node)
+        by = order.expressions[0]
+        which = self._grouping(by.this)
+        others = set(range(len(self._groupings))) - partition
+        if which is None or not self._is_to_present(spec, alone=others <= {which}):
+            raise self._frame(node)
+        return Over(partition, Running(which, bool(by.args.get("desc"))))
+
+    def partition(self, node: exp.Window) -> frozenset[int]:
+        """The groupings of PARTITION BY.
+
+        Raises:
+            SqlError: it names something else.
+        """
+        found = set()
+        for part in node.args.get("partition_by") or ():
+            which = self._grouping(part)
+            if which is None:
+                raise self._source.refuse(
+                    "group by what PARTITION BY names", part, hint="Nearest: OVER ()."
+                )
+            found.add(which)
+        return frozenset(found)
+
+    def region(self, over: Over, places: Sequence[int], regions: Regions) -> Region:
+        """The cells of the groups that a window sums over.
+
+        Args:
+            places: of the present group, per grouping the place of its value.
+        """
+        found = ALL
+        for k in sorted(over.partition):
+            found = regions.both(found, self._groupings[k].values[places[k]].region)
+        if (running := over.running) is not None:
+            values, at = self._groupings[running.grouping].values, places[running.grouping]
+            upto = values[at:] if running.descending else values[: at + 1]
+            found = regions.both(found, regions.either([value.region for value in upto]))
+        return found
+
+    def _check(self, node: exp.Window) -> None:
+        if not self._groupings:
+            raise self._source.refuse("group by something where it says OVER", node)
+        if not self._is_whole:
+            raise self._source.refuse(
+                "have neither HAVING by numbers nor ROLLUP where it sums OVER groups",
+                node,
+                hint="Nearest: the same without HAVING.",
+            )
+
+    def _grouping(self, node: exp.Expr) -> int | None:
+        for k, grouping in enumerate(self._groupings):
+            is_alias = (
+                isinstance(node, exp.Column)
+                and not node.args.get("table")
+                and grouping.axis is None
+                and node.name.lower() == grouping.name.lower()
+            )
+            if is_alias or self._groups.is_of(node, grouping):
+                return k
+        return None
+
+    def _is_to_present(self, spec: exp.WindowSpec | None, *, alone: bool) -> bool:
+        """Whether a frame ends at the present group; `alone`: it has no group beside it there."""
+        if spec is None:
+            return True
+        said = tuple(
+            str(spec.args.get(key) or "").upper() for key in ("start", "start_side", "end")
+        )
+        kind = str(spec.args.get("kind") or "").upper()
+        is_usual = said == ("UNBOUNDED", "PRECEDING", "CURRENT ROW")
+        return is_usual and (kind == "RANGE" or (kind == "ROWS" and alone))
+
+    def _frame(self, node: exp.Window) -> SqlError:
+        return self._source.refuse(
+            "sum over all groups of a partition, or up to the present one by a group",
+            node,
+            hint="Nearest: OVER (ORDER BY a), with a group of the table.",
+        )

@@ -1,0 +1,279 @@
+"""Read one SELECT from a dataset into the part of a table that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Literal
+
+from sqlglot import exp
+
+from qserver.errors import CapacityError, InputError
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery, checked_span, linear_query
+from qserver.query.sql.aggregates import Aggregates, Event, Linear, Quotient, Wide
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.functions import Functions, ProductTerm
+from qserver.query.sql.regions import Regions
+from qserver.query.sql.rewriting.sets import grouping_sets
+from qserver.query.sql.rewriting.subselects import PARTS
+from qserver.query.sql.rewriting.tidy import SCHEMA, tidied
+from qserver.query.sql.shaping.groups import Groups
+from qserver.query.sql.shaping.items import items_of
+from qserver.query.sql.shaping.layout import Group, Layout
+from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
+from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.shaping.windows import Over, Windows
+from qserver.query.sql.statement import Binning, Bounds, Ratio, Row, Sum
+from qserver.query.sql.tables.part import Part
+from qserver.query.sql.text import SqlText
+
+MAX_CELLS = 1000
+
+
+class SelectReading:
+    """The reading of one SELECT.
+
+    Args:
+        select: it reads the dataset itself.
+        regions: sets of cells, with the work limit of the whole text.
+        n_numbers: how many numbers the text may still ask for.
+    """
+
+    def __init__(
+        self, source: SqlText, select: exp.Select, domain: Domain, dataset: str, regions: Regions
+    ) -> None:
+        self._source = source
+        self._domain = domain
+        self._dataset = dataset
+        self._names = Names(domain, source, self._tables(select))
+        self._select = tidied(select, self._names)
+        self._regions = regions
+        self._functions = Functions(regions)
+        self._groups = Groups(self._names, regions)
+
+    def part(self) -> Part:
+        """The table of the SELECT.
+
+        Raises:
+            SqlError: it cannot be answered; points at the place.
+            CapacityError: it asks too much.
+        """
+        select = self._select
+        items = items_of(self._source, select)
+        having = Having.of(select, self._names)
+        sets = grouping_sets(select.args.get("group"), self._source)
+        condition = select.args.get("where")
+        condition = having.where(None if condition is None else condition.this)
+        groupings = self._groups.read(sets.nodes, items, condition)
+        columns = Columns.of(items, groupings, self._groups)
+        groupings = (*groupings, *columns.constants)
+        is_whole = sets.is_one and not having.others
+        windows = Windows(self._source, groupings, self._groups, is_whole=is_whole)
+        self._windows = windows
+        self._aggregates = Aggregates(self._names, self._regions, windows, self._inner)
+        reader = ShapeReader(self._names, items, groupings, self._groups, columns)
+        found = self._meanings(columns, 0)
+        ranks = reader.ranks(windows)
+        test, keys = reader.test(having), reader.keys(select.args.get("order"))
+        constants = tuple(k for k in range(len(sets.nodes), len(groupings)) if groupings[k].values)
+        layout = Layout(
+            groupings, keys, reader.cut(select), test, tuple((*s, *constants) for s in sets.sets)
+        )
+        # HAVING, ORDER BY and ranks may have added some.
+        if not columns.nodes:
+            raise self._source.refuse(
+                "count or sum something",
+                select.expressions[0],
+                hint="Nearest: SELECT COUNT(*).",
+            )
+        if not columns.nodes:
+            raise self._source.refuse(
+                "count or sum something",
+                select.expressions[0],
+                hint="Nearest: SELECT COUNT(*).",
+            )
+        found += self._meanings(columns, len(found))
+        meant = tuple(item.of if isinstance(item, Event) else item for item in found)
+        groups, rows = self._rows(layout, meant, self._aggregates.condition(condition))
+        bounds, shape = self._bounds(found), layout.shape(groups)
+        if bounds and (shape != PLAIN or ranks):
+            raise self._source.refuse(
+                "not order or choose by probabilities",
+                select.expressions[0],
+                hint="Nearest: the same without HAVING, ORDER BY and LIMIT.",
+            )
+        return Part(
+            tuple(columns.names),
+            tuple(grouping.name for grouping in groupings),
+            rows,
+            bounds,
+            shape,
+            tuple(columns.digits) if any(d is not None for d in columns.digits) else (),
+            tuple(rank.of([group.places for group in groups]) for rank in ranks),
+            tuple(zip(columns.grouping, columns.place, strict=True)),
+        )
+
+    def number(self) -> Linear | Quotient:
+        """What a SELECT of one number of all records means; raises as `part` does."""
+        select, source = self._select, self._source
+        others = {key for key, value in select.args.items() if value}
+        if others - {"expressions", "from_", "where"} or len(select.expressions) != 1:
+            raise source.refuse(
+                "select one number in an inner SELECT among the items, without GROUP BY",
+                select.expressions[0],
+            )
+        items = items_of(source, select)
+        windows = Windows(source, (), self._groups, is_whole=True)
+        aggregates = Aggregates(self._names, self._regions, windows, self._inner)
+        where = select.args.get("where")
+        kept = aggregates.condition(None if where is None else where.this)
+        return self._limited(aggregates.item(items.found[0].node), kept)
+
+    def _inner(self, select: exp.Select) -> Linear | Quotient:
+        return SelectReading(
+            self._source, select, self._domain, self._dataset, self._regions
+        ).number()
+
+    def _bounds(self, items: Sequence[Linear | Quotient | Event]) -> tuple[Bounds, ...]:
+        """What PROBABILITY asks about each column."""
+        events = [item for item in items if isinstance(item, Event)]
+        if events and len(events) < len(items):
+            raise self._source.refuse(
+                "select either probabilities or numbers",
+                self._select.expressions[0],
+                hint="Ask for the numbers in a statement that says WITHIN.",
+            )
+        return tuple(
+            Bounds(
+                -inf if event.low is None else float(event.low),
+                inf if event.high is None else float(event.high),
+            )
+            for event in events
+        )
+
+    def _tables(self, select: exp.Select) -> tuple[str, ...]:
+        """The names that the text may use for its dataset; also checks the FROM."""
+        unknown = {key for key, value in select.args.items() if value and key not in PARTS}
+        source = select.args.get("from_")
+        if source is None:
+            raise self._source.refuse(
+                "say what it reads", self._source.end, hint=f"Nearest: FROM {self._dataset}."
+            )
+        table = source.this
+        plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
+        if unknown - {"with_"} or not plain or set(_given(table)) - {"this", "alias", "db"}:
+            raise self._source.refuse("read one dataset, by its name", source)
+        name, schema = table.this, table.args.get("db")
+        if schema is not None and schema.name.lower() != SCHEMA:
+            raise self._source.refuse(
+                f"name no schema but `{SCHEMA}`",
+                schema,
+                hint=f"Nearest: FROM {self._dataset}.",
+            )
+        distinct = select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise self._source.refuse("not use DISTINCT ON", distinct, hint="Nearest: GROUP BY.")
+        same = name.name == self._dataset
+        if not same and (name.quoted or name.name.lower() != self._dataset.lower()):
+            raise self._source.refuse(
+                f"read the dataset that it is sent to, `{self._dataset}`", name
+            )
+        return (name.name, table.alias) if table.alias else (name.name,)
+
+    def _meanings(self, columns: Columns, first: int) -> tuple[Linear | Quotient | Event, ...]:
+        """What the columns of numbers mean, from the `first` on."""
+        nodes = columns.nodes[first:]
+        return tuple(self._aggregates.event(node) or self._aggregates.item(node) for node in nodes)
+
+    def _rows(
+        self,
+        layout: Layout,
+        items: tuple[Linear | Quotient, ...],
+        kept: tuple[ProductTerm, ...],
+    ) -> tuple[tuple[Group, ...], tuple[Row, ...]]:
+        """The groups that are measured, and a row for each.
+
+        Raises:
+            CapacityError: they hold too many numbers.
+        """
+        limited = [self._limited(item, kept) for item in items]
+        if layout.most_rows * len(items) > MAX_CELLS:
+            raise CapacityError(
+                f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one "
+                f"{layout.most_rows * len(items):,}. "
+                "Group by fewer values: WHERE leaves groups out."
+            )
+        groups = layout.groups(self._regions)
+        totals: dict[tuple[Over, tuple[int, ...]], tuple[ProductTerm, ...]] = {}
+
+        def total(part: Wide, places: tuple[int, ...]) -> tuple[ProductTerm, ...]:
+            if part.over is None:
+                return part.terms
+            key = (part.over, places)
+            if key not in totals:
+                region = self._windows.region(part.over, places, self._regions)
+                totals[key] = self._functions.indicator(region)
+            return self._functions.multiplied(part.terms, totals[key])
+
+        def row(group: Group) -> Row:
+            inside = self._functions.indicator(group.region)
+
+            def within(item: Linear) -> Linear:
+                own = self._functions.multiplied(item.terms, inside)
+                wide = (total(part, group.places) for part in item.wide)
+                terms = (*own, *(term for part in wide for term in part))
+                return Linear(terms, item.error, offset=item.offset)
+
+            return Row(group.names, tuple(self._cell(_both(item, within)) for item in limited))
+
+        return groups, tuple(map(row, groups))
+
+    def _limited(self, item: Linear | Quotient, kept: tuple[ProductTerm, ...]) -> Linear | Quotient:
+        """An item on the records that a condition keeps."""
+
+        def limited(part: Linear) -> Linear:
+            wide = tuple(
+                one
+                if one.over is None
+                else Wide(self._functions.multiplied(one.terms, kept), one.over)
+                for one in part.wide
+            )
+            terms = self._functions.multiplied(part.terms, kept)
+            return Linear(terms, part.error, wide, part.offset)
+
+        return _both(item, limited)
+
+    def _cell(self, item: Linear | Quotient) -> Sum | Ratio:
+        if isinstance(item, Linear):
+            binning = Binning(item.error, "record") if item.error else None
+            return Sum(self._query(item), binning, item.offset)
+        error = item.numerator.error
+        of: Literal["average", "numerator"] = "average" if item.is_average else "numerator"
+        return Ratio(
+            self._query(item.numerator),
+            self._query(item.denominator),
+            item.low,
+            item.high,
+            Binning(error, of) if error else None,
+        )
+
+    def _query(self, item: Linear) -> LinearQuery:
+        try:
+            terms = [(t.coefficient, t.factors) for t in item.terms]
+            return checked_span(linear_query(self._domain.sizes, terms))
+        except InputError as exc:
+            raise self._source.refuse(exc.condition, self._select.expressions[0]) from exc
+
+
+def _both(item: Linear | Quotient, change: Callable[[Linear], Linear]) -> Linear | Quotient:
+    """An item with its parts changed."""
+    if isinstance(item, Linear):
+        return change(item)
+    return replace(item, numerator=change(item.numerator), denominator=change(item.denominator))
+
+
+def _given(node: exp.Expr) -> Iterator[str]:
+    """The parts of a node that the text has."""
+    return (key for key, value in node.args.items() if value)

@@ -1,0 +1,120 @@
+"""Totals, shares, ranks and added numbers on a real deployment: their intervals and prices."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+
+from qserver.api.bodies.sql import SqlBody
+from qserver.query.sql.shaping.ranks import Rank, ranked
+from tests.deployment import ROWS, Deployment
+from tests.service.test_statements import SURE, answered, explained, interval, spent
+
+BY_AGE = "SELECT age, COUNT(*) AS n FROM people GROUP BY age"
+N = len(ROWS)
+WOMEN = sum(sex == "Female" for _, sex in ROWS)
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url, limit="1000")
+
+
+def test_what_a_with_says_costs_what_the_conditions_cost(town: Deployment) -> None:
+    plain = f"SELECT COUNT(*) FROM people WHERE sex = 'Female' AND age > 22 WITHIN 20 {SURE}"
+    named = (
+        "WITH women AS (SELECT age AS years FROM people WHERE sex = 'Female') "
+        f"SELECT COUNT(*) FROM women WHERE years > 22 WITHIN 20 {SURE}"
+    )
+    assert explained(town, plain).price_nano == explained(town, named).price_nano > 0
+    first = answered(town, plain)
+    before = spent(town)
+    again = answered(town, named)
+    assert again.cells[0][0].value == first.cells[0][0].value
+    assert spent(town) == before
+
+
+def test_a_number_that_is_added_moves_the_interval(town: Deployment) -> None:
+    text = f"SELECT {{}} AS n FROM people WITHIN 20 {SURE}"
+    low, high = interval(answered(town, text.format("COUNT(*)")))
+    before = spent(town)
+    found = answered(town, text.format("1000 - COUNT(*)"))
+    assert interval(found) == (pytest.approx(1000 - high), pytest.approx(1000 - low))
+    assert spent(town) == before
+
+
+def test_totals_stand_below_their_groups_as_null(town: Deployment) -> None:
+    found = answered(
+        town, f"SELECT sex, COUNT(*) FROM people GROUP BY ROLLUP (sex) WITHIN 20 {SURE}"
+    )
+    rows = SqlBody.of(found).model_dump(mode="json")["table"]["rows"]
+    assert [row["group"] for row in rows] == [["Female"], ["Male"], ["other"], [None]]
+    low, high = rows[3]["cells"][0]["interval"]
+    assert low <= N <= high
+
+
+def test_a_share_of_all_groups_holds(town: Deployment) -> None:
+    text = (
+        "SELECT sex, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM people GROUP BY sex "
+        f"WITHIN 0.1 {SURE} ASSUMING AT LEAST 300"
+    )
+    found = answered(town, text)
+    low, high = interval(found)
+    assert low <= WOMEN / N <= high
+
+
+def test_ranks_have_intervals_that_hold_at_once_and_cost_nothing(town: Deployment) -> None:
+    text = BY_AGE.replace("AS n", "AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place")
+    whole = answered(town, f"{BY_AGE} WITHIN 2 {SURE}")
+    before = spent(town)
+    found = answered(town, f"{text} ORDER BY place LIMIT 3 WITHIN 2 {SURE}")
+    assert spent(town) == before
+    assert found.asked.statement.columns == ("n", "place")
+    assert [row[1].value.estimate for row in found.cells] == [1.0, 2.0, 3.0]
+    n_groups = len(whole.cells)
+    for row in found.cells:
+        low, high = row[1].value.interval.low, row[1].value.interval.high
+        # All ages but one have the same number of people, so no rank among them is known.
+        assert (low, high) == (1.0, n_groups - 1.0)
+    [last] = answered(town, f"{text} ORDER BY place DESC LIMIT 1 WITHIN 2 {SURE}").cells
+    ends = last[1].value.interval
+    assert (last[1].value.estimate, ends.low, ends.high) == (n_groups, n_groups, n_groups)
+    SqlBody.of(found)
+
+
+def test_a_rank_within_a_partition_is_among_its_rows_alone(town: Deployment) -> None:
+    text = (
+        "SELECT sex, age, ROW_NUMBER() OVER (PARTITION BY sex ORDER BY COUNT(*)) AS k "
+        f"FROM people WHERE age < 23 GROUP BY sex, age WITHIN 20 {SURE}"
+    )
+    found = answered(town, text)
+    assert found.asked.statement.columns == ("COUNT(*)", "k")
+    by_sex: dict[str | None, list[float | None]] = {}
+    for row, cells in zip(found.asked.statement.rows, found.cells, strict=True):
+        by_sex.setdefault(row.group[0], []).append(cells[1].value.estimate)
+    assert [sorted(found) for found in by_sex.values()] == [[1.0, 2.0, 3.0]] * 3  # type: ignore[type-var]
+
+
+def test_ranks_hold_for_every_table_within_the_intervals() -> None:
+    """Every true table that the intervals allow, on a grid, has its ranks within theirs."""
+    rng = random.Random(7)
+    for _ in range(50):
+        middles = [rng.randrange(0, 12) for _ in range(4)]
+        ends = [(float(m - rng.randrange(0, 3)), float(m + rng.randrange(0, 3))) for m in middles]
+        rank = Rank("r", 0, descending=rng.random() < 0.5, parties=(0, 0, 1, 0))
+        found = ranked([float(m) for m in middles], ends, rank)
+        for true in itertools.product(*(range(int(a), int(b) + 1) for a, b in ends)):
+            for i, one in enumerate(found):
+                others = [true[j] for j in range(4) if rank.parties[j] == rank.parties[i]]
+                n = sum(t > true[i] if rank.descending else t < true[i] for t in others)
+                assert one.low <= 1 + n <= one.high
+
+
+def test_what_is_not_known_has_no_rank() -> None:
+    rank = Rank("r", 0, descending=True, parties=(0, 0, 0))
+    found = ranked([5.0, None, 9.0], [(4.0, 6.0), (None, None), (8.0, 10.0)], rank)
+    assert [one.estimate for one in found] == [2.0, None, 1.0]
+    assert [(one.low, one.high) for one in found] == [(2.0, 3.0), (1.0, 3.0), (1.0, 2.0)]
