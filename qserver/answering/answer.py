@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
-from qserver.inference.engine import RowEstimate
+from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.posterior.choice import reading
 from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
 from qserver.inference.posterior.interval import CredibleInterval
@@ -110,10 +110,16 @@ def as_read(question: Question, estimate: RowEstimate, stated: Stated) -> AsRead
 
 
 def _before_reading(question: Question, estimate: RowEstimate, stated: Stated) -> Stated:
-    """The posterior of the row after what the question's asker had looked at."""
-    # The rule of choice compares laws of errors; what disagrees is another one for each number.
-    looked = question.looking.selected_from is not None
-    return Stated(estimate.posterior, OF_ESTIMATOR) if looked else stated
+    """The posterior of the row after what the question's asker had looked at.
+
+    Each of m posteriors by itself bounds any choice among them. The shorter rule for the largest
+    and the least takes the others' laws to be this one. That is so of errors, but where answers
+    disagree, each of the m numbers has another posterior.
+    """
+    selection = question.looking.selected_from
+    if selection is None or selection.rule == "any" or not stated.statement.disagreements:
+        return stated
+    return Stated(estimate.posterior, OF_ESTIMATOR)
 
 
 def _stated(known: AnyPosterior | CutPosterior, question: Question) -> CredibleInterval:
@@ -176,11 +182,24 @@ def _claim_refusal(found: Lifted | None) -> ClaimGuardError | None:
     )
 
 
-def offer(question: Question, estimate: RowEstimate | None) -> Offer | None:
-    """The best interval that history gives without a charge, if it gives one."""
+def offer(
+    question: Question, estimate: RowEstimate | None, engine: InferenceEngine | None = None
+) -> Offer | None:
+    """What history says of a question without a charge, if it says anything finite.
+
+    Args:
+        engine: knows the posterior; None for the law of the estimate's error.
+    """
     if question.row.is_zero:
-        return Offer(0.0, 0.0, question.confidence)
+        return Offer(0.0, 0.0, question.confidence, law="exact")
     if estimate is None:
         return None
-    known = estimate.posterior.scaled(question.row.multiplier)
-    return _offer(_stated(known, question), question.confidence)
+    stated = Stated(estimate.posterior, OF_ESTIMATOR)
+    if engine is not None:
+        stated = engine.stated(question.row, estimate, error=question.reading.error)
+    multiplier = question.row.multiplier
+    told = _before_reading(question, estimate, stated).scaled(multiplier)
+    interval = _stated(told.posterior, question)
+    free = estimate.posterior.scaled(multiplier).interval(question.confidence)
+    found = _offer(interval, question.confidence)
+    return found and replace(found, length=free.high - free.low, law=told.statement.law)

@@ -110,7 +110,7 @@ def offered(
     if asked.looking.independent:
         return None
     estimate = None if asked.row.is_zero else estimate_of(replica.engine, asked)
-    return offer(asked, estimate)
+    return offer(asked, estimate, replica.engine)
 
 
 def _decide_model(replica: Replica, asked: ModelAsked) -> Free | Plan:

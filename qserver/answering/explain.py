@@ -84,7 +84,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         affordable=refusal(plan, replica=replica) is None,
         rows=tuple(map(_plan_row, plan.rows)),
         tables=tuple(map(_plan_table, plan.tables)),
-        free=offer(question, plan.estimate),
+        free=offer(question, plan.estimate, replica.engine),
         curve=falling([_curve_point(replica, question, factor) for factor in _CURVE]),
         measure=choices_of_question(replica, question, plan),
         sensitivity=float(row.sensitivity),

@@ -59,8 +59,10 @@ def answer_workload(
     """The answers of all questions, by given weights or by those that inference finds.
 
     If a joint bound certifies that all intervals hold at once, they have the asked lengths and the
-    weights of that bound. Otherwise each holds by itself, at the asked confidence or at that of the
-    union bound.
+    weights of that bound. It is a bound on all errors together: where nothing disagrees these have
+    the law of all posteriors together, and else the answers say that it is the law of the
+    estimates. Otherwise each holds by itself, at the asked confidence or at that of the union
+    bound.
 
     Raises:
         MeasurementError: history does not give a question.
@@ -69,7 +71,9 @@ def answer_workload(
     kept = tuple(e for e in estimators if e is not None and not engine.has_kept(e))
     for estimator in kept:
         engine.keep(estimator)
-    each = _each(engine, workload, cost, version, together)
+    each = _each(engine, workload, cost, version)
+    if is_joint and any(o.is_posterior for o in each) and _disagrees(engine, workload, estimators):
+        each = [replace(one, is_posterior=False) for one in each]
     found = [
         one.answered(alone, q, e if is_joint else None)
         for one, alone, q, e in zip(
@@ -176,17 +180,24 @@ class _Each:
         return ends_for(self.workload, law_of(asked.row, known), asked.confidence)
 
 
+def _disagrees(
+    engine: InferenceEngine, workload: Workload, estimators: Sequence[Estimator | None]
+) -> bool:
+    """Whether released answers disagree about any question, by the weights of the joint bound."""
+    asked = zip(each_alone(workload), estimators, strict=True)
+    return any(
+        engine.stated(alone.row, _estimate(engine, alone, by)).statement.disagreements
+        for alone, by in asked
+        if not alone.row.is_zero
+    )
+
+
 def _each(
-    engine: InferenceEngine,
-    workload: Workload,
-    cost: WorkloadCost,
-    version: int,
-    together: Simultaneous | None,
+    engine: InferenceEngine, workload: Workload, cost: WorkloadCost, version: int
 ) -> list[_Each]:
-    """What makes each answer. Joint bounds and quotients combine laws of errors."""
-    is_joint = together is not None and together.method != "union"
+    """What makes each answer. Quotients combine laws of errors."""
     n, parts = len(workload.questions), set(workload.for_quotients)
-    by_error = is_joint or n - len(parts) > _MOST_POSTERIORS
+    by_error = n - len(parts) > _MOST_POSTERIORS
     return [
         _Each(engine, workload, cost, version, is_posterior=not (by_error or i in parts))
         for i in range(n)
@@ -209,7 +220,7 @@ def known_numbers(
 ) -> tuple[KnownNumber | None, ...]:
     """Per question what history says of it, if it gives a finite interval, short or long."""
     free = WorkloadCost(0, remaining_nano, {})
-    each = _each(engine, workload, free, version, None)
+    each = _each(engine, workload, free, version)
     asked = zip(each, each_alone(workload), workload.questions, strict=True)
     return tuple(one.known(alone, question) for one, alone, question in asked)
 

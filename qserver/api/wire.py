@@ -40,5 +40,10 @@ def free_document(free: Offer | Sequence[Offer | None] | None) -> Any:
 
 
 def offer_document(offer: Offer) -> dict[str, Any]:
-    """The best free interval."""
-    return {"interval": [offer.low, offer.high], "confidence": offer.confidence}
+    """What history says at no cost."""
+    return {
+        "interval": [offer.low, offer.high],
+        "confidence": offer.confidence,
+        "free_length": offer.free_length,
+        "law": offer.law,
+    }

@@ -10,7 +10,7 @@ from qserver.query.looking import Ends, Selection
 from qserver.query.measure import Measure
 from qserver.records.claims.status import ClaimStatus
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.statement import OF_ESTIMATOR, Statement
+from qserver.records.statement import OF_ESTIMATOR, Law, Statement
 
 Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]
@@ -128,11 +128,24 @@ AnyAnswer = Answer | WorkloadAnswer | ModelAnswer
 
 @dataclass(frozen=True)
 class Offer:
-    """The best free interval at a confidence."""
+    """What history says at a confidence, at no cost.
+
+    Args:
+        length: questions of this length are free; that of the interval where None. It goes by the
+            estimate's error, and so it is another one where released answers disagree.
+        law: what the interval is a statement of.
+    """
 
     low: float
     high: float
     confidence: float
+    length: float | None = None
+    law: Law = "estimator"
+
+    @property
+    def free_length(self) -> float:
+        """The least length at which a question is free."""
+        return self.high - self.low if self.length is None else self.length
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from qserver.errors import (
@@ -103,5 +103,9 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     return constant.get(str(code), MeasurementError)()
 
 
-def _plain_offer(offer: Offer | None) -> list[float] | None:
-    return None if offer is None else [offer.low, offer.high, offer.confidence]
+def _plain_offer(offer: Offer | None) -> list[Any] | None:
+    """As it always was where the interval is that of the estimate's error."""
+    if offer is None:
+        return None
+    plain = list(astuple(offer))
+    return plain if offer.law != "estimator" else plain[:3]

@@ -103,6 +103,45 @@ def test_intervals_that_hold_at_once_by_the_union_bound_are_posteriors(
         assert answer.low < one.low < one.high < answer.high
 
 
+def _by_a_joint_bound(engine: InferenceEngine, asked: tuple[Question, ...]) -> AnsweredWorkload:
+    found = [estimate_of(engine, q) for q in asked]
+    return answer_workload(
+        engine,
+        Workload(asked, simultaneous=True),
+        estimators=[
+            None if e is None else e.estimator(q.row.key) for q, e in zip(asked, found, strict=True)
+        ],
+        together=Simultaneous(0.95, "exact"),
+        cost=WorkloadCost(0, 10**9, {}),
+        version=3,
+    )
+
+
+def test_a_joint_bound_on_errors_is_one_on_posteriors_where_nothing_disagrees() -> None:
+    engine = InferenceEngine((20,))
+    halves = ASKED[:2]
+    engine.extend(
+        [
+            measured(i, q.row.row, scale=Fraction(7), answer=Fraction(100 * i))
+            for i, q in enumerate(halves)
+        ]
+    )
+    found = _by_a_joint_bound(engine, ASKED)
+    assert _laws(found) == {"posterior"}
+    for question, answer in zip(ASKED, found.answer.answers, strict=True):
+        assert answer.high - answer.low == pytest.approx(question.requirement.length, rel=1e-6)
+
+
+def test_a_joint_bound_is_one_on_errors_alone_where_answers_disagree(
+    engine: InferenceEngine,
+) -> None:
+    """All of its numbers say so, also one that nothing disagrees about."""
+    apart = measured(3, _rows(19, 20), scale=Fraction(7), answer=Fraction(5))
+    engine.extend([apart])
+    beside = Question(_rows(19, 20), THERE)
+    assert _laws(_by_a_joint_bound(engine, (*ASKED, beside))) == {"estimator"}
+
+
 def test_what_quotients_are_made_of_keeps_the_law_of_the_error(engine: InferenceEngine) -> None:
     found = _answered(engine, Workload(ASKED, for_quotients=(0, 2)))
     laws = [a.statement.law for a in found.answer.answers]

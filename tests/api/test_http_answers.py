@@ -158,7 +158,12 @@ def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> 
         "price": 0.060000001,
         "remaining": 0.001234567,
         "affordable": False,
-        "free": {"interval": [-3.5, 300.25], "confidence": 0.95},
+        "free": {
+            "interval": [-3.5, 300.25],
+            "confidence": 0.95,
+            "free_length": 303.75,
+            "law": "estimator",
+        },
         "curve": [[50.0, None], [100.0, 0.060000001]],
         "measure": {
             "chosen": "only_this",

@@ -133,7 +133,12 @@ def test_an_exhausted_budget_shows_price_remaining_and_what_is_free(
     service.fail("ask", exhausted())
     problem = assert_problem(caller.post(ASK, QUESTION), 409, "budget_exhausted")
     assert (problem["price"], problem["remaining"]) == (0.060000001, 5e-9)
-    assert problem["free"] == {"interval": [1.5, 9.5], "confidence": 0.95}
+    assert problem["free"] == {
+        "interval": [1.5, 9.5],
+        "confidence": 0.95,
+        "free_length": 8.0,
+        "law": "estimator",
+    }
 
 
 def test_an_exhausted_budget_with_nothing_free_says_so(
@@ -151,7 +156,12 @@ def test_the_disclosure_guard_shows_losses_cap_and_what_is_free(
     problem = assert_problem(caller.post(ASK, QUESTION), 409, "disclosure_guard")
     facts = {k: problem[k] for k in ("price", "loss", "loss_allowed", "cap")}
     assert facts == {"price": 0.3, "loss": 0.2, "loss_allowed": 0.4, "cap": 0.19}
-    assert problem["free"] == {"interval": [1.5, 9.5], "confidence": 0.95}
+    assert problem["free"] == {
+        "interval": [1.5, 9.5],
+        "confidence": 0.95,
+        "free_length": 8.0,
+        "law": "estimator",
+    }
 
 
 def test_the_guard_of_claims_shows_the_claim_its_bounds_and_what_is_free(
@@ -161,7 +171,12 @@ def test_the_guard_of_claims_shows_the_claim_its_bounds_and_what_is_free(
     problem = assert_problem(caller.post(ASK, QUESTION), 409, "claim_guard")
     facts = {k: problem[k] for k in ("claim", "width", "before", "after", "cap")}
     assert facts == {"claim": "young", "width": 10, "before": 0.39, "after": 0.53, "cap": 0.4}
-    assert problem["free"] == {"interval": [1.5, 9.5], "confidence": 0.95}
+    assert problem["free"] == {
+        "interval": [1.5, 9.5],
+        "confidence": 0.95,
+        "free_length": 8.0,
+        "law": "estimator",
+    }
 
 
 def test_a_missing_worker_says_when_to_come_back(caller: Caller, service: FakeService) -> None:

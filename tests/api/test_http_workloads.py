@@ -61,7 +61,10 @@ def test_a_job_shows_the_answers_of_its_workload(caller: Caller, service: FakeSe
 def test_explain_shows_the_price_of_all_beside_that_of_each_apart(caller: Caller) -> None:
     found = caller.post(f"{W}/explain", WORKLOAD).document
     assert (found["price"], found["price_apart"]) == (0.060000001, 0.120000002)
-    assert found["free"] == [{"interval": [-3.5, 300.25], "confidence": 0.95}, None]
+    assert found["free"] == [
+        {"interval": [-3.5, 300.25], "confidence": 0.95, "free_length": 303.75, "law": "estimator"},
+        None,
+    ]
     assert found["curve"] == [[0.5, None], [1.0, 0.060000001]]
     assert found["simultaneous"] is None
     assert found["plan"][0]["n_cells"] == 2
@@ -80,7 +83,10 @@ def test_a_refusal_tells_what_each_question_has_for_nothing(
     else:
         service.fail("ask_workload", error)
         found = assert_problem(caller.post(W, WORKLOAD), 409, "budget_exhausted")
-    assert found["free"] == [None, {"interval": [1.0, 2.0], "confidence": 0.95}]
+    assert found["free"] == [
+        None,
+        {"interval": [1.0, 2.0], "confidence": 0.95, "free_length": 1.0, "law": "estimator"},
+    ]
     assert (found["price"], found["remaining"]) == (5e-9, 3e-9)
 
 

@@ -42,7 +42,9 @@ def test_an_error_comes_back_with_its_code(error: QServerError) -> None:
     assert back.code == error.code
 
 
-@pytest.mark.parametrize("free", [None, Offer(-1.5, 2.5, 0.9)])
+@pytest.mark.parametrize(
+    "free", [None, Offer(-1.5, 2.5, 0.9), Offer(-1.5, 2.5, 0.9, 3.75, "posterior")]
+)
 def test_a_refusal_keeps_price_remaining_and_offer(free: Offer | None) -> None:
     error = BudgetExhaustedError(price_nano=7, remaining_nano=3)
     error.free = free

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.answering.replica import Replica
-from qserver.query.looking import Looking, Selection
+from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Explanation, JobStatus
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
@@ -139,19 +139,28 @@ def released(town: Deployment) -> list[Measurement]:
     return [m for m in history(town) if isinstance(m, Measurement) and not m.is_public]
 
 
+@pytest.mark.parametrize(("rule", "law"), [("largest", "estimator"), ("any", "posterior")])
 def test_where_answers_disagree_the_free_interval_allows_for_the_choice_too(
-    tmp_path: Path, store_url: str
+    tmp_path: Path, store_url: str, rule: Rule, law: str
 ) -> None:
-    """Rows that depend on one another have another posterior; a choice is read off the estimate's
-    own law, in the answer and in what is known at no cost."""
+    """Each of 64 posteriors by itself bounds any choice; the rule for the largest is one on laws
+    of errors."""
     town = Deployment.make(tmp_path, store_url, limit="1000")
     for sex in ("Female", "Male", "other"):
         asked(town, Looking(), where={"sex": sex})
     asked(town, Looking(), where={}, length=LENGTH / 2)
-    free, answer = explained(town, TOP).free, asked(town, TOP)
+    chosen = Looking(Selection(64, rule))
+    free, answer = explained(town, chosen).free, asked(town, chosen)
     assert free is not None
     assert free.interval == answer.interval
     plain = asked(town, Looking())
     assert plain.statement.disagreements > 0
-    assert answer.statement.law == "estimator"
+    assert answer.statement.law == free.law == law
+    # The length from which on it is free is that of the estimate's error, as the price is.
+    assert asked(town, chosen, length=free.free_length).charged_nano == 0
     assert answer.low < plain.low
+    assert (answer.estimate == plain.estimate) == (rule == "any")
+
+
+def test_where_nothing_disagrees_a_choice_is_read_off_the_posterior(town: Deployment) -> None:
+    assert asked(town, TOP).statement.law == "posterior"

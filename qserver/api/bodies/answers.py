@@ -13,12 +13,22 @@ from qserver.query.looking import Rule
 from qserver.records.answer import Source
 from qserver.records.statement import Law
 
+_LAW = (
+    "`posterior`: given the released answers; `estimator`: of the estimate's error, whatever the "
+    "released answers disagree about; `exact`: there is no noise"
+)
+
 
 class OfferBody(RecordBody):
-    """The best interval that costs nothing."""
+    """What history says at no cost."""
 
     interval: Interval
     confidence: float
+    free_length: float = Field(
+        description="from this length on the question is free; it is that of the `interval` but where "
+        "released answers disagree, and after a choice"
+    )
+    law: Law = Field(description=_LAW)
 
 
 class SelectionBody(RecordBody):
@@ -40,10 +50,7 @@ class PriorBody(RecordBody):
 class StatementBody(RecordBody):
     """The law behind an interval or a probability."""
 
-    law: Law = Field(
-        description="`posterior`: given the released answers; `estimator`: of the estimate's "
-        "error, whatever the released answers disagree about; `exact`: there is no noise"
-    )
+    law: Law = Field(description=_LAW)
     error: float = Field(
         description="bound on the numerical error of a probability; intervals are widened by it",
         ge=0,

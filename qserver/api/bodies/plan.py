@@ -84,7 +84,9 @@ class ExplanationBody(RecordBody):
     remaining: Epsilon
     affordable: bool
     plan: list[PlanRowBody | PlanTableBody] = Field(description="what would be measured or refined")
-    free: OfferBody | None = Field(description="the best interval to be had at no cost, or null")
+    free: OfferBody | None = Field(
+        description="what history says at no cost, or null: its `interval` by `law`"
+    )
     curve: list[PricePoint] = Field(
         description="[length, price] at the same confidence; a null price is out of reach"
     )
