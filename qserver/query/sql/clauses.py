@@ -11,7 +11,7 @@ AS LARGEST [k] OF m | AS LEAST [k] OF m | AS ANY OF m
 INDEPENDENT                          fresh noise, combined with nothing released before
 GIVEN NON NEGATIVE | GIVEN KNOWN TOTAL | GIVEN BETWEEN a AND b
                                      what is held true of the answer beforehand
-BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n]
+BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n] | BY ERROR e
                                      how its probabilities are computed
 """
 

@@ -1,7 +1,7 @@
 """The clauses of SQL that say how a posterior is read, and the reader of their tokens.
 
 GIVEN NON NEGATIVE | GIVEN KNOWN TOTAL | GIVEN BETWEEN a AND b
-BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n]
+BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n] | BY ERROR e
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class TokenReader:
 def with_word(reader: TokenReader, reading: Reading, word: str) -> Reading:
     """The reading with what comes after GIVEN or BY; SqlError if that means nothing."""
     is_given = word == "GIVEN"
-    said = reading.prior is not None if is_given else reading.method != AS_EVER.method
+    by = (reading.method, reading.error) != (AS_EVER.method, AS_EVER.error)
+    said = reading.prior is not None if is_given else by
     if said:
         raise reader.source.refuse(f"say {word} once", reader.last())
     try:
@@ -77,7 +78,7 @@ def with_word(reader: TokenReader, reading: Reading, word: str) -> Reading:
             raise
         name = "prior" if is_given else exc.name
         raise reader.source.refuse(
-            f"name a {name} that can {exc.condition}", reader.last(), hint=exc.hint
+            f"let {name} {exc.condition}", reader.last(), hint=exc.hint
         ) from exc
 
 
@@ -96,6 +97,8 @@ def _prior(reader: TokenReader) -> Prior:
 
 
 def _method(reader: TokenReader, reading: Reading) -> Reading:
+    if reader.word("ERROR"):
+        return replace(reading, error=float(reader.number("after ERROR")))
     if reader.word("CONVOLUTION"):
         step = float(reader.number("after STEP")) if reader.word("STEP") else None
         return replace(reading, method="convolution", step=step)

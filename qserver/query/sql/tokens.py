@@ -27,7 +27,7 @@ _CLAUSES = frozenset(
     {"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY", "INDEPENDENT"}
 )
 CHOICES = ("LARGEST", "LEAST", "ANY")
-READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE")}
+READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE", "ERROR")}
 """What follows the words that say how a posterior is read."""
 _ALLOWED = frozenset(
     {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
