@@ -24,6 +24,7 @@ from qserver.query.domain_file import domain_from_document, load_domain
 from qserver.query.measure import measure_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
+from qserver.records.people.declared import Words
 from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
 from worker.owner.attach import AttachRequest, attach, parse_limit
@@ -61,14 +62,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
+    domain = _domain(arguments)
+    people = Words(
+        protects=arguments.unit,
+        records_per_person=arguments.records_per_person,
+        records_per_period=arguments.records_per_period,
+        replaced=arguments.replaced,
+        enforced=bool(arguments.person_id),
+    ).declared(domain, arguments.neighbours)
     request = AttachRequest(
         name=arguments.name,
         data=arguments.data,
-        domain=_domain(arguments),
+        domain=domain,
         limit=parse_limit(arguments.limit),
         relation=arguments.neighbours,
         population=arguments.population or arguments.name,
-        records_per_person=arguments.records_per_person,
+        records_per_person=people.records_per_person,
+        unit=people.unit,
         phi=arguments.phi,
         person_column=arguments.person_id,
         disclosure_cap=arguments.disclosure_cap,
@@ -95,6 +105,8 @@ def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
     """The parts of the guarantee: enforced by attach, or declared by the owner."""
     how = "enforced" if meta.records_verified else "as declared; not verified"
     lines = [f"Records per person: {meta.records_per_person}, {how}."]
+    if meta.unit_status is not None:
+        lines.append(f"Protected: {meta.unit_status.text}.")
     if meta.guard_nano is not None:
         lines.append(
             f"Disclosure guard: a cell may lose {epsilon_text(meta.guard_nano)} epsilon, so that "

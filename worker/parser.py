@@ -8,6 +8,7 @@ from pathlib import Path
 import qserver
 from qserver.query.measure import MEASURES
 from qserver.records.paid_question import DEFAULT_PHI
+from qserver.records.people.unit import PROTECTS, REPLACED
 
 _DOMAIN_HELP = """domain file, .json or .toml: labels, bins of numbers, and one attribute of
 periods, such as every week from 2024-W10"""
@@ -51,6 +52,18 @@ _PHI_HELP = """\
 what may be spent on rows as asked before tables are bought that answer later questions too, as a
 part of the tables' price (default %(default)g): 0.25 for data that will be asked for years, 1 or
 more where few questions are expected
+"""
+
+
+_UNIT_HELP = """\
+what is protected, for data with periods. person (default): a person with K records in all, M of
+them in a period. person-period: what a person did in any one period, up to K records of it; what
+the periods tell together is not limited. person-unbounded: a person with M records in every period,
+without a bound in all; spending then grows with every period that is asked about
+"""
+_REPLACED_HELP = """\
+with --neighbours replace-one and periods: any-period (default) protects in which periods a person
+has records too; same-period only what those records say, and costs less
 """
 
 
@@ -232,9 +245,19 @@ def _add_people(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--records-per-person",
         type=int,
-        default=1,
-        help="most records one person owns (default 1); your declaration without --person-id",
+        metavar="K",
+        help="most records one person owns (default 1); your declaration without --person-id. "
+        "With --person-id and an attribute of periods it must be said",
     )
+    parser.add_argument(
+        "--records-per-period",
+        type=int,
+        metavar="M",
+        help="most records one person owns in one period, for data with periods (default: as many "
+        "as in all; 1 for unit person-unbounded)",
+    )
+    parser.add_argument("--unit", choices=PROTECTS, help=_UNIT_HELP)
+    parser.add_argument("--replaced", choices=REPLACED, help=_REPLACED_HELP)
     parser.add_argument(
         "--person-id",
         default="",

@@ -77,6 +77,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
     """Plan, price, free interval and price curve of one question, and what its choices cost."""
     question = replica.chosen(question)
     row, plan = question.row, replica.plan(question)
+    unit = replica.meta.unit_status
     explanation = Explanation(
         kind=plan.kind,
         price_nano=replica.price_nano(plan),
@@ -90,6 +91,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         sensitivity=float(row.sensitivity),
         sensitivity_exact=row.exact,
         version=replica.present.n_shown,
+        protected=None if unit is None else unit.text,
     )
     return Explained(explanation, _charges(plan))
 

@@ -74,13 +74,15 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     k = dataset["records_per_person"]
     declared = "" if dataset["records_verified"] else ", as declared"
     console.line(f"guarantee: {dataset['relation']}, at most {k} record(s) a person{declared}")
+    if dataset.get("unit") is not None:  # an older server does not send it
+        console.line(f"protected: {dataset['unit']['text']}")
     _show_budget(console, dataset)
     default = _DEFAULTS.get(dataset.get("measure", "auto"), "")
     console.line(f"measured by default: {default}")
     worker = "alive" if dataset["worker_alive"] else "not alive; only history is answered"
     console.line(f"worker: {worker}")
     console.line(f"cells: {int(dataset['n_cells']):,}")
-    if dataset.get("capacity") is not None:  # an older server does not send it
+    if dataset.get("capacity") is not None:  # likewise
         console.line(f"capacity: {dataset['capacity']:,} records")
     for claim in dataset.get("claims", ()):  # likewise
         console.line(_claim_text(claim))

@@ -274,6 +274,7 @@ class DatasetInfo(FromJson):
         worker_alive: whether the server can measure now.
         capacity: most records that it may ever have; None if its owner declared none.
         claims: what its owner does not want to be known too well; () from an earlier server.
+        protected: what is protected of a person, in words; '' for a domain without periods.
         attributes: their names; empty in a list of datasets.
     """
 
@@ -289,4 +290,7 @@ class DatasetInfo(FromJson):
     document: Mapping[str, Any] = field(repr=False, compare=False, metadata=at())
     claims: tuple[Claim, ...] = field(
         default=(), metadata=at("claims", by=lambda claims: claims or ())
+    )
+    protected: str = field(
+        default="", metadata=at("unit", by=lambda unit: unit["text"] if unit else "")
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from qserver.query.looking import Ends, Selection
 from qserver.query.measure import Measure
 from qserver.records.claims.status import ClaimStatus
+from qserver.records.people.unit import UnitStatus
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import OF_ESTIMATOR, Law, Statement
 
@@ -220,6 +221,7 @@ class Explanation:
         measure: the prices of both choices of what may be measured.
         sensitivity: S of the query, and whether it is exact.
         own: the same for the asker's ledger; None if only the budget bounds it.
+        protected: of whom the price is the loss, in words; None for a domain without periods.
     """
 
     kind: PlanKind
@@ -235,6 +237,7 @@ class Explanation:
     sensitivity_exact: bool
     version: int
     own: OwnPrice | None = None
+    protected: str | None = None
 
     @property
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
@@ -332,6 +335,7 @@ class DatasetStatus:
     Args:
         relation: `add-remove` or `replace-one`.
         records_per_person: k; `records_verified` tells whether attach enforced it.
+        unit: what is protected of a person, for a domain with periods; else None.
         limit_nano, spent_nano: of the population, in nano-epsilon.
         remaining_nano: the amount that this dataset may still spend under the limit.
         guard: the bound on knowledge of a cell; None without a guard.
@@ -362,6 +366,7 @@ class DatasetStatus:
     measure: Measure
     version: int
     worker_alive: bool
+    unit: UnitStatus | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from qserver.records.charge import Relation
 from qserver.records.claims.claim import Claim, claims_from_plain
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
-from qserver.records.people.unit import THE_PERSON, Unit
+from qserver.records.people.unit import THE_PERSON, Unit, UnitStatus
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,13 @@ class DatasetMeta:
     def most_records(self) -> int:
         """The public cap on the number of records; intervals allow for it."""
         return MOST_RECORDS if self.capacity is None else self.capacity
+
+    @property
+    def unit_status(self) -> UnitStatus | None:
+        """What is protected of a person; None for a domain without periods."""
+        if self.domain.period_axis is None:
+            return None
+        return self.unit.status(self.records_per_person)
 
     @property
     def has_null_cell(self) -> bool:

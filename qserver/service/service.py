@@ -122,6 +122,7 @@ class Service:
             measure=stamp.measure,
             version=stamp.n_shown,
             worker_alive=self._store.worker_alive(meta.population),
+            unit=meta.unit_status,
         )
 
     def domain(self, name: str) -> Domain:

@@ -40,6 +40,7 @@ from qserver.records.answer import (
 )
 from qserver.records.claims.status import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
+from qserver.records.people.unit import UnitStatus
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Idempotency
@@ -338,6 +339,7 @@ class FakeService:
             measure="auto",
             version=7,
             worker_alive=name == "adult",
+            unit=UnitStatus("person", 2, "any-period", "a person") if name == "wide" else None,
         )
 
 

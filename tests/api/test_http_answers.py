@@ -106,6 +106,7 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
         "relation": "add-remove",
         "records_per_person": 1,
         "records_verified": False,
+        "unit": None,
         "limit": 1.0,
         "spent": 0.060000001,
         "remaining": 0.939999999,
@@ -184,6 +185,7 @@ def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> 
             "limit": None,
             "per_day": 0.055,
         },
+        "protected": None,
     }
 
 

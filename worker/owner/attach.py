@@ -24,6 +24,7 @@ from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
+from qserver.records.people.unit import THE_PERSON, Unit
 from qserver.storage.encoding.records import public_row_json
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -34,6 +35,7 @@ from worker.owner.claims.claim_file import check_claims
 from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
+from worker.private.causal import PeriodRule
 from worker.private.read import Snapshot, read_snapshot
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.truncation import PersonRule
@@ -65,6 +67,7 @@ class AttachRequest:
         demand_of: a dataset of the population and domain whose questions are planned for; '' for
             none.
         claims: what must not be known too well.
+        unit: which records of a person count together, for a domain with periods.
 
     Raises:
         ConfigError: a value is out of range.
@@ -87,6 +90,7 @@ class AttachRequest:
     measure: Measure = "auto"
     demand_of: str = ""
     claims: tuple[Claim, ...] = ()
+    unit: Unit = THE_PERSON
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -103,6 +107,8 @@ class AttachRequest:
             raise ConfigError("person_id", "name a column that is no attribute of the domain")
         if self.capacity is not None and not 1 <= self.capacity <= MAX_CAPACITY:
             raise ConfigError("capacity", "be from 1 to 2^40", self.capacity)
+        if self.unit != THE_PERSON and self.domain.period_axis is None:
+            raise ConfigError("unit", "be left out for a domain without periods")
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
         for claim in self.claims:
@@ -113,7 +119,14 @@ class AttachRequest:
         """The rule for the records of one person; None keeps all."""
         if not self.person_column:
             return None
-        return PersonRule(self.person_column, self.records_per_person)
+        return PersonRule(self.person_column, self.records_per_person, self._by_period)
+
+    @property
+    def _by_period(self) -> PeriodRule | None:
+        axis, k = self.domain.period_axis, self.records_per_person
+        if axis is None:
+            return None
+        return PeriodRule(axis, self.unit.most_in_period(k), self.unit.most_in_all(k))
 
     @property
     def limit_nano(self) -> int:
@@ -159,7 +172,11 @@ def attach(
     # The word is about the files of this moment, not about one that comes while this one is read.
     disjoint_from = _disjoint_from(request, registry, settings)
     snapshot = read_snapshot(
-        request.data, request.domain, key=registry.key(), person=request.person_rule
+        request.data,
+        request.domain,
+        key=registry.key(),
+        person=request.person_rule,
+        say=progress,
     )
     meta = _meta(request, disjoint_from, _demand_of(request, settings))
     check_claims(meta)
@@ -206,6 +223,7 @@ def _meta(
         measure=request.measure,
         demand_of=demand_of,
         claims=request.claims,
+        unit=request.unit,
     )
 
 
@@ -316,6 +334,8 @@ def attached_record(
 
 
 def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> RegistryEntry:
+    rule = request.person_rule
+    by_period = None if rule is None else rule.by_period
     return RegistryEntry(
         name=meta.name,
         population=meta.population,
@@ -325,6 +345,7 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         records_per_person=meta.records_per_person,
         fingerprint=snapshot.fingerprint,
         person_column=request.person_column,
+        by_period=None if by_period is None else by_period.to_plain(),
     )
 
 

@@ -42,6 +42,11 @@ class PeriodRule:
         if self.in_all is not None and self.in_all < 1:
             raise ConfigError("records_per_person", "be 1 or more", self.in_all)
 
+    @classmethod
+    def of(cls, plain: Mapping[str, int | None]) -> PeriodRule:
+        """The rule that `to_plain` wrote."""
+        return cls(**plain)  # type: ignore[arg-type]
+
     def to_plain(self) -> dict[str, int | None]:
         """Plain JSON values."""
         return {"axis": self.axis, "most": self.most, "in_all": self.in_all}

@@ -20,6 +20,7 @@ from qserver.checkpoint.folder import CheckpointFolder
 from qserver.errors import ConfigError, NotFoundError
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
+from worker.private.causal import PeriodRule
 from worker.private.truncation import PersonRule
 
 _KEY_BYTES = 32
@@ -31,6 +32,8 @@ class RegistryEntry:
 
     Args:
         person_column: column that names the person of a record; '' if k is only declared.
+        by_period: what is kept of a person by period, as `PeriodRule.to_plain`; None where the file
+            is truncated as a whole.
     """
 
     name: str
@@ -41,13 +44,15 @@ class RegistryEntry:
     records_per_person: int
     fingerprint: str
     person_column: str = ""
+    by_period: Mapping[str, int | None] | None = None
 
     @property
     def person_rule(self) -> PersonRule | None:
         """The rule for the records of one person; None keeps all."""
         if not self.person_column:
             return None
-        return PersonRule(self.person_column, self.records_per_person)
+        by_period = None if self.by_period is None else PeriodRule.of(self.by_period)
+        return PersonRule(self.person_column, self.records_per_person, by_period)
 
 
 class Registry:
@@ -202,7 +207,7 @@ class Registry:
         path = self.folder / "datasets.json"
         new = path.with_suffix(".new")
         with new.open("w", encoding="utf-8") as file:
-            json.dump({name: asdict(entry) for name, entry in entries.items()}, file, indent=1)
+            json.dump({name: _plain(entry) for name, entry in entries.items()}, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         new.chmod(0o600)
@@ -212,6 +217,14 @@ class Registry:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _plain(entry: RegistryEntry) -> dict[str, object]:
+    """Plain JSON values, as earlier versions wrote them where nothing is said of periods."""
+    plain = asdict(entry)
+    if entry.by_period is None:
+        del plain["by_period"]
+    return plain
 
 
 def _forget_next(entries: dict[str, RegistryEntry], name: str) -> None:

@@ -14,6 +14,7 @@ from qserver.api.bodies.record_body import (
     WideInteger,
 )
 from qserver.query.measure import Measure
+from qserver.records.people.unit import Protects, Replaced
 
 
 class LedgerBody(RecordBody):
@@ -56,6 +57,20 @@ class ClaimBody(RecordBody):
     known: float = Field(description="with what probability it can be known so now, at most")
 
 
+class UnitBody(RecordBody):
+    """What is protected of a person, in data with periods."""
+
+    protects: Protects = Field(
+        description="`person`: up to `records_per_person` records in all; `person-period`: so many "
+        "in any one period; `person-unbounded`: up to `records_per_period` in every period"
+    )
+    records_per_period: int = Field(description="most records of one person in one period")
+    replaced: Replaced = Field(
+        description="under `replace-one`: whether a replaced record may be of another period"
+    )
+    text: str = Field(description="the same in words")
+
+
 class DatasetSummary(RecordBody):
     """A dataset's guarantee and budget."""
 
@@ -66,6 +81,9 @@ class DatasetSummary(RecordBody):
     relation: Literal["add-remove", "replace-one"]
     records_per_person: int
     records_verified: bool = Field(description="whether attach enforced `records_per_person`")
+    unit: UnitBody | None = Field(
+        description="what is protected of a person, for a domain with periods; else null"
+    )
     limit: Epsilon
     spent: Epsilon
     remaining: Epsilon = Field(description="what this dataset may still spend under the limit")

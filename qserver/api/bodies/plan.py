@@ -97,3 +97,6 @@ class ExplanationBody(RecordBody):
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
     )
+    protected: str | None = Field(
+        description="of whom the price is the loss, in words, for a domain with periods; else null"
+    )

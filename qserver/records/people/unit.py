@@ -48,7 +48,7 @@ class Unit:
         m = self.per_period
         if m is not None and (not isinstance(m, int) or isinstance(m, bool) or m < 1):
             raise DomainError("records_per_period", "be a whole number >= 1", m)
-        if (m is None) is (self.protects == "person-unbounded"):
+        if m is None and self.protects == "person-unbounded":
             raise DomainError("records_per_period", "be given for unit `person-unbounded`", m)
         if self.protects == "person-period" and m is not None:
             raise DomainError("records_per_period", "be left out for unit `person-period`", m)
@@ -56,6 +56,15 @@ class Unit:
     def most_in_period(self, records_per_person: int) -> int:
         """m, most records of one person in one period."""
         return records_per_person if self.per_period is None else self.per_period
+
+    def most_in_all(self, records_per_person: int) -> int | None:
+        """Most records of one person in all periods together; None for no bound."""
+        return records_per_person if self.protects == "person" else None
+
+    def status(self, records_per_person: int) -> UnitStatus:
+        """What a dataset shows of it."""
+        m, text = self.most_in_period(records_per_person), self.words(records_per_person)
+        return UnitStatus(self.protects, m, self.replaced, text)
 
     def words(self, records_per_person: int) -> str:
         """What is protected, in plain words."""
@@ -81,6 +90,21 @@ class Unit:
     def from_plain(cls, plain: Mapping[str, object]) -> Unit:
         """The unit that `to_plain` wrote."""
         return cls(**plain)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class UnitStatus:
+    """The public face of a unit.
+
+    Args:
+        records_per_period: m, most records of one person in one period.
+        text: what is protected, in words.
+    """
+
+    protects: Protects
+    records_per_period: int
+    replaced: Replaced
+    text: str
 
 
 def _records(n: int) -> str:
