@@ -8,7 +8,7 @@ from dataclasses import replace
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement
 
-MOST_CELLS = 200
+MOST_CELLS = 1_000
 """Most rows and cells together whose disagreements are sought."""
 
 
