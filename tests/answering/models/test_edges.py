@@ -16,12 +16,16 @@ from qserver.answering.models.kinds.kind import Answered, Model, ModelKind
 from qserver.answering.models.kinds.marginal_tables import marginal_partition
 from qserver.answering.models.kinds.marginals_kind import MarginalsKind
 from qserver.answering.models.kinds.network_kind import NetworkKind, check_learnable
+from qserver.answering.models.kinds.reduced_history import MAX_ROWS, reduced_history
 from qserver.answering.models.kinds.wanted_marginals import MAX_MARGINALS, read_scopes
 from qserver.errors import CapacityError, InputError, NetworkError
-from qserver.models.network.structure import structure_of_edges
+from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.weights import interval
 from qserver.records.charge import NANO
-from qserver.records.history import TableMeasurement
+from qserver.records.history import Measurement, TableMeasurement
 
 
 def domain_of(*sizes: int) -> Domain:
@@ -81,11 +85,86 @@ def test_a_variable_has_at_most_8_parents(n_parents: int, *, past: bool) -> None
         check_learnable(structure_of_edges(labels, edges))
 
 
+def apart(*sizes: int) -> Structure:
+    """Variables without edges."""
+    return structure_of_edges({f"v{i}": list(map(str, range(n))) for i, n in enumerate(sizes)}, [])
+
+
+@pytest.mark.parametrize(("size", "past"), [(65_534, False), (65_535, True)])
+def test_a_network_has_at_most_131_072_cells(size: int, *, past: bool) -> None:
+    with refused(NetworkError, "131,072 cells in all", past=past):
+        check_learnable(apart(65_536, size, 2))
+
+
+@pytest.mark.parametrize(("n_more", "past"), [(0, False), (1, True)])
+def test_families_have_at_most_70_000_pairs_of_nested_sets(n_more: int, *, past: bool) -> None:
+    """A family of k variables has 3^k pairs of a set and a part of it."""
+    n_parents = [*[0] * 8, 8, 8, 8, 7, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, *[0] * n_more]
+    labels = {f"v{i}": ("0", "1") for i in range(len(n_parents))}
+    edges = [(f"v{k}", f"v{i}") for i, n in enumerate(n_parents) for k in range(n)]
+    assert sum(3 ** (n + 1) for n in n_parents) == 69_999 + 3 * n_more
+    with refused(NetworkError, "fewer variables with many parents", past=past):
+        check_learnable(structure_of_edges(labels, edges))
+
+
 @pytest.mark.parametrize(("n", "past"), [(MAX_MARGINALS, False), (MAX_MARGINALS + 1, True)])
 def test_at_most_4_096_marginals_are_wanted(n: int, *, past: bool) -> None:
     scopes = islice(combinations([f"v{i}" for i in range(31)], 3), n)
     with refused(InputError, "at most 4,096 lists", past=past):
         assert len(read_scopes([list(s) for s in scopes], domain_of(*(2,) * 31))) == n
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_wanted_marginals_have_at_most_4_194_304_cells_together(*, past: bool) -> None:
+    """64 pairs of 65,536 cells each, and then an attribute of two values."""
+    wide = [f"v{i}" for i in range(12)]
+    wanted = [list(s) for s in islice(combinations(wide, 2), 64)] + [["v12"]] * past
+    with refused(InputError, "4,194,304 cells together", past=past):
+        assert len(read_scopes(wanted, domain_of(*(256,) * 12, 2))) == 64
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_wanted_marginals_have_at_most_1_048_576_parts_together(*, past: bool) -> None:
+    """16 sets of 16 attributes have 65,536 parts each."""
+    names = [f"v{i}" for i in range(18)]
+    wanted = [list(s) for s in islice(combinations(names, 16), 16)] + [["v0"]] * past
+    with refused(InputError, "1,048,576 parts together", past=past):
+        assert len(read_scopes(wanted, domain_of(*(2,) * 18))) == 16
+
+
+@pytest.mark.parametrize(
+    ("oracle", "size", "found"),
+    [
+        ("auto", 16_382, "exact"),
+        ("auto", 16_383, "saturated"),
+        ("exact", 65_534, "exact"),
+        ("exact", 65_535, None),
+    ],
+)
+def test_an_exact_model_has_at_most_so_many_cells(
+    oracle: str, size: int, found: str | None
+) -> None:
+    """16,384 where it is the server's choice, 65,536 where it is asked for."""
+    with refused(CapacityError, "65,537", past=found is None):
+        model = model_of(MarginalsKind(), {"oracle": oracle}, domain_of(size, 2))
+        assert model.describe()["oracle"] == found
+
+
+@pytest.mark.parametrize("n", [MAX_ROWS, MAX_ROWS + 1])
+def test_a_model_takes_512_rows_at_most(n: int) -> None:
+    """Those of least noise; the others are counted as left out."""
+    size = 600
+    table = TableMeasurement(0, marginal_partition((size,), (0,)), NANO, Fraction(1), (5,) * size)
+    rows = [_row_of(i, size) for i in range(1, n + 1)]
+    found = reduced_history([table, *rows])
+    assert found.ids == tuple(range(MAX_ROWS + 1))
+    assert found.n_left_out == n - MAX_ROWS
+
+
+def _row_of(number: int, size: int) -> Measurement:
+    """A range, with more noise the higher its number."""
+    row = primitive(linear_query((size,), [(1, {0: interval(size, 0, number)})]))
+    return Measurement(number, row.row, row.key, NANO - number, Fraction(1), 5)
 
 
 @pytest.mark.parametrize(("n", "past"), [(64, False), (65, True)])
