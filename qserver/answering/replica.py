@@ -93,6 +93,8 @@ class Replica:
             meta.domain.sizes,
             max_rows=self._settings.max_rows,
             most_records=meta.most_records,
+            # Where it shows what is durable, people wait; a worker plans on all rows there are.
+            may_wait=not self._shown_only,
         )
         self.ledger = CellLedger.like(meta.domain.sizes, neighbours_of(meta))
         self._claims = self._of_claims()

@@ -6,7 +6,6 @@ import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from qserver.inference.rows.own_measurement import Combined, CombinedProblem, le
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
 from qserver.inference.rows.tail import TailProblem
-from qserver.inference.sought import Sought, trim
+from qserver.inference.sought import Sought, copied, trim
 from qserver.inference.tables.answer import WeightedRow
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.primitive import Primitive
@@ -34,8 +33,6 @@ from qserver.records.statement import OF_ESTIMATOR
 
 __all__ = ["InferenceEngine", "RowEstimate"]
 
-V = TypeVar("V")
-
 
 class InferenceEngine(LiveRows):
     """Answers from the history of one snapshot. Not safe for concurrent use.
@@ -45,6 +42,7 @@ class InferenceEngine(LiveRows):
         max_rows: most measurements that are combined by algebra. Direct answers and stored
             estimators do not count.
         most_records: public cap on the number of records; it bounds the bias of float weights.
+        may_wait: whether a question may wait while many rows that came together are factored.
 
     Attributes:
         in_play: the rows that are combined by algebra.
@@ -58,11 +56,12 @@ class InferenceEngine(LiveRows):
         *,
         max_rows: int = MAX_ROWS,
         most_records: int = MOST_RECORDS,
+        may_wait: bool = True,
     ) -> None:
         super().__init__(Bias(most_records).room)
         self._sizes = tuple(sizes)
         self.tables = MeasuredTables(self._sizes)
-        self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records)
+        self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records, may_wait=may_wait)
         self._posteriors: Posteriors | None = Posteriors(self.in_play, self._measurements)
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
@@ -89,6 +88,10 @@ class InferenceEngine(LiveRows):
             else:
                 self._add(event)
             self._version += 1
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was found before other rows were in play."""
         self._combinations.clear()
         self._estimates.clear()
         if self._posteriors is not None:
@@ -102,8 +105,8 @@ class InferenceEngine(LiveRows):
         """
         found = copy.copy(self)
         found._measurements = list(self._measurements)
-        found._direct = _copied(self._direct)
-        found._stored, found._stored_beside = _copied(self._stored), _copied(self._stored_beside)
+        found._direct = copied(self._direct)
+        found._stored, found._stored_beside = copied(self._stored), copied(self._stored_beside)
         found.tables, found.in_play = self.tables.tried(), self.in_play.tried()
         found._combinations, found._estimates = OrderedDict(), OrderedDict()
         found._posteriors = None
@@ -144,13 +147,11 @@ class InferenceEngine(LiveRows):
         return self._shortest(primitive, confidence, enough, None)
 
     def _shortest(
-        self,
-        primitive: Primitive,
-        confidence: float,
-        enough: float,
-        tables: MeasuredTables | None,
+        self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
     ) -> RowEstimate | None:
         check_confidence(confidence)
+        if self.in_play.arrived():
+            self._forget()
         key = (primitive.key, confidence, tables is None)
         known = self._estimates.get(key)
         if known is not None and known.settles(enough):
@@ -338,11 +339,7 @@ class InferenceEngine(LiveRows):
             raise InputError("estimator", "have weights, on rows or on tables", estimator.key)
 
     def _candidates(
-        self,
-        primitive: Primitive,
-        confidence: float,
-        enough: float,
-        tables: MeasuredTables | None,
+        self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
     ) -> Iterator[RowEstimate]:
         """Estimates of the row: the cheapest to compute first, the shortest last."""
         if primitive.is_zero:
@@ -394,7 +391,3 @@ class InferenceEngine(LiveRows):
             trim(self._combinations)
             self._combinations[key] = self.in_play.combinations(primitive.row)
         return self._combinations[key]
-
-
-def _copied(store: dict[str, list[V]]) -> dict[str, list[V]]:
-    return {key: list(found) for key, found in store.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -31,3 +32,8 @@ def trim(cache: OrderedDict[K, V], most: int = _CACHE_SIZE) -> None:
     """Make room for one more entry of at most so many; the oldest goes."""
     while len(cache) >= most:
         cache.popitem(last=False)
+
+
+def copied(store: Mapping[str, Sequence[V]]) -> dict[str, list[V]]:
+    """The store with lists of its own."""
+    return {key: list(found) for key, found in store.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from threading import Event
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from numpy.testing import assert_allclose
 from qserver.errors import InputError, RequirementError
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.rows import rows_in_play
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
@@ -188,3 +190,31 @@ def test_rows_on_a_domain_of_a_million_million_cells_combine():
     assert not is_estimable(
         inference, primitive(query + linear_query(sizes, [(1, {0: indicator(1000, [0])})]))
     )
+
+
+def test_what_rows_give_that_were_factored_meanwhile_is_found_then(monkeypatch):
+    """Rows themselves are answered at once; what follows from them once they are in play."""
+    monkeypatch.setattr(rows_in_play, "_MOST_AT_A_TIME", 2)
+    monkeypatch.setattr(rows_in_play, "_MOST_WITHOUT_WAIT", 2)
+    go_on, make = Event(), rows_in_play._Making.run
+
+    def run(making: rows_in_play._Making) -> None:
+        go_on.wait()
+        make(making)
+
+    monkeypatch.setattr(rows_in_play._Making, "run", run)
+    inference = InferenceEngine(SIZES, may_wait=False)
+    inference.extend(measured(i, _box(i)) for i in range(3))
+    assert inference.estimate(primitive(_box(0, 1, 2)), confidence=0.9) is not None
+    inference.extend(measured(i, _box(i)) for i in range(3, 7))
+    both = primitive(_box(3, 4))
+    assert inference.estimate(both, confidence=0.9) is None
+    assert inference.estimate(primitive(_box(3)), confidence=0.9) is not None
+    assert inference.estimate(primitive(_box(0, 1)), confidence=0.9) is not None
+    go_on.set()
+    making = inference.in_play._making
+    assert making is not None
+    making.join()
+    found = inference.estimate(both, confidence=0.9)
+    assert found is not None
+    assert found.ids == (3, 4)

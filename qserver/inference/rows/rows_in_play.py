@@ -2,7 +2,8 @@
 
 Rows that came since the last factoring are taken in one by one, which is quick. After some of them
 all rows are factored anew: a small history at once, a large one in a thread, while the old factors
-answer.
+answer. Many rows that come together are factored at once where a question may wait for that; else
+in a thread, too, and until it ends the rows before them answer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ MAX_ROWS = 20_000
 _MOST_LATER = 64
 _MOST_AT_A_TIME = 2 * _MOST_LATER
 """More new rows are not taken in one by one."""
-_MOST_AT_ONCE = 1000
+_MOST_AT_ONCE, _MOST_WITHOUT_WAIT = 1000, 300
+"""Most rows that are factored inside a question, where it may wait and where it may not."""
 _MOST_ENTRIES = 1 << 23
 _NOT_ESTIMABLE = 1e-12
 _KEPT = 0.8
@@ -46,10 +48,13 @@ class RowsInPlay:
     Args:
         max_rows: most rows in play.
         most_records: public cap on the number of records.
+        may_wait: whether a question may wait while many rows are factored.
     """
 
-    def __init__(self, *, max_rows: int, most_records: int) -> None:
+    def __init__(self, *, max_rows: int, most_records: int, may_wait: bool = True) -> None:
         self._max_rows, self._bias = max_rows, Bias(most_records)
+        self._at_once = _MOST_AT_ONCE if may_wait else _MOST_WITHOUT_WAIT
+        self._may_wait = may_wait
         self._names = CornerNames()
         self._vectors: dict[int, CornerVector] = {}
         self._live: dict[int, Measurement] = {}
@@ -57,6 +62,7 @@ class RowsInPlay:
         self._noted: dict[int, Measurement] = {}
         self._making: _Making | None = None
         self._is_borrowed = False
+        self._is_behind = False
 
     def state(self) -> State:
         """What `restore` needs: names, and the rows as they were last factored."""
@@ -99,22 +105,32 @@ class RowsInPlay:
         if self._making is not None:
             self._making.since[measurement.id] = measurement
 
+    def arrived(self) -> bool:
+        """Put rows in play that were factored meanwhile; whether there were any."""
+        if self._making is None or self._making.is_alive():
+            return False
+        self._swap(self._making)
+        return True
+
     def catch_up(self) -> None:
         """Take in all noted rows; past the cap, keep the most useful ones."""
-        if self._making is not None and not self._making.is_alive():
-            self._swap(self._making)
+        self.arrived()
         if not self._noted:
             return
         new, self._noted = self._noted, {}
         for m in new.values():
             self._name(m)
-        if len(new) > _MOST_AT_A_TIME or not len(self._play):
+        are_many = len(new) > _MOST_AT_A_TIME
+        if not len(self._play) or (are_many and (self._may_wait or self._is_small)):
             self._enter(self._factored())
             self._making = None
             return
         if self._is_borrowed:
             self._play, self._is_borrowed = self._play.tried(), False
-        self._take_in(new.values())
+        if are_many:
+            self._is_behind = True
+        else:
+            self._take_in(new.values())
         if self._is_due:
             self._factor()
 
@@ -135,11 +151,15 @@ class RowsInPlay:
     def _is_due(self) -> bool:
         play = self._play
         late = play.grown.n_later > _MOST_LATER or bool(play.left_out)
-        return late or len(play) > self._max_rows
+        return late or self._is_behind or len(play) > self._max_rows
+
+    @property
+    def _is_small(self) -> bool:
+        return len(self._live) <= self._at_once
 
     def _factor(self) -> None:
         """Factor all rows anew: now, or in a thread if that takes long."""
-        if len(self._play) <= _MOST_AT_ONCE:
+        if self._is_small:
             self._enter(self._factored())
         elif self._making is None:
             chosen, n, still = self._chosen(), len(self._names), self.tried()
@@ -152,7 +172,12 @@ class RowsInPlay:
             # What is in play still answers, and the next new row tries again.
             return
         self._enter(making.made)
-        self._take_in(m for m in making.since.values() if m.id not in self._noted)
+        since = [m for m in making.since.values() if m.id not in self._noted]
+        if len(since) > _MOST_AT_A_TIME and not self._may_wait:
+            self._is_behind = True
+            self._factor()
+        else:
+            self._take_in(since)
 
     def _factored(self) -> Play:
         return Play.of(self._chosen(), self._vector_of, len(self._names))
@@ -160,7 +185,7 @@ class RowsInPlay:
     def _enter(self, play: Play) -> None:
         """Put these rows in play; those that are in it no more keep their vectors here."""
         self._vectors = {i: self._vector_of(i) for i in self._live if not play.holds(i)}
-        self._play, self._is_borrowed = play, False
+        self._play, self._is_borrowed, self._is_behind = play, False, False
 
     def _vector_of(self, number: int) -> CornerVector:
         """A live row by corner; the rows in play have the vectors of theirs."""

@@ -16,8 +16,14 @@ from qserver.records.history import Measurement
 class Trial:
     """Rows in play, and what they say of queries."""
 
-    def __init__(self, *, max_rows: int = MAX_ROWS, most_records: int = MOST_RECORDS) -> None:
-        self.rows = RowsInPlay(max_rows=max_rows, most_records=most_records)
+    def __init__(
+        self,
+        *,
+        max_rows: int = MAX_ROWS,
+        most_records: int = MOST_RECORDS,
+        may_wait: bool = True,
+    ) -> None:
+        self.rows = RowsInPlay(max_rows=max_rows, most_records=most_records, may_wait=may_wait)
 
     def extend(self, measurements: Iterable[Measurement]) -> None:
         """Take in rows and refinements."""

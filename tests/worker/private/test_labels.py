@@ -21,7 +21,7 @@ NAMES = ("a", "b", "abcdefghijkl", "abcdefghijklm", "abcdefghijkln", "Ä", "'; -
 ATTRIBUTE = Attribute("x", "labels", NAMES, missing_markers=("?", "n/a"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.one_of(st.sampled_from([*NAMES, "?", "n/a", "", None, "A"]), st.text()), min_size=1)
 )
