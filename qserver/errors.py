@@ -41,8 +41,8 @@ QServerError
 ├── PortInUseError                another program listens on the port
 └── ChildFailedError              a process of the server ended before it was of use
 
-More are in `client.errors` and `records.claims.refused`. A class has a stable `code` (what clients
-match on) and keeps its facts as attributes. No message shows a true count, a row, or part of them.
+More: `client.errors`, `query.calendar.refused`, `records.claims.refused`. A class has a stable
+`code` for clients, and its facts as attributes. No message shows a true count, a row, or part.
 """
 
 from __future__ import annotations

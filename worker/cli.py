@@ -27,6 +27,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.people.declared import Words
 from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
+from worker.owner.arrivals.append import AppendRequest, append
 from worker.owner.attach import AttachRequest, attach, parse_limit
 from worker.owner.checks.audit import audit
 from worker.owner.checks.doctor import examine
@@ -88,6 +89,8 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         measure=measure_of(arguments.measure),
         demand_of=arguments.demand_of,
         claims=load_claims(arguments.claims),
+        to=arguments.to,
+        empty=arguments.empty,
     )
     meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
     words = (
@@ -98,6 +101,24 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
     _show(
         arguments, meta.to_json(), "\n".join([words, *_guarantee_lines(meta, request.limit_nano)])
     )
+    return 0
+
+
+def _append(arguments: argparse.Namespace, settings: Settings) -> int:
+    registry = _registry(settings)
+    request = AppendRequest(
+        arguments.name,
+        arguments.data,
+        arguments.to,
+        arguments.empty,
+        arguments.same_data_other_people,
+    )
+    done = append(
+        request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)
+    )
+    what = done.first if done.first == done.last else f"{done.first} to {done.last}"
+    words = f"{done.dataset}: {what} {'was sealed before' if done.again else 'is sealed'}."
+    _show(arguments, json.dumps(asdict(done)), words)
     return 0
 
 
@@ -117,6 +138,11 @@ def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
     lines += claim_lines(meta.claims)
     if meta.capacity is not None:
         lines.append(f"Capacity: {meta.capacity:,} records, public; the slot holds their scan.")
+    if meta.growth is not None:
+        lines.append(
+            f"Data arrive over time, by {meta.growth.attribute}: up to {meta.growth.capacity:,} "
+            f"records each, public. `qserver-worker append {meta.name}` brings the next."
+        )
     lines += _declared(meta)
     return lines
 
@@ -315,6 +341,7 @@ _COMMANDS = {
     "doctor": _doctor,
     "restore": _restore,
     "detach": _detach,
+    "append": _append,
     "rotate": _rotate,
     "audit-model": _audit_model,
     "top-up": _top_up,

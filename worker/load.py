@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from qserver.errors import PrivateDataError
 from worker.journal.journal import Journal
 from worker.noise.randomness import SystemEntropy
-from worker.private.entry import read_entry
+from worker.private.entry import read_entry, read_parts, sweep_parts
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.tables import Tables
 from worker.spending.spend import Trusted
@@ -50,14 +50,14 @@ class AttachedData:
         tables: dict[str, Tables] = {}
         refused: list[str] = []
         for entry in self._registry.entries().values():
+            if entry.population not in self._journals:
+                journal = self._registry.journal(entry.population, create=False)
+                self._journals[entry.population] = journal
             found = self._tables.get(entry.snapshot) or self._read(entry)
             if found is None:
                 refused.append(entry.name)
             else:
                 tables[entry.snapshot] = found
-            if entry.population not in self._journals:
-                journal = self._registry.journal(entry.population, create=False)
-                self._journals[entry.population] = journal
         self._tables = tables
         trusted = Trusted(
             dict(tables), dict(self._journals), SystemEntropy(), self._registry.checkpoints()
@@ -74,6 +74,10 @@ class AttachedData:
 
     def _read(self, entry: RegistryEntry) -> Tables | None:
         try:
+            if entry.grows:
+                journal = self._journals[entry.population]
+                sweep_parts(self._registry, entry, journal)
+                return read_parts(self._registry, entry, journal)
             snapshot = read_entry(self._registry, entry)
         except PrivateDataError:
             self._log.exception("dataset %s cannot be read", entry.name)

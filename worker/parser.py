@@ -36,9 +36,13 @@ _OTHER_PEOPLE_HELP = """\
 declare that nobody in this file is in another population, though one has the same file, records or
 people; otherwise such a file is refused, as the same people would get a limit for each population
 """
+_APPEND_HELP = "seal the next periods of a dataset whose data arrive over time"
+_TO_HELP = "the last period whose records are in the file; all up to it are sealed"
+_EMPTY_HELP = "declare that periods without any records are meant"
 _CAPACITY_HELP = """\
 most records that this and every later file may have, a public number: answers then take as long as
-a scan of so many records needs, so that their time does not tell how many there are
+a scan of so many records needs, so that their time does not tell how many there are; with --to, of
+one period, and needed
 """
 _CLAIMS_HELP = """\
 refuse answers after which a claim could be known too well; a JSON list of objects with `name`,
@@ -87,6 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_restore(found.add_parser("restore", parents=[common], help=_RESTORE_HELP))
     gone = found.add_parser("detach", parents=[common], help="take a dataset off the list")
     gone.add_argument("name", help="the dataset's name")
+    _add_append(found.add_parser("append", parents=[common], help=_APPEND_HELP))
     _add_rotate(found.add_parser("rotate", parents=[common], help="replace a dataset's data"))
     _add_audit_model(found.add_parser("audit-model", parents=[common], help=_AUDIT_HELP))
     more = found.add_parser("top-up", parents=[common], help="raise a population's limit")
@@ -161,6 +166,21 @@ def _add_audit_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--neighbours", choices=("add-remove", "replace-one"), default="add-remove")
 
 
+def _add_append(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Seal the next periods of a dataset that was attached with --to. Nothing that was released "
+        "changes, and questions about these periods are answered from the next full minute on. "
+        "The same append again does nothing. It refuses records of other periods and more records "
+        "than the capacity, before anything is sealed; an append that is put off because of what "
+        "is in the data may itself tell something about them."
+    )
+    parser.add_argument("name", help="the dataset's name")
+    parser.add_argument("--data", type=Path, help="records of the new periods; same columns")
+    parser.add_argument("--to", required=True, metavar="PERIOD", help=_TO_HELP)
+    parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
+    parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
+
+
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the dataset's name")
     parser.add_argument("--data", type=Path, required=True, help="the new file; same columns")
@@ -226,6 +246,14 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     _add_disjoint(parser)
     parser.add_argument("--demand-of", default="", metavar="DATASET", help=_DEMAND_HELP)
     parser.add_argument("--capacity", type=int, metavar="N", help=_CAPACITY_HELP)
+    parser.add_argument(
+        "--to",
+        default="",
+        metavar="PERIOD",
+        help="data arrive over time, and this file has those up to this period of the domain's "
+        "attribute of kind `period`; `append` brings the next. Only what has arrived is counted",
+    )
+    parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
     parser.add_argument(
         "--measure",
         choices=MEASURES,

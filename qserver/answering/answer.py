@@ -17,7 +17,6 @@ from qserver.ledger.claims.bounds import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
-from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.statement import EXACT, OF_ESTIMATOR
@@ -25,13 +24,13 @@ from qserver.records.statement import EXACT, OF_ESTIMATOR
 _DOWN = 1.0 - 1e-15
 
 
-def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int) -> Answer:
+def exact_answer(question: Question, *, remaining_nano: int, version: int) -> Answer:
     """The answer of a query that vanishes on every cell: exactly zero, at no cost."""
     return Answer(
         estimate=0.0,
         low=0.0,
         high=0.0,
-        confidence=requirement.confidence,
+        confidence=question.confidence,
         confidence_attained=1.0,
         source="exact",
         charged_nano=0,
@@ -40,6 +39,7 @@ def exact_answer(requirement: Requirement, *, remaining_nano: int, version: int)
         weights="exact",
         version=version,
         statement=EXACT,
+        as_of=question.as_of,
     )
 
 
@@ -92,6 +92,7 @@ def answer_from(
         version=version,
         selected_from=question.looking.selected_from,
         statement=found.statement,
+        as_of=question.as_of,
     )
 
 

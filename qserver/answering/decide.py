@@ -141,7 +141,7 @@ def _decide_question(replica: Replica, question: Question) -> Free | Plan:
 def _to_answer(replica: Replica, question: Question) -> Free | ToAnswer | None:
     remaining, version = replica.present.remaining_nano, replica.n_events
     if question.row.is_zero:
-        exact = exact_answer(question.requirement, remaining_nano=remaining, version=version)
+        exact = exact_answer(question, remaining_nano=remaining, version=version)
         return Free(exact)
     if question.looking.independent:
         return None

@@ -358,8 +358,8 @@ class Replica:
     @property
     def holdings(self) -> Holdings:
         """The planner's view of the state last read."""
-        limit = self.present.budget.limit_nano
-        return Holdings(self.engine, self.ledger, limit, self.rule.cells)
+        limit, rows_alone = self.present.budget.limit_nano, self.meta.growth is not None
+        return Holdings(self.engine, self.ledger, limit, self.rule.cells, rows_alone)
 
     @property
     def allowed_nano(self) -> int:

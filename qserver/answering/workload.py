@@ -152,7 +152,7 @@ class _Each:
 
     def _zero(self, asked: Question) -> KnownNumber:
         left = self.cost.remaining_nano
-        exact = exact_answer(asked.requirement, remaining_nano=left, version=self.version)
+        exact = exact_answer(asked, remaining_nano=left, version=self.version)
         return KnownNumber(exact, self._ends(asked, None))
 
     def _by(self, alone: Question, asked: Question, estimate: RowEstimate) -> KnownNumber:

@@ -16,7 +16,14 @@ from qserver.service.ask import Idempotency
 
 POLL_S = 1
 
-QUERY_CODES = ("invalid_input", "invalid_query", "invalid_sql", "too_large", "not_found")
+QUERY_CODES = (
+    "invalid_input",
+    "invalid_query",
+    "invalid_sql",
+    "period_not_sealed",
+    "too_large",
+    "not_found",
+)
 ASKING_CODES = (
     "invalid_requirement",
     "budget_exhausted",

@@ -50,6 +50,7 @@ _ALL = (
     ProblemKind("invalid_input", 422, "A field is wrong"),
     ProblemKind("invalid_query", 422, "The query is wrong"),
     ProblemKind("invalid_sql", 422, "The SQL cannot be answered"),
+    ProblemKind("period_not_sealed", 422, "The period is not sealed yet"),
     ProblemKind("invalid_requirement", 422, "The length or the confidence is out of range"),
     ProblemKind("invalid_network", 422, "The network is wrong"),
     ProblemKind("too_large", 422, "The question passes a bound on size"),

@@ -84,12 +84,22 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     console.line(f"cells: {int(dataset['n_cells']):,}")
     if dataset.get("capacity") is not None:  # likewise
         console.line(f"capacity: {dataset['capacity']:,} records")
+    if periods := dataset.get("periods"):  # likewise
+        console.line(_periods_text(periods))
     for claim in dataset.get("claims", ()):  # likewise
         console.line(_claim_text(claim))
     console.line()
     rows = [_attribute_row(attribute) for attribute in dataset["domain"]["attributes"]]
     for name, kind, n_values, values in rows:
         console.line(f"{name:<{_longest(rows)}}  {kind:<7}  {n_values:>5}  {values}")
+
+
+def _periods_text(periods: Mapping[str, Any]) -> str:
+    last = f"up to {periods['last']}" if periods["last"] else "none yet"
+    return (
+        f"data arrive over time, by {periods['attribute']}: {last} ({periods['sealed']:,} of "
+        f"{periods['declared']:,} sealed, at most {periods['capacity']:,} records each)"
+    )
 
 
 def _claim_text(claim: Mapping[str, Any]) -> str:

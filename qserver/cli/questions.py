@@ -12,6 +12,7 @@ from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
+    add_as_of,
     add_looking,
     add_only_this,
     add_reading,
@@ -105,6 +106,7 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json-query", metavar="FILE|JSON", help="the structured form of the question; - reads it"
     )
+    add_as_of(parser)
 
 
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -128,6 +130,7 @@ def run_probability(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         question_of(args),
         at_least=args.at_least,
         between=between,
+        as_of=args.as_of,
         **reading_of(args),
     )
     return show_reply(reply_to(asked, args, runtime), _show_probability, args, runtime)
@@ -155,6 +158,7 @@ def _exactness(args: argparse.Namespace) -> dict[str, Any]:
         "measure": chosen_of(args),
         "selected_from": selection_of(args),
         "independent": args.independent,
+        "as_of": args.as_of,
         **reading_of(args),
     }
 
@@ -167,6 +171,8 @@ def question_of(args: argparse.Namespace) -> dict[str, Any]:
 def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -> None:
     """An answer, with what its interval says where released answers disagree."""
     show_answer(console, answer)
+    if answer.get("as_of"):
+        console.line(f"counted up to {answer['as_of']}")
     _show_reading(console, answer)
     told = answer.get("statement") or {}
     if not told.get("disagreements"):

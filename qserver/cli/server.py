@@ -68,6 +68,15 @@ def chosen_of(args: argparse.Namespace) -> Measure | None:
     return "only_this" if args.only_this else "auto"
 
 
+def add_as_of(parser: argparse.ArgumentParser) -> None:
+    """`--as-of`, for data that arrive over time."""
+    parser.add_argument(
+        "--as-of",
+        metavar="PERIOD",
+        help="where data arrive over time: the last period to count (default: the last sealed one)",
+    )
+
+
 def add_looking(parser: argparse.ArgumentParser, *, may_measure_anew: bool) -> None:
     """`--largest-of`, `--least-of`, `--any-of` and `--first`; `--independent` for one question."""
     group = parser.add_mutually_exclusive_group()

@@ -11,7 +11,7 @@ from typing import Any
 from qserver.cli.console import Console, epsilon_text
 from qserver.cli.questions import show_choices, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_only_this, add_server_options, chosen_of
+from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of
 from qserver.client import Client, Price, Table
 from qserver.errors import ConfigError
 from qserver.query.sql.tokens import MAX_CHARACTERS, explains
@@ -36,6 +36,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
     )
     parser.add_argument("text", metavar="TEXT", help="the statement; - reads it")
     add_only_this(parser)
+    add_as_of(parser)
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime, run_sql)
 
@@ -53,11 +54,11 @@ def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         sleep=runtime.sleep,
     )
     if args.explain or explains(text):
-        price = client.price(text, measure=chosen_of(args))
+        price = client.price(text, measure=chosen_of(args), as_of=args.as_of)
         _show_price(runtime.console, price, as_json=args.json)
         return ExitCode.OK
     with runtime.console.progress("Waiting for the answer"):
-        table = client.sql(text, measure=chosen_of(args))
+        table = client.sql(text, measure=chosen_of(args), as_of=args.as_of)
     _show_table(runtime.console, table, as_json=args.json)
     return ExitCode.OK
 
@@ -72,6 +73,7 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
                 "simultaneous": table.simultaneous,
                 "epsilon_charged": table.cost.charged,
                 "epsilon_remaining": table.cost.remaining,
+                "as_of": table.as_of,
             }
         )
         return
@@ -83,6 +85,8 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
     console.line()
     for note in table.notes():
         console.line(note)
+    if table.as_of:
+        console.line(f"counted up to {table.as_of}")
 
 
 def _show_price(console: Console, price: Price, *, as_json: bool) -> None:

@@ -52,6 +52,11 @@ def _choosing(document: dict[str, Any], measure: Measure | None) -> dict[str, An
     return document if measure is None else document | {"measure": measure}
 
 
+def _at(as_of: str | None) -> dict[str, Any]:
+    """The last period to count, where it is said: earlier servers know nothing of it."""
+    return {} if as_of is None else {"as_of": as_of}
+
+
 def _looking(selected_from: ChosenAmong | None, *, independent: bool = False) -> dict[str, Any]:
     """What was looked at, where that matters: earlier servers know nothing of it."""
     found: dict[str, Any] = {"independent": True} if independent else {}
@@ -90,6 +95,7 @@ def query(
     draws: int | None = None,
     error: float | None = None,
     prior: Known | None = None,
+    as_of: str | None = None,
 ) -> Exchange[Answer]:
     """The answer of a linear counting query, with an interval of at most `length`.
 
@@ -104,8 +110,10 @@ def query(
     otherwise, and `error` asks for a smaller numerical error, at the same price. Under a `prior`
     ("non-negative", "known-total" or `{"between": (a, b)}`) the answer is a Bayesian statement, and
     no frequency.
+
+    Where data arrive over time, `as_of` names the last period to count; by default the last sealed.
     """
-    document = {"query": query, "length": length, "confidence": confidence}
+    document = {"query": query, "length": length, "confidence": confidence} | _at(as_of)
     document = _choosing(document, measure) | _looking(selected_from, independent=independent)
     document |= _reading(method, step, draws, error, prior)
     return Exchange(Call(path_of(dataset, "query"), document), Answer.of, answered)
@@ -140,6 +148,7 @@ def probability(
     draws: int | None = None,
     error: float | None = None,
     prior: Known | None = None,
+    as_of: str | None = None,
 ) -> Exchange[Probability]:
     """P(q >= at_least), or P(a <= q <= b), from history alone; spends nothing.
 
@@ -148,7 +157,7 @@ def probability(
     if (at_least is None) == (between is None):
         raise ConfigError("at_least", "be given, or else `between`, but not both")
     bound = {"between": list(between)} if between is not None else {"at_least": at_least}
-    read = _reading(method, step, draws, error, prior)
+    read = _reading(method, step, draws, error, prior) | _at(as_of)
     call = Call(path_of(dataset, "probability"), {"query": query, **bound, **read})
     return Exchange(call, Probability.of)
 
@@ -163,6 +172,7 @@ def workload(
     consistent: bool = False,
     measure: Measure | None = None,
     selected_from: ChosenAmong | None = None,
+    as_of: str | None = None,
 ) -> Exchange[Table]:
     """Many answers, planned, paid and measured as one; a row per query, by name if given.
 
@@ -182,6 +192,7 @@ def workload(
         "length": length,
         "confidence": confidence,
         "simultaneous": simultaneous,
+        **_at(as_of),
     }
     if consistent:
         document["consistent"] = True
@@ -203,21 +214,23 @@ def ledger(
     return Exchange(Call(path_of(dataset, "ledger"), query=query or None), lambda found: found)
 
 
-def sql(text: str, *, measure: Measure | None = None) -> Exchange[Table]:
+def sql(text: str, *, measure: Measure | None = None, as_of: str | None = None) -> Exchange[Table]:
     """The table that a statement asks for; the dataset is the one in its FROM.
 
     ONLY THIS at its end goes before `measure`, which is as in `query`. AS LARGEST OF m and
-    INDEPENDENT are said in the text.
+    INDEPENDENT are said in the text. `as_of` is as in `query`.
     """
     if explains(text):
         raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
-    call = Call(path_of(dataset_of(text), "sql"), _choosing({"sql": text}, measure))
+    call = Call(path_of(dataset_of(text), "sql"), _choosing({"sql": text}, measure) | _at(as_of))
     return Exchange(call, lambda found: Table.of(found["table"]), answered_again)
 
 
-def price(text: str, *, measure: Measure | None = None) -> Exchange[Price]:
+def price(
+    text: str, *, measure: Measure | None = None, as_of: str | None = None
+) -> Exchange[Price]:
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
     # The text goes as it is: a refusal points at places in it.
-    document = _choosing({"sql": text, "explain": True}, measure)
+    document = _choosing({"sql": text, "explain": True}, measure) | _at(as_of)
     call = Call(path_of(dataset_of(text), "sql"), document)
     return Exchange(call, lambda found: Price.of(found["price"]))

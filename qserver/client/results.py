@@ -130,6 +130,7 @@ class Answer(FromJson):
         statement: what the interval says; None from an earlier server.
         rest: what an `independent` answer of the asked length costs, in epsilon, where released
             answers disagree so much that this interval is longer; else None.
+        as_of: the last period that was counted, where data arrive over time; else None.
     """
 
     estimate: float
@@ -146,6 +147,7 @@ class Answer(FromJson):
     weights: str = ""
     statement: Statement | None = None
     rest: float | None = field(default=None, metadata=at("epsilon_rest"))
+    as_of: str | None = None
 
     def __float__(self) -> float:
         return self.estimate
@@ -164,6 +166,7 @@ class Answer(FromJson):
         return (
             f"{text.estimate}: between {text.low} and {text.high} with {percent} percent confidence"
             f"{chosen_text(self.selected_from)}{self._read()}"
+            f"{f', as of {self.as_of}' if self.as_of else ''}"
         )
 
     def _read(self) -> str:
@@ -266,6 +269,24 @@ class Claim(FromJson):
 
 
 @dataclass(frozen=True)
+class Periods(FromJson):
+    """Which periods of a dataset have their data.
+
+    Args:
+        sealed: how many of the first periods have theirs, for good.
+        last: the last of them; None before the first.
+        declared: periods in all, those to come too.
+        capacity: most records of one period.
+    """
+
+    attribute: str
+    sealed: int
+    last: str | None
+    declared: int
+    capacity: int
+
+
+@dataclass(frozen=True)
 class DatasetInfo(FromJson):
     """The public facts of a dataset; `document` is the server's whole reply.
 
@@ -276,6 +297,7 @@ class DatasetInfo(FromJson):
         claims: what its owner does not want to be known too well; () from an earlier server.
         protected: what is protected of a person, in words; '' for a domain without periods.
         attributes: their names; empty in a list of datasets.
+        periods: where data arrive over time, what has arrived; else None.
     """
 
     name: str
@@ -294,3 +316,4 @@ class DatasetInfo(FromJson):
     protected: str = field(
         default="", metadata=at("unit", by=lambda unit: unit["text"] if unit else "")
     )
+    periods: Periods | None = None

@@ -106,6 +106,7 @@ class Table(Listing, FromJson):
         simultaneous: the certified confidence that all intervals hold at once; None if it was not
             asked for.
         selected_from: the choice that all intervals allow for; None if each holds by itself.
+        as_of: the last period that was counted, where data arrive over time; else None.
     """
 
     groups: tuple[str, ...]
@@ -123,6 +124,7 @@ class Table(Listing, FromJson):
     selected_from: Selection | None = field(
         default=None, metadata=at("selected_from", by=selection_of)
     )
+    as_of: str | None = None
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
@@ -143,6 +145,7 @@ class Table(Listing, FromJson):
                 "rows": rows,
                 "confidence": confidence,
                 "selected_from": answers[0].get("selected_from"),
+                "as_of": answers[0].get("as_of"),
             }
         )
 

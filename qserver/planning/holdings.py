@@ -63,12 +63,15 @@ class Holdings:
     Args:
         limit_nano: the population's limit, which fixes the lattice of new rows and tables.
         cells: pairs of measured rows and cells; sharing it between views saves time.
+        rows_alone: no table may be bought. Where data arrive over time, the cells of a table would
+            not keep their counts.
     """
 
     engine: InferenceEngine
     ledger: CellLedger
     limit_nano: int
     cells: OwnCells = field(default_factory=OwnCells)
+    rows_alone: bool = False
 
     @property
     def lattice(self) -> Lattice:

@@ -119,8 +119,8 @@ def plan_answer(
         return Plan("free", (), 0, spent, estimate, estimate.weights)
     return _unmet(
         RowCandidates(question, holdings, estimate),
-        rule,
-        earlier,
+        None if holdings.rows_alone else rule,
+        None if holdings.rows_alone else earlier,
         allowed_nano=holdings.limit_nano if allowed_nano is None else allowed_nano,
         effort=effort or Effort(PLANNER.question_work),
     )

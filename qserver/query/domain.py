@@ -47,6 +47,8 @@ class Attribute:
         missing_markers: texts that mean a missing value, in addition to an empty field.
         other: the name of the extra value, where `outside` or `missing` is `other`.
         periods: the periods of the calendar whose ISO texts are the labels, for kind `period`.
+        sealed: how many of the first periods have their data, where data arrive over time; None
+            where all have. It is a state of the data and no part of a domain file.
 
     Raises:
         DomainError: a value is out of range; the message names the field.
@@ -61,6 +63,7 @@ class Attribute:
     missing_markers: tuple[str, ...] = ()
     other: str = "other"
     periods: Periods | None = None
+    sealed: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.match(self.name):
@@ -76,6 +79,8 @@ class Attribute:
             self._check_edges()
         else:
             self._check_labels()
+        if self.sealed is not None and (not self.is_period or not 0 <= self.sealed <= self.size):
+            raise DomainError("sealed", "be a number of this attribute's periods", self.sealed)
         if not 1 <= self.size <= MAX_VALUES:
             raise DomainError(self.name, f"have 1 to {MAX_VALUES:,} values", self.size)
 
@@ -144,6 +149,11 @@ class Attribute:
     def is_period(self) -> bool:
         """Whether the values are periods in the order of time."""
         return self.kind == "period"
+
+    @property
+    def n_sealed(self) -> int:
+        """Number of values that questions may name: all, but for periods without data yet."""
+        return self.size if self.sealed is None else self.sealed
 
     @property
     def n_regular(self) -> int:

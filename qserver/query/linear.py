@@ -8,7 +8,7 @@ all its values 1. So a query over 10^12 cells takes a few hundred bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
@@ -53,10 +53,15 @@ class LinearQuery:
 
     The terms are in canonical form: primitive integer weights, no constant factor, no two terms
     with the same factors, no zero coefficient, sorted. No terms: the query is zero.
+
+    Args:
+        as_of: the last period that it may count, where data arrive over time; else ''. It tells
+            how the question was read, and is no part of the vector.
     """
 
     sizes: tuple[int, ...]
     terms: tuple[Term, ...]
+    as_of: str = field(default="", compare=False)
 
     @classmethod
     def later(cls, sizes: Sequence[int], document: Sequence[Sequence[Any]]) -> LinearQuery:

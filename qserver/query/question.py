@@ -62,6 +62,11 @@ class Question:
         return primitive(self.query)
 
     @property
+    def as_of(self) -> str:
+        """The last period that it may count, where data arrive over time; else ''."""
+        return self.query.as_of
+
+    @property
     def confidence(self) -> float:
         """The confidence that the answer's interval must have."""
         return self.requirement.confidence

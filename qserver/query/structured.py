@@ -13,7 +13,7 @@ from fractions import Fraction
 from qserver.errors import QueryError
 from qserver.query.bins import one_value, value_range
 from qserver.query.boxes import box_weights, check_mask_bits, disjoint_union, mask_of
-from qserver.query.calendar.ends import index_from, index_of_period, range_between
+from qserver.query.calendar.ends import index_of_period, range_between, range_from, range_up_to
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
 from qserver.query.numbers import exact_number
@@ -167,8 +167,8 @@ def _period_range(operator: str, operand: object, attribute: Attribute, name: st
     if operator == "between":
         low, high = _list(operand, name)
         return range_between(attribute, low, high, name=name)
-    at = index_from(attribute, operand, name=name)
-    return range(at, attribute.size) if operator == "at_least" else range(at)
+    of = range_from if operator == "at_least" else range_up_to
+    return of(attribute, operand, name=name)
 
 
 def _weighted(document: object, attribute: Attribute, name: str) -> ScaledWeights:

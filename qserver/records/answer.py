@@ -9,6 +9,7 @@ from typing import Any, Literal
 from qserver.query.looking import Ends, Selection
 from qserver.query.measure import Measure
 from qserver.records.claims.status import ClaimStatus
+from qserver.records.dataset import SealedPeriods
 from qserver.records.people.unit import UnitStatus
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import OF_ESTIMATOR, Law, Statement
@@ -40,6 +41,7 @@ class Answer:
         rest_nano: what fresh noise of the asked length costs now, by itself, where released answers
             disagree so much that the interval is longer; None where it is not, or nothing will do.
         statement: the law of the interval and of `confidence_attained`; OF_ESTIMATOR of old.
+        as_of: the last period that was counted, where data arrive over time; else ''.
     """
 
     estimate: float
@@ -56,6 +58,7 @@ class Answer:
     selected_from: Selection | None = None
     statement: Statement = OF_ESTIMATOR
     rest_nano: int | None = None
+    as_of: str = ""
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -345,6 +348,7 @@ class DatasetStatus:
         measure: what is measured for a question whose asker did not choose.
         version: of the history.
         worker_alive: whether a worker can measure now.
+        periods: which periods have their data, where data arrive over time; None where all have.
     """
 
     name: str
@@ -367,6 +371,7 @@ class DatasetStatus:
     version: int
     worker_alive: bool
     unit: UnitStatus | None = None
+    periods: SealedPeriods | None = None
 
 
 @dataclass(frozen=True)

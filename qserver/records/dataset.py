@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 
+from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.measure import Measure, measure_of
@@ -15,6 +16,38 @@ from qserver.records.claims.claim import Claim, claims_from_plain
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.unit import THE_PERSON, Unit, UnitStatus
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Data that arrive over time, period by period; public.
+
+    Args:
+        attribute: the domain's attribute of periods. Its first ones are sealed: they have their
+            data, which never change.
+        capacity: most records of one period. The time of an answer follows from it.
+    """
+
+    attribute: str
+    capacity: int
+
+
+@dataclass(frozen=True)
+class SealedPeriods:
+    """Which periods of a dataset have their data now; public.
+
+    Args:
+        sealed: how many of the first periods.
+        last: the last of them; None before the first.
+        declared: periods in all, those to come too.
+        capacity: most records of one period.
+    """
+
+    attribute: str
+    sealed: int
+    last: str | None
+    declared: int
+    capacity: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +68,7 @@ class DatasetMeta:
         demand_of: earlier snapshots, each with the number of its paid questions that counted when
             this one began: plans are made for them too. They are public.
         unit: which records of a person count together, for a domain with periods.
+        growth: how data arrive over time; None where all are there.
 
     Raises:
         InputError: `measure` is unknown.
@@ -55,6 +89,7 @@ class DatasetMeta:
     demand_of: tuple[tuple[str, int], ...] = ()
     claims: tuple[Claim, ...] = ()
     unit: Unit = THE_PERSON
+    growth: Growth | None = None
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
@@ -67,6 +102,8 @@ class DatasetMeta:
     @property
     def most_records(self) -> int:
         """The public cap on the number of records; intervals allow for it."""
+        if self.growth is not None:
+            return self.growth.capacity * self.n_periods
         return MOST_RECORDS if self.capacity is None else self.capacity
 
     @property
@@ -77,13 +114,43 @@ class DatasetMeta:
         return self.unit.status(self.records_per_person)
 
     @property
+    def period_axis(self) -> int:
+        """Position of the attribute whose periods are sealed one after the other.
+
+        Raises:
+            ValueError: the data do not arrive over time.
+        """
+        return self.domain.names.index("" if self.growth is None else self.growth.attribute)
+
+    @property
+    def n_periods(self) -> int:
+        """Periods that are declared, sealed or not; 0 where data do not arrive over time."""
+        return 0 if self.growth is None else self.domain.sizes[self.period_axis]
+
+    def sealed_periods(self, n_sealed: int | None) -> SealedPeriods | None:
+        """The state of the periods while so many are sealed; None where all data are there."""
+        if self.growth is None or n_sealed is None:
+            return None
+        names = self.domain.attributes[self.period_axis].value_names
+        last = names[n_sealed - 1] if n_sealed else None
+        growth = self.growth
+        return SealedPeriods(growth.attribute, n_sealed, last, len(names), growth.capacity)
+
+    def domain_at(self, n_sealed: int | None) -> Domain:
+        """The domain while so many periods are sealed, by which questions are read."""
+        if self.growth is None or n_sealed is None:
+            return self.domain
+        return sealed_domain(self.domain, self.growth.attribute, n_sealed)
+
+    @property
     def has_null_cell(self) -> bool:
         """Whether a person's record may lie outside the domain, or be absent.
 
         If k is enforced, people own different numbers of records. To replace a person may then add
-        or remove records, which equals a replacement by records of the null cell.
+        or remove records, which equals a replacement by records of the null cell. So does a record
+        of a period that is not sealed yet.
         """
-        return self.records_verified or not self.domain.is_total
+        return self.records_verified or not self.domain.is_total or self.growth is not None
 
     @property
     def has_known_total(self) -> bool:
@@ -105,6 +172,10 @@ class DatasetMeta:
             del plain["measure"]  # likewise
         if not self.demand_of:
             del plain["demand_of"]  # likewise
+        if self.growth is None:
+            del plain["growth"]  # likewise
+        else:
+            plain["growth"] = asdict(self.growth)
         if self.claims:
             plain["claims"] = [claim.to_plain() for claim in self.claims]
         if unit := self.unit.to_plain():
@@ -125,6 +196,7 @@ def _from_json(text: str) -> DatasetMeta:
     demand_of = tuple((snapshot, int(n)) for snapshot, n in plain.pop("demand_of", ()))
     claims = claims_from_plain(plain.pop("claims", []))
     unit = Unit.from_plain(plain.pop("unit", {}))
+    growth = plain.pop("growth", None)
     # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
     known = {f.name: plain[f.name] for f in fields(DatasetMeta) if f.name in plain}
     return DatasetMeta(
@@ -133,5 +205,6 @@ def _from_json(text: str) -> DatasetMeta:
         demand_of=demand_of,
         claims=claims,
         unit=unit,
+        growth=None if growth is None else Growth(**growth),
         **known,
     )

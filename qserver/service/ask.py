@@ -257,6 +257,8 @@ def _digest(request: Request) -> str:
         parts += [repr(requirement.length), repr(requirement.confidence)]
         if looked := question.looking.to_plain():
             parts.append(looked)
+        if question.as_of:
+            parts.append({"as_of": question.as_of})
         if read := question.reading.to_plain():
             parts.append({"reading": read})
     if isinstance(request.asked, Workload):

@@ -10,6 +10,7 @@ from qserver.answering.replica import Replica
 from qserver.checkpoint.folder import shared_folder
 from qserver.config import Settings
 from qserver.errors import NotFoundError
+from qserver.query.domain import Domain
 from qserver.records.claims.status import ClaimStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.standings import Stamp
@@ -58,6 +59,16 @@ class OpenDatasets:
     def meta(self, name: str) -> DatasetMeta:
         """The dataset's public facts; NotFoundError."""
         return self.get(name).meta
+
+    def domain(self, name: str) -> Domain:
+        """The domain as questions are read by it now; NotFoundError.
+
+        One small round trip where data arrive over time, as periods are sealed meanwhile.
+        """
+        if self.meta(name).growth is None:
+            return self.meta(name).domain
+        stamp = self.stamp(name)
+        return self.meta(name).domain_at(stamp.n_sealed)
 
     def stamp(self, name: str) -> Stamp:
         """What every answer on the dataset depends on; one small round trip; NotFoundError."""

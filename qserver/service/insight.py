@@ -98,7 +98,7 @@ class Insight:
             present = opened.replica.present
             if row.is_zero:
                 answer = exact_answer(
-                    requirement, remaining_nano=present.remaining_nano, version=present.n_shown
+                    question, remaining_nano=present.remaining_nano, version=present.n_shown
                 )
                 return Known(answer, ())
             engine = opened.replica.engine

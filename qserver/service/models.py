@@ -17,6 +17,7 @@ from qserver.answering.models.correlated import Correlated, correlated
 from qserver.answering.models.kinds.kind import Answered, GrowingKind, Model
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
+from qserver.answering.models.purchase import check_whole
 from qserver.errors import CapacityError
 from qserver.query.linear import LinearQuery
 from qserver.query.question import ModelAsked
@@ -101,6 +102,7 @@ class ModelService:
             BudgetExhaustedError, NoWorkerError, ...: as `Service.ask`.
         """
         meta = self._meta(name)
+        check_whole(meta)
         domain = meta.domain
         # The model that was waited for may be the last one allowed.
         if not is_second_run() and self._store.models.count(meta) >= MAX_MODELS:

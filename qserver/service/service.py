@@ -10,6 +10,7 @@ from qserver.answering.explain import explain_question, explain_workload, payabl
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.query.asking.reading import AS_EVER, Reading
+from qserver.query.calendar.sealed import as_of
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
@@ -123,18 +124,35 @@ class Service:
             version=stamp.n_shown,
             worker_alive=self._store.worker_alive(meta.population),
             unit=meta.unit_status,
+            periods=meta.sealed_periods(stamp.n_sealed),
         )
 
-    def domain(self, name: str) -> Domain:
-        """The domain of a dataset; NotFoundError."""
-        return self._datasets.meta(name).domain
+    def domain(self, name: str, *, at: str = "") -> Domain:
+        """The domain of a dataset with its sealed periods, where data arrive over time.
 
-    def parse(self, name: str, document: object) -> LinearQuery:
+        Args:
+            at: the period that was the last sealed one at the time to ask about; '' for now.
+
+        Raises:
+            NotFoundError: there is none of this name.
+            QueryError, PeriodNotSealedError: `at` is no sealed period.
+        """
+        found = self._datasets.domain(name)
+        return as_of(found, at) if at else found
+
+    def parse(self, name: str, document: object, *, at: str = "") -> LinearQuery:
         """The linear query that a structured question, or a text of SQL, means.
 
-        Raises QueryError and CapacityError.
+        Where data arrive over time it counts the sealed periods alone, and its `as_of` says so.
+
+        Args:
+            at: as for `domain`.
+
+        Raises:
+            QueryError, CapacityError: as `query_of` does.
+            PeriodNotSealedError: it names a period that is not sealed.
         """
-        return query_of(document, self.domain(name), dataset=name)
+        return query_of(document, self.domain(name, at=at), dataset=name)
 
     def version(self, name: str) -> Stamp:
         """The version that every answer on a dataset depends on; one small round trip."""

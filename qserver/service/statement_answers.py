@@ -87,6 +87,11 @@ class StatementAnswer:
     simultaneous: Simultaneous | None
     version: int
 
+    @property
+    def as_of(self) -> str:
+        """The last period that may be counted, where data arrive over time; else ''."""
+        return self.asked.questions[0].as_of if self.asked.questions else ""
+
 
 @dataclass(frozen=True)
 class StatementExplanation:

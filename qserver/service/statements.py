@@ -57,11 +57,7 @@ _DEAREST_FIRST: tuple[Source, ...] = ("measured", "refined", "history", "exact")
 
 
 class Statements:
-    """Statements on the use cases of a service.
-
-    Args:
-        clock: seconds, monotonic.
-    """
+    """Statements on the use cases of a service; `clock` tells seconds, monotonic."""
 
     def __init__(self, questions: Service, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._questions = questions
@@ -75,6 +71,7 @@ class Statements:
         wait_s: float,
         explain: bool = False,
         measure: Measure | None = None,
+        at: str = "",
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> AnyStatement | JobStatus:
@@ -82,15 +79,15 @@ class Statements:
 
         Args:
             explain: asks for the price, as EXPLAIN before the text does.
-            measure: what may be measured where the text does not say ONLY THIS; None leaves that to
-                the dataset's owner.
+            measure: what may be measured where the text does not say; None is the owner's choice.
+            at: the last period to count, as for `Service.domain`.
 
         Raises:
             SqlError: the text cannot be answered; points at the place.
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
-        statement = parse_statement(text, self._questions.domain(name), dataset=name)
-        statement = statement.measuring(measure)
+        domain = self._questions.domain(name, at=at)
+        statement = parse_statement(text, domain, dataset=name).measuring(measure)
         if statement.bounds:
             if explain:
                 raise statement.without_price()

@@ -19,13 +19,14 @@ from qserver.records.audit_chain import Links, relinked
 from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
+from qserver.storage.charging.lease import Lease
 from qserver.storage.encoding.metas import meta_text
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
-from qserver.storage.standings import Budget, claims_text, measure_text
+from qserver.storage.standings import Budget, claims_text, measure_text, sealed_field
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,39 @@ class OwnerOperations:
         )
         if code == 3:
             raise StaleVersionError(f"The dataset moved on meanwhile. Set its {what} again.")
+
+    def seal(self, meta: DatasetMeta, n_sealed: int, *, lease: Lease) -> None:
+        """Move the watermark: so many periods have their data from now on. Idempotent.
+
+        Raises:
+            StaleVersionError: the dataset has another snapshot, or more periods are sealed.
+            FencedError: the lease passed on.
+        """
+        before = self.n_sealed(meta)
+        if before > n_sealed:
+            raise StaleVersionError("More periods are sealed already.")
+        if before == n_sealed:
+            return
+        names = [Keys(meta.population).lease, Keys(meta.population).ledger, AUDIT]
+        args: list[str | int] = [lease.nonce, lease.fence, meta.name, meta.snapshot]
+        args += [before, n_sealed]
+        last = meta.domain.attributes[meta.period_axis].value_names[n_sealed - 1]
+        code = self._log.append(
+            # To the minute, as it is shown: seconds would tell how long the records took.
+            {"kind": "periods sealed", "at": int(time.time()) // 60 * 60}
+            | {"population": meta.population, "dataset": meta.name, "snapshot": meta.snapshot}
+            | {"sealed": n_sealed, "last": last},
+            lambda n, entry: self._scripts.run("seal", keys=names, args=[*args, n, entry]),
+        )
+        if code == 4:
+            raise FencedError("The lease passed to another worker.")
+        if code in (0, 3):
+            raise StaleVersionError("The dataset moved on meanwhile. Append again.")
+
+    def n_sealed(self, meta: DatasetMeta) -> int:
+        """How many periods of the snapshot the store shows as sealed."""
+        ledger, field = Keys(meta.population).ledger, sealed_field(meta.snapshot)
+        return int(str(self._client.hget(ledger, field) or 0))
 
     def readmit(self, reservation: Reservation, *, population: str) -> None:
         """Give a restored store a job that it forgot, in the state `running`; for a replay."""

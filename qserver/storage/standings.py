@@ -47,6 +47,7 @@ class Stamp:
         measure: what is measured for a question whose asker did not choose.
         claims: what the owner does not want to be known too well.
         charges_head: digest of the population's last charge; likewise.
+        n_sealed: periods that have their data, where data arrive over time; else None.
         loss: shares and pairs of the whole population, which `standing` follows from.
     """
 
@@ -58,6 +59,7 @@ class Stamp:
     measure: Measure = "auto"
     claims: tuple[Claim, ...] = ()
     charges_head: str | None = None
+    n_sealed: int | None = None
     loss: PopulationLoss = field(default_factory=lambda: PopulationLoss({}), compare=False)
 
     def charged(self, snapshot: str, after: Standing) -> Stamp:
@@ -161,7 +163,7 @@ class Standings:
         """
         fields, n_pairs = replies
         found = checked(_names(meta), fields)
-        limit, recorded, version, charges, snapshot, shown, share, head, measure, claims = found
+        limit, recorded, version, charges, snapshot, shown, share, head, measure, claims, w = found
         if limit is not None and snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
         if limit is None or recorded is None or version is None or share is None:
@@ -179,7 +181,16 @@ class Standings:
         default = meta.measure if measure is None else read_measure(measure, meta.snapshot)
         claimed = meta.claims if claims is None else read_claims(claims, meta.snapshot)
         return Stamp(
-            budget, meta.snapshot, n_shown, standing, head, default, claimed, charges, loss
+            budget,
+            meta.snapshot,
+            n_shown,
+            standing,
+            head,
+            default,
+            claimed,
+            charges,
+            None if meta.growth is None else _n_sealed(w, meta),
+            loss,
         )
 
     def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> PopulationLoss:
@@ -203,9 +214,23 @@ def _standing(
     return Standing(limit_nano, spent, lost, share_nano)
 
 
+def sealed_field(snapshot: str) -> str:
+    """The field of a ledger with the number of sealed periods of a snapshot."""
+    return f"sealed:{snapshot}"
+
+
+def _n_sealed(text: str | None, meta: DatasetMeta) -> int:
+    """The number of sealed periods; 0 before the first ones are."""
+    found = int(text or 0)
+    if not 0 <= found <= meta.n_periods:
+        raise StoreCorruptError("The store has more periods sealed than are declared.")
+    return found
+
+
 def _names(meta: DatasetMeta) -> tuple[str, ...]:
     """The fields of a ledger that a stamp is made of, in the order of `Standings.stamp`."""
     snapshot = meta.snapshot
     ledger = ("limit", "spent", "version", "charges", f"snapshot:{meta.name}")
     own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}")
-    return (*ledger, *own, measure_field(snapshot), claims_field(snapshot))
+    later = (measure_field(snapshot), claims_field(snapshot), sealed_field(snapshot))
+    return (*ledger, *own, *later)

@@ -100,8 +100,8 @@ class FakeService:
         self._enter("version", name)
         return self.stamp
 
-    def domain(self, name: str) -> Domain:
-        self._enter("domain", name)
+    def domain(self, name: str, *, at: str = "") -> Domain:
+        self._enter("domain", name, at=at)
         return DOMAIN
 
     def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
@@ -122,8 +122,8 @@ class FakeService:
         self._enter("total", name)
         return public_total(self.known)
 
-    def parse(self, name: str, document: object) -> LinearQuery:
-        self._enter("parse", name)
+    def parse(self, name: str, document: object, *, at: str = "") -> LinearQuery:
+        self._enter("parse", name, at=at)
         return query_of(document, DOMAIN, dataset=name)
 
     def ask(

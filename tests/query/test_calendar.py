@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import DomainError, QueryError
-from qserver.query.calendar.ends import index_after, index_from, range_between
+from qserver.query.calendar.ends import range_between, range_from, range_up_to
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.units import (
     EXAMPLES,
@@ -136,13 +136,26 @@ def test_range_of_dates_holds_the_periods_whose_days_all_lie_within(
 
 def test_ends_are_labels_dates_and_longer_periods_that_begin_or_end_one() -> None:
     weeks = attribute()
-    assert index_from(weeks, "2024-W10", name="t") == index_from(weeks, "2024-03-04", name="t") == 0
-    assert index_after(weeks, "2024-W10", name="t") == index_after(weeks, "2024-03-10", name="t")
-    assert index_after(weeks, "2024-06-30", name="t") == index_after(weeks, "2024-Q2", name="t")
-    assert index_from(weeks, "2024-04", name="t") == 4
-    assert index_from(weeks, "1900-01-01", name="t") == index_from(weeks, "0001-01-01", name="t")
-    assert index_from(weeks, "9999-12-31", name="t") == 52
-    assert index_from(attribute("year", "2020", 9), 2024, name="t") == 4
+    assert (
+        range_from(weeks, "2024-W10", name="t").start
+        == range_from(weeks, "2024-03-04", name="t").start
+        == 0
+    )
+    assert (
+        range_up_to(weeks, "2024-W10", name="t", after=True).stop
+        == range_up_to(weeks, "2024-03-10", name="t", after=True).stop
+    )
+    assert (
+        range_up_to(weeks, "2024-06-30", name="t", after=True).stop
+        == range_up_to(weeks, "2024-Q2", name="t", after=True).stop
+    )
+    assert range_from(weeks, "2024-04", name="t").start == 4
+    assert (
+        range_from(weeks, "1900-01-01", name="t").start
+        == range_from(weeks, "0001-01-01", name="t").start
+    )
+    assert range_from(weeks, "9999-12-31", name="t").start == 52
+    assert range_from(attribute("year", "2020", 9), 2024, name="t").start == 4
     days_ = attribute("day", "2024-03-01", 60)
     assert range_between(days_, "2024-03", "2024-03", name="t") == range(31)
 
@@ -163,7 +176,7 @@ def test_end_that_is_none_or_cuts_a_period_is_refused_with_the_place(
     end: object, message: str
 ) -> None:
     with pytest.raises(QueryError) as caught:
-        index_from(attribute(), end, name="t")
+        range_from(attribute(), end, name="t")
     assert message in str(caught.value)
 
 
@@ -173,7 +186,7 @@ def test_labels_without_a_calendar_are_ordered_as_declared() -> None:
     with pytest.raises(QueryError, match=r"`t` must have low <= high"):
         range_between(waves, "winter", "autumn", name="t")
     with pytest.raises(QueryError, match=r"be a label of `t`, got '2024'. Labels: spring, autumn,"):
-        index_from(waves, "2024", name="t")
+        range_from(waves, "2024", name="t")
 
 
 def test_example_of_every_unit_is_a_period_of_it() -> None:

@@ -37,7 +37,7 @@ from qserver.records.charge import (
 )
 from qserver.records.claims.claim import claims_from_plain, claims_json
 from qserver.records.claims.refused import ClaimGuardError
-from qserver.records.dataset import DatasetMeta
+from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.history import Estimator
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, Sampled, TableCell
@@ -60,6 +60,7 @@ from worker.journal.owner_records import (
     DeclaredDisjoint,
     LimitRaised,
     MeasureSet,
+    Sealed,
 )
 from worker.journal.records import (
     GENESIS,
@@ -221,6 +222,10 @@ STORED: Mapping[str, Stored] = {
     "meta": _json(META),
     "plain meta": _json(PLAIN_META),
     "meta that measures only questions": _json(replace(PLAIN_META, measure="only_this")),
+    "meta that grows": _json(replace(PLAIN_META, growth=Growth("sex", 500))),
+    "question on data that grow": _json(
+        Request("people", "s1", Question(replace(TOTAL, as_of="2024-W20"), REQUIREMENT))
+    ),
     "meta with claims": _json(replace(PLAIN_META, claims=claims_from_plain(CLAIM))),
     "paid question": _json(PAID, SIZES),
     "paid question that measured itself": _json(replace(PAID, measure="only_this"), SIZES),
@@ -237,6 +242,9 @@ STORED: Mapping[str, Stored] = {
     "outcome": _json(OUTCOME),
     "estimator": Stored(ESTIMATOR, estimator_json, estimator_from_json),
     "answer": Stored(ANSWER, answer_json, answer_from_json),
+    "answer on data that grow": Stored(
+        replace(ANSWER, as_of="2024-W20"), answer_json, answer_from_json
+    ),
     "answer after a choice": Stored(
         replace(ANSWER, selected_from=CHOSEN), answer_json, answer_from_json
     ),
@@ -293,6 +301,7 @@ STORED: Mapping[str, Stored] = {
     "declared disjoint": _line(DeclaredDisjoint((("s0", "s1"), ("s0", "s2")))),
     "measure set": _line(MeasureSet("s1", "only_this")),
     "claims set": _line(ClaimsSet("s1", claims_json(claims_from_plain(CLAIM)))),
+    "sealed": _line(Sealed("s1", 3, 5, "0000003-0000005.part", "ab", {"same_file": ""})),
     "meta with cohorts": _earlier(replace(META, disjoint_from=())),
     "plain meta with cohorts": _earlier(PLAIN_META),
     "reservation with cohorts": _earlier(RESERVATION),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from qserver.query.measure import MEASURES
-from worker.journal.fields import check_integer, check_members, check_text, reject
+from worker.journal.fields import (
+    check_integer,
+    check_members,
+    check_text,
+    check_text_or_none,
+    reject,
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,38 @@ class MeasureSet:
         check_text("snapshot", self.snapshot)
         if self.measure not in MEASURES:
             reject("measure", "be `auto` or `only_this`")
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """Periods of a snapshot have their data, which never change from here on.
+
+    Args:
+        start, stop: the first of these periods, and the one after the last, as indexes.
+        file: name of the part file in the worker's folder.
+        fingerprint_hex: keyed hash of the part and of all parts before it.
+        details: keyed digests of what the owner's file held; they stay on the worker's machine.
+    """
+
+    snapshot: str
+    start: int
+    stop: int
+    file: str
+    fingerprint_hex: str
+    details: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_text("snapshot", self.snapshot)
+        check_integer("start", self.start, least=0)
+        check_integer("stop", self.stop, least=self.start + 1)
+        check_text("file", self.file)
+        check_text("fingerprint_hex", self.fingerprint_hex)
+        if not isinstance(self.details, Mapping):
+            reject("details", "be a mapping")
+        for name, value in self.details.items():
+            check_text("details", name)
+            check_text_or_none("details", value)
+        object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
 
 
 LaterWord = LimitRaised | DeclaredDisjoint | MeasureSet | ClaimsSet

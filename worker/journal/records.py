@@ -32,6 +32,7 @@ from worker.journal.owner_records import (
     DeclaredDisjoint,
     LimitRaised,
     MeasureSet,
+    Sealed,
 )
 
 SCHEMA_VERSION = 1
@@ -241,6 +242,7 @@ Record = (
     | DeclaredDisjoint
     | MeasureSet
     | ClaimsSet
+    | Sealed
     | HistoryChained
     | Group
 )
@@ -256,6 +258,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "declared-disjoint": DeclaredDisjoint,
         "measure-set": MeasureSet,
         "claims-set": ClaimsSet,
+        "sealed": Sealed,
         "history-chained": HistoryChained,
         "group": Group,
     }

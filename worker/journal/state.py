@@ -15,6 +15,7 @@ from worker.journal.owner_records import (
     LaterWord,
     LimitRaised,
     MeasureSet,
+    Sealed,
 )
 from worker.journal.records import (
     Attached,
@@ -42,6 +43,8 @@ class JournalState:
         by_snapshot: every snapshot, as it was attached.
         measures: by snapshot, what its owner ever chose to be measured by default since.
         claims: by snapshot, the claims that its owner last set, as JSON.
+        parts: by snapshot, the sealed parts of its data in order; each begins where the one before
+            ends. A snapshot is missing whose data do not arrive over time.
         adopted_version: the ledger version of a store that was trusted when the journal began.
         open_jobs: reserved and neither released nor burnt, oldest first.
 
@@ -67,6 +70,7 @@ class JournalState:
         self.by_snapshot: dict[str, Attached] = {}
         self.measures: dict[str, set[str]] = {}
         self.claims: dict[str, str] = {}
+        self.parts: dict[str, list[Sealed]] = {}
         self.adopted_version: int | None = None
 
     @property
@@ -95,6 +99,8 @@ class JournalState:
                 _refuse("a burnt job must be neither released nor burnt before")
             case Adopted() if self.reserved or self.ledger_version:
                 _refuse("what is adopted must come before any reservation")
+            case Sealed():
+                self._check_sealed(record)
             case LimitRaised() if record.old_limit_nano != self.limit_nano:
                 _refuse("`old_limit_nano` must equal the limit before")
 
@@ -135,6 +141,8 @@ class JournalState:
             case Burnt():
                 self.burnt.add(record.job)
                 self.open_jobs.pop(record.job, None)
+            case Sealed():
+                self.parts.setdefault(record.snapshot, []).append(record)
             case LimitRaised() | DeclaredDisjoint() | MeasureSet() | ClaimsSet():
                 self._apply_word(record)
             case Adopted():
@@ -154,6 +162,11 @@ class JournalState:
             case ClaimsSet():
                 self.claims[record.snapshot] = record.claims
 
+    def n_sealed(self, snapshot: str) -> int:
+        """How many periods of a snapshot have their data."""
+        parts = self.parts.get(snapshot)
+        return parts[-1].stop if parts else 0
+
     def _follow(self, snapshot: str, head: str) -> None:
         if snapshot:
             self.heads[snapshot] = head
@@ -166,6 +179,12 @@ class JournalState:
             _refuse("a snapshot must be attached once")
         if self.limit_nano not in (None, record.limit_nano):
             _refuse("`limit_nano` must equal the population's limit")
+
+    def _check_sealed(self, record: Sealed) -> None:
+        if record.snapshot not in self.by_snapshot:
+            _refuse("a sealed part must be of an attached snapshot")
+        if record.start != self.n_sealed(record.snapshot):
+            _refuse("a sealed part must begin where the one before it ends")
 
     def _check_group(self, group: Group) -> None:
         """Each of them may come next; of charges each one may come after the one before."""

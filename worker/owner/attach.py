@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from qserver.query.numbers import exact_number
 from qserver.query.primitive import primitive
 from qserver.records.charge import NANO, Relation
 from qserver.records.claims.claim import Claim
-from qserver.records.dataset import DatasetMeta
+from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.unit import THE_PERSON, Unit
@@ -30,13 +30,15 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
+from worker.owner.arrivals.first import arriving_first, growth_of, seal_first
+from worker.owner.arrivals.reading import read_part
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.claims.claim_file import check_claims
 from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.causal import PeriodRule
-from worker.private.read import Snapshot, read_snapshot
+from worker.private.read import Snapshot, empty_snapshot, read_snapshot
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.truncation import PersonRule
 
@@ -68,6 +70,9 @@ class AttachRequest:
             none.
         claims: what must not be known too well.
         unit: which records of a person count together, for a domain with periods.
+        to: the last period that this file seals, where data arrive over time; '' where all are
+            there. Then `capacity` is that of one period.
+        empty: the owner's word that a period without records is meant.
 
     Raises:
         ConfigError: a value is out of range.
@@ -91,6 +96,8 @@ class AttachRequest:
     demand_of: str = ""
     claims: tuple[Claim, ...] = ()
     unit: Unit = THE_PERSON
+    to: str = ""
+    empty: bool = False
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -127,6 +134,11 @@ class AttachRequest:
         if axis is None:
             return None
         return PeriodRule(axis, self.unit.most_in_period(k), self.unit.most_in_all(k))
+
+    @property
+    def growth(self) -> Growth | None:
+        """How the data arrive over time; None where all are there."""
+        return growth_of(self.domain, self.capacity) if self.to else None
 
     @property
     def limit_nano(self) -> int:
@@ -168,29 +180,35 @@ def attach(
     store = SpendingStore.open(settings)
     if store.is_attached(request.name):
         raise ConfigError("name", "not be attached already", request.name)
+    growth, key = request.growth, registry.key()
     progress("reading and converting the file")
     # The word is about the files of this moment, not about one that comes while this one is read.
     disjoint_from = _disjoint_from(request, registry, settings)
-    snapshot = read_snapshot(
-        request.data,
-        request.domain,
-        key=registry.key(),
-        person=request.person_rule,
-        say=progress,
-    )
+    if growth is None:
+        first = None
+        snapshot = read_snapshot(
+            request.data, request.domain, key=key, person=request.person_rule, say=progress
+        )
+    else:
+        arriving = arriving_first(request.to, request.domain, growth, request.person_rule, key=key)
+        first = read_part(request.data, replace(arriving, empty=request.empty), say=progress)
+        snapshot = empty_snapshot(request.domain, content=first.content, key=key)
     meta = _meta(request, disjoint_from, _demand_of(request, settings))
     check_claims(meta)
     check_capacity(meta.capacity, snapshot.table)
-    if meta.capacity is not None:
+    if request.capacity is not None:
         progress("timing a scan of as many records as the capacity")
-        check_slot(meta.capacity, meta.domain, slot_ms=settings.slot_ms, clock=clock)
+        check_slot(request.capacity, meta.domain, slot_ms=settings.slot_ms, clock=clock)
     progress("registering the dataset")
     _write_down(request, meta, snapshot, store=store, registry=registry, say=progress)
     # The registry first: after a crash between the two, the owner can attach again.
-    registry.put(_entry(request, meta, snapshot))
+    entry = _entry(request, meta, snapshot)
+    registry.put(entry)
     store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
     store.queue.make_queue(request.population)
     store.await_durable()
+    if first is not None:
+        seal_first(meta, first, entry, settings=settings, registry=registry, say=progress)
     return meta
 
 
@@ -219,11 +237,12 @@ def _meta(
         phi=request.phi,
         disclosure_cap=request.disclosure_cap,
         disjoint_from=disjoint_from,
-        capacity=request.capacity,
+        capacity=None if request.to else request.capacity,
         measure=request.measure,
         demand_of=demand_of,
         claims=request.claims,
         unit=request.unit,
+        growth=request.growth,
     )
 
 
@@ -239,7 +258,8 @@ def _write_down(
     """Write the snapshot to the population's journal, if its owner and the store allow it."""
     with registry.comparing():
         others = ask_for_other_people(
-            snapshot,
+            snapshot.content,
+            fingerprint=snapshot.fingerprint,
             population=request.population,
             registry=registry,
             other_people=request.same_data_other_people,
@@ -340,7 +360,7 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         name=meta.name,
         population=meta.population,
         snapshot=meta.snapshot,
-        data=str(request.data.resolve()),
+        data="" if request.to else str(request.data.resolve()),
         domain=domain_to_document(request.domain),
         records_per_person=meta.records_per_person,
         fingerprint=snapshot.fingerprint,

@@ -118,7 +118,8 @@ def slot_finding(entry: RegistryEntry, settings: Settings) -> WorkerFinding:
         meta = Store.open(settings, role="worker-doctor").meta(entry.name)
     except QServerError as exc:
         return WorkerFinding(check, ok=False, text=str(exc))
-    if meta.capacity is None:
+    capacity = meta.capacity if meta.growth is None else meta.growth.capacity
+    if capacity is None:
         text = (
             f"no capacity is declared: where a scan takes more than {settings.slot_ms} ms, the "
             "time of answers tells how many records there are. See `attach --capacity`"
@@ -126,8 +127,8 @@ def slot_finding(entry: RegistryEntry, settings: Settings) -> WorkerFinding:
         return WorkerFinding(check, ok=True, text=text)
     if settings.slot_ms == 0:
         return WorkerFinding(check, ok=False, text="QSERVER_SLOT_MS is 0: times are not rounded up")
-    found = time_scans(meta.capacity, meta.domain, slot_ms=settings.slot_ms)
-    scan = f"a scan of {meta.capacity:,} records takes {found.seconds * 1000:.1f} ms"
+    found = time_scans(capacity, meta.domain, slot_ms=settings.slot_ms)
+    scan = f"a scan of {capacity:,} records takes {found.seconds * 1000:.1f} ms"
     if found.holds:
         return WorkerFinding(check, ok=True, text=f"{scan} of {found.slot_s * 1000:g}")
     needed = needed_slot_ms(found, settings.slot_ms)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from qserver.config import Settings
-from qserver.errors import ConfigError
+from qserver.errors import ConfigError, JournalError
 from qserver.records.charge import epsilon_text
 from qserver.storage.encoding.sealed import ADVICE
 from qserver.storage.spend import SpendingStore
@@ -57,6 +57,7 @@ def restore(
     reader, writer = Store.open(settings, role="worker-reader"), SpendingStore.open(settings)
     lost = [name for name in populations if not registry.has_journal(name)]
     for name in set(lost) & set(accept_loss):
+        _check_whole(registry, name)
         adopt(name, reader=reader, writer=writer, registry=registry)
         say(f"Population {name}: a new journal begins, on your word.")
     held = [name for name in populations if registry.has_journal(name)]
@@ -74,6 +75,16 @@ def restore(
     for text in lost_texts(reader, populations):
         say(f"Changed in the store, and in no journal: the {text}. Restore it from a backup.")
     return len(held) == len(populations)
+
+
+def _check_whole(registry: Registry, population: str) -> None:
+    """Return unless the journal alone says what is sealed of a dataset; JournalError."""
+    for entry in registry.entries().values():
+        if entry.population == population and entry.grows:
+            raise JournalError(
+                f"Dataset {entry.name} has data that arrive over time: only the journal says which "
+                "parts are sealed. Restore it, or detach the dataset first."
+            )
 
 
 def _recovered_text(found: Recovered) -> str:

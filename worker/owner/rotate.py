@@ -15,7 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.errors import BusyError, JournalError, StaleVersionError, StoreCorruptError
+from qserver.errors import (
+    BusyError,
+    ConfigError,
+    JournalError,
+    StaleVersionError,
+    StoreCorruptError,
+)
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging.lease import Lease
 from qserver.storage.spend import SpendingStore
@@ -113,6 +119,13 @@ class _Rotation:
 
     def read(self) -> None:
         """Read the new file; nothing is written yet."""
+        if self.old.growth is not None:
+            raise ConfigError(
+                "name",
+                "be a dataset whose data are one file",
+                hint="A sealed period never changes. To correct one, detach the dataset and "
+                "attach all its periods anew; what was spent stays spent.",
+            )
         old, new_id = self.old, secrets.token_hex(8)
         earlier = (
             snapshots_so_far(old, self._journal, self._reader)
@@ -186,7 +199,8 @@ class _Rotation:
         old, new = self.old, self.new
         with self._registry.comparing():
             others = ask_for_other_people(
-                self._snapshot,
+                self._snapshot.content,
+                fingerprint=self._snapshot.fingerprint,
                 population=old.population,
                 registry=self._registry,
                 other_people=self._request.same_data_other_people,

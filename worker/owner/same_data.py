@@ -7,14 +7,14 @@ the same people, so an equal file is refused until the owner has said that they 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from qserver.errors import ConfigError, PrivateDataError
+from worker.journal.owner_records import Sealed
 from worker.journal.records import Attached
 from worker.private.content import Content
 from worker.private.entry import read_entry
-from worker.private.read import Snapshot
 from worker.private.registry import Registry, RegistryEntry
 
 
@@ -33,8 +33,9 @@ class SameData:
 
 
 def ask_for_other_people(
-    snapshot: Snapshot,
+    content: Content,
     *,
+    fingerprint: str = "",
     population: str,
     registry: Registry,
     other_people: bool,
@@ -45,6 +46,8 @@ def ask_for_other_people(
     Use it within `Registry.comparing`, and write the new snapshot down in the same section.
 
     Args:
+        content: what the file holds.
+        fingerprint: of its table in the order of the file, which is all that older lines have.
         other_people: whether the owner gave that word.
         say: takes what the owner should know, for the terminal only.
 
@@ -56,16 +59,16 @@ def ask_for_other_people(
     for name in registry.populations():
         if name == population:
             continue
-        for known in _snapshots(registry, name):
-            content = Content.of_details(known.details)
-            if content is None:
-                content = _content_now(registry, entries.get(known.snapshot))
-            shared = snapshot.content.shared_with(content or Content())
-            if _in_the_same_order(snapshot, known):
+        for known in _known(registry, name):
+            theirs = Content.of_details(known.details)
+            if theirs is None:
+                theirs = _content_now(registry, entries.get(known.snapshot))
+            shared = content.shared_with(theirs or Content())
+            if content != Content() and secrets.compare_digest(fingerprint, known.fingerprint):
                 shared = shared or ["the same records"]
             if shared:
                 found[name] = SameData(name, known.dataset, " and ".join(shared))
-            elif content is None:
+            elif theirs is None:
                 say(_unknown_text(name, known.dataset))
     if found and not other_people:
         raise _refused(list(found.values()))
@@ -74,10 +77,25 @@ def ask_for_other_people(
     return tuple(sorted(found))
 
 
-def _snapshots(registry: Registry, population: str) -> list[Attached]:
-    """Every snapshot that a population has or had."""
+@dataclass(frozen=True)
+class _Known:
+    """A file that was written down: a snapshot, or a part of one."""
+
+    dataset: str
+    snapshot: str
+    details: Mapping[str, str | int]
+    fingerprint: str
+
+
+def _known(registry: Registry, population: str) -> list[_Known]:
+    """Every file that a population has or had."""
     with registry.journal(population, create=False).exclusive() as journal:
-        return [record for record in journal.records() if isinstance(record, Attached)]
+        names = {s: record.dataset for s, record in journal.state.by_snapshot.items()}
+        return [
+            _Known(names[one.snapshot], one.snapshot, one.details, one.fingerprint_hex)
+            for one in journal.records()
+            if isinstance(one, Attached | Sealed)
+        ]
 
 
 def _content_now(registry: Registry, entry: RegistryEntry | None) -> Content | None:
@@ -90,12 +108,6 @@ def _content_now(registry: Registry, entry: RegistryEntry | None) -> Content | N
         return None
     same = secrets.compare_digest(found.fingerprint, entry.fingerprint)
     return found.content if same else None
-
-
-def _in_the_same_order(snapshot: Snapshot, known: Attached) -> bool:
-    """Whether the table is the same, record by record: all that older lines can tell."""
-    is_empty = snapshot.content == Content()
-    return not is_empty and secrets.compare_digest(snapshot.fingerprint, known.fingerprint_hex)
 
 
 def _refused(found: list[SameData]) -> ConfigError:

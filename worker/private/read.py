@@ -51,6 +51,26 @@ class Snapshot:
     content: Content
 
 
+@dataclass(frozen=True, repr=False)
+class Records:
+    """Coded records of a private file, before any of a person is left out.
+
+    Args:
+        codes: per attribute, the code of each record.
+        people: the person of each record, as text, '' if unknown; None without a column.
+        content: what is compared with the files of other populations.
+    """
+
+    codes: tuple[NDArray[np.int64], ...]
+    people: NDArray[Any] | None
+    content: Content
+
+    def where(self, kept: NDArray[np.bool_]) -> Records:
+        """The records of a mask."""
+        people = None if self.people is None else self.people[kept]
+        return Records(tuple(c[kept] for c in self.codes), people, self.content)
+
+
 def read_snapshot(
     path: Path,
     domain: Domain,
@@ -59,6 +79,37 @@ def read_snapshot(
     person: PersonRule | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Snapshot:
+    """Read `path` into codes under the domain's rules, with at most k records of each person.
+
+    Args:
+        person: how many records of one person are kept; None keeps all. Records that the domain's
+            rules drop do not count.
+        say: told how many records are left out by period, for the owner alone.
+
+    Raises:
+        PrivateDataError: as `read_records`.
+    """
+    found = read_records(path, domain, key=key, person=person)
+    if person is not None and found.people is not None:
+        found = found.where(_kept(found.people, found.codes, person, key, say))
+    table = table_from_columns(dict(enumerate(found.codes)), domain.sizes)
+    return Snapshot(table, _fingerprint(table, domain, key), found.content)
+
+
+def empty_snapshot(domain: Domain, *, content: Content, key: bytes) -> Snapshot:
+    """A snapshot without any records yet: they arrive in parts.
+
+    Args:
+        content: what the file of its first part holds.
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    table = table_from_columns(dict.fromkeys(range(len(domain.sizes)), nothing), domain.sizes)
+    return Snapshot(table, _fingerprint(table, domain, key), content)
+
+
+def read_records(
+    path: Path, domain: Domain, *, key: bytes, person: PersonRule | None = None
+) -> Records:
     """Read `path` into codes under the domain's rules.
 
     Args:
@@ -66,9 +117,7 @@ def read_snapshot(
             include every attribute of the domain; other columns are not read.
         key: the worker's secret. Without it anybody could compare a fingerprint with guesses, and
             foresee which records stay.
-        person: how many records of one person are kept; None keeps all. Records that the domain's
-            rules drop do not count.
-        say: told how many records are left out by period, for the owner alone.
+        person: names the column of the person; None reads none.
 
     Raises:
         PrivateDataError: the file cannot be read, or lacks a column. Shown to the owner only.
@@ -88,13 +137,10 @@ def read_snapshot(
             raise PrivateDataError(f"{path.name} cannot be read: {exc}") from exc
     coded = [_codes(a, raw, i, labels) for i, a in enumerate(domain.attributes)]
     kept = np.logical_and.reduce([c >= 0 for c in coded])
-    inside = [c[kept] for c in coded]
+    inside = tuple(c[kept] for c in coded)
     people = None if person is None else np.asarray(raw["person"], dtype=object)[kept]
     content = content_of(path, domain, inside, people=people, key=key)
-    if person is not None and people is not None:
-        kept[kept] = _kept(people, inside, person, key, say)
-    table = table_from_columns({i: c[kept] for i, c in enumerate(coded)}, domain.sizes)
-    return Snapshot(table, _fingerprint(table, domain, key), content)
+    return Records(inside, people, content)
 
 
 def _kept(

@@ -18,9 +18,11 @@ from pathlib import Path
 
 from qserver.checkpoint.folder import CheckpointFolder
 from qserver.errors import ConfigError, NotFoundError
+from qserver.query.domain_file import domain_from_document
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
 from worker.private.causal import PeriodRule
+from worker.private.parts import PartFolder
 from worker.private.truncation import PersonRule
 
 _KEY_BYTES = 32
@@ -31,6 +33,7 @@ class RegistryEntry:
     """One attached snapshot: its private file and the fingerprint that the file must have.
 
     Args:
+        data: path of the private file; '' where data arrive over time, in parts.
         person_column: column that names the person of a record; '' if k is only declared.
         by_period: what is kept of a person by period, as `PeriodRule.to_plain`; None where the file
             is truncated as a whole.
@@ -45,6 +48,11 @@ class RegistryEntry:
     fingerprint: str
     person_column: str = ""
     by_period: Mapping[str, int | None] | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether data arrive over time, in parts."""
+        return not self.data
 
     @property
     def person_rule(self) -> PersonRule | None:
@@ -177,6 +185,11 @@ class Registry:
         with self._changing() as entries:
             _forget_next(entries, name)
             entries.pop(name, None)
+
+    def parts(self, entry: RegistryEntry) -> PartFolder:
+        """The part files of a dataset whose data arrive over time."""
+        folder = self.folder / "parts" / entry.snapshot
+        return PartFolder(folder, domain_from_document(entry.domain), key=self.key())
 
     def populations(self) -> list[str]:
         """Every population that has a journal here, also those without a dataset now."""

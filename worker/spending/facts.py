@@ -16,7 +16,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.sealed import PAID, sealed, unsealed
 from qserver.storage.operation.facts import StoredFacts
-from qserver.storage.standings import claims_field, measure_field, read_measure
+from qserver.storage.standings import claims_field, measure_field, read_measure, sealed_field
 from worker.journal.state import JournalState
 
 
@@ -37,6 +37,7 @@ def differences(
         *_of_ledger(stored, state),
         *_of_shares(stored, state, shares),
         *_of_datasets(stored, state),
+        *_of_periods(stored, state),
         *_of_jobs(stored, state),
         *_of_paid(stored, state, paid),
     ]
@@ -108,6 +109,13 @@ def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
             yield f"dataset {name} has another snapshot than the ledger says"
         if stored.ledger.get(f"guard:{snapshot}", "") != guard:
             yield f"the disclosure guard of dataset {name} is not what was attached"
+
+
+def _of_periods(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    """An append that died half-way leaves fewer periods than the journal has."""
+    for snapshot, record in sorted(state.by_snapshot.items()):
+        if int(stored.ledger.get(sealed_field(snapshot), 0)) > state.n_sealed(snapshot):
+            yield f"more periods of dataset {record.dataset} are sealed than the journal says"
 
 
 def _newest_claims(snapshot: str, state: JournalState) -> str | None:

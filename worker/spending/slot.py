@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+from qserver.query.calendar.sealed import periods_of
 from qserver.query.grid import class_grid
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import Planned, PlannedRow
@@ -22,6 +23,8 @@ from worker.spending.two_stages import first_tables
 def slots_of_job(reservation: Reservation, meta: DatasetMeta) -> Fraction:
     """The part of a group's slot that holds a charged plan's draws, in multiples of the setting."""
     planned = [*reservation.planned, *first_tables(reservation, meta.domain)]
+    if meta.growth is not None:
+        return slots_of(planned, capacity=meta.growth.capacity, period_axis=meta.period_axis)
     return slots_of(planned, sampled=reservation.sampled is not None, capacity=meta.capacity)
 
 
@@ -34,7 +37,11 @@ def slot_of_group(parts: Iterable[Fraction], *, slot_s: float) -> float:
 
 
 def slots_of(
-    planned: Sequence[Planned], *, sampled: bool = False, capacity: int | None = None
+    planned: Sequence[Planned],
+    *,
+    sampled: bool = False,
+    capacity: int | None = None,
+    period_axis: int | None = None,
 ) -> Fraction:
     """The slots that a plan's counting and sampling need, in multiples of the setting.
 
@@ -49,13 +56,24 @@ def slots_of(
         sampled: whether a sample of the records is drawn and looked at first.
         capacity: most records that the dataset may have, as its owner declared; None if nobody did:
             then a scan has any length, and whole slots of the plan alone must hold it.
+        period_axis: the attribute of periods where data arrive over time. Then `capacity` is that
+            of one period, and a scan reads the periods that the row is about.
     """
     draws = Fraction(sum(map(_as_new, planned)), WORKER.new_per_slot)
     more = WORKER.sample_slots if sampled else 0
     if capacity is None:
         return Fraction(math.ceil(draws) + more)
-    reads = sum(map(reads_of, planned)) + (WORKER.sample_reads if sampled else 0)
+    reads = sum(reads_of(one) * _n_scanned(one, period_axis) for one in planned) + (
+        WORKER.sample_reads if sampled else 0
+    )
     return draws + scan_slots(reads, capacity=capacity) + more
+
+
+def _n_scanned(planned: Planned, period_axis: int | None) -> int:
+    """How many stretches of the capacity a scan reads; public."""
+    if period_axis is None or not isinstance(planned, PlannedRow):
+        return 1
+    return sum(map(len, periods_of(planned.row, period_axis)))
 
 
 def scan_slots(reads: int, *, capacity: int) -> Fraction:

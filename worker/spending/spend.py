@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -50,6 +50,7 @@ from worker.spending.group.planned import (
     SpendGroup,
 )
 from worker.spending.group.replicas import Replicas
+from worker.spending.group.seals import Seals
 from worker.spending.group.spends import Spends
 from worker.spending.histories import Histories
 from worker.spending.reservation import answer_spent
@@ -63,7 +64,7 @@ T = TypeVar("T")
 class Trusted:
     """The trusted side: tables by snapshot, journals by population, entropy, checkpoints."""
 
-    tables: Mapping[str, Tables]
+    tables: MutableMapping[str, Tables]
     journals: Mapping[str, Journal]
     entropy: Entropy
     checkpoints: CheckpointFolder | None = None
@@ -105,6 +106,7 @@ class Spender:
         self._checkpoints = Checkpoints(settings, trusted.checkpoints, log)
         self._replicas = Replicas(reader, self._checkpoints)
         self._histories = Histories(writer, trusted.journals)
+        self._seals = Seals(writer, trusted.journals, trusted.tables, log)
         self._bookkeeper = Bookkeeper(reader, trusted.journals, log)
         self._needs = PlanningNeeds(
             replicas=self._replicas,
@@ -162,6 +164,7 @@ class Spender:
                 "or restored. Nothing is measured until its owner runs `qserver-worker restore`."
             )
         self._histories.chain(lease)
+        self._seals.follow(lease)
         self.settle_open(lease)
         with while_held(self._writer, lease, StoreCorruptError):
             self._histories.check(population)

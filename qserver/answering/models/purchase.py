@@ -23,6 +23,7 @@ from qserver.planning.purchase import Purchase
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
+from qserver.records.dataset import DatasetMeta
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable, Sampled
 
@@ -31,8 +32,10 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
     """The tables that are to be measured or raised for a model; None for history alone.
 
     Raises:
-        InputError: the specification is wrong, or no table is worth a nano-epsilon.
+        InputError: the specification is wrong, or no table is worth a nano-epsilon, or data arrive
+            over time.
     """
+    check_whole(replica.meta)
     if asked.epsilon_nano == 0:
         return None
     holdings = replica.holdings
@@ -55,6 +58,21 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
     priced = holdings.priced(Purchase((), tables))
     plan = Plan("blocks", (), priced.price_nano, priced.spent_after_nano, None, tables=tables)
     return proven(plan, ledger=replica.ledger, allowed_nano=replica.allowed_nano)
+
+
+def check_whole(meta: DatasetMeta) -> None:
+    """Return unless data arrive over time: a model's tables need all cells at once.
+
+    Raises:
+        InputError: they do.
+    """
+    if meta.growth is not None:
+        raise InputError(
+            "dataset",
+            "have all its data: no model is learnt while they arrive",
+            hint=f"Ask for counts by `{meta.growth.attribute}`; models need tables whose cells are "
+            "all sealed.",
+        )
 
 
 def learnt(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from qserver.api.bodies.record_body import Axes, Epsilon, Interval, RecordBody, Terms
+from qserver.api.bodies.record_body import AsOf, Axes, Epsilon, Interval, RecordBody, Terms
 from qserver.query.asking.prior import PriorKind
 from qserver.query.asking.reading import Method
 from qserver.query.looking import Rule
@@ -101,6 +101,7 @@ class AnswerBody(RecordBody):
         description="where released answers disagree so much that the interval is longer than "
         "asked: the price of an `independent` one of the asked length; else null",
     )
+    as_of: AsOf
 
 
 class ProbabilityBody(RecordBody):

@@ -71,6 +71,18 @@ class UnitBody(RecordBody):
     text: str = Field(description="the same in words")
 
 
+class PeriodsBody(RecordBody):
+    """Which periods of a dataset have their data."""
+
+    attribute: str = Field(description="the attribute of periods")
+    sealed: int = Field(description="how many of its first periods have their data, for good")
+    last: str | None = Field(description="the last of them; null before the first")
+    declared: int = Field(description="periods in all, those to come too")
+    capacity: int = Field(
+        description="most records of one period; the time of an answer follows from it"
+    )
+
+
 class DatasetSummary(RecordBody):
     """A dataset's guarantee and budget."""
 
@@ -106,6 +118,9 @@ class DatasetSummary(RecordBody):
     )
     version: int
     worker_alive: bool
+    periods: PeriodsBody | None = Field(
+        description="where data arrive over time: only sealed periods are counted; else null"
+    )
 
 
 class DatasetBody(DatasetSummary):

@@ -37,6 +37,14 @@ FromNano = Annotated[float, BeforeValidator(epsilon)]
 Epsilon = Annotated[
     float, Field(description="in epsilon, a multiple of 1e-9", ge=0), BeforeValidator(epsilon)
 ]
+AsOf = Annotated[
+    str | None,
+    BeforeValidator(lambda period: period or None),
+    Field(
+        description="where data arrive over time: the last period that was counted. A question "
+        "without an end on the periods counts the sealed ones alone. Else null"
+    ),
+]
 WideInteger = Annotated[
     int, PlainSerializer(wire_integer, return_type=Any), WithJsonSchema(INTEGER_SCHEMA)
 ]

@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     StrictBool,
     StrictInt,
+    StrictStr,
     ValidationError,
     WithJsonSchema,
 )
@@ -64,6 +65,13 @@ ChosenMeasure = Annotated[
     Field(
         description="`only_this`: nothing is measured for later questions; `auto`: the planner may "
         "buy tables that these use too; null is the owner's choice for the dataset"
+    ),
+]
+AskedAsOf = Annotated[
+    StrictStr | None,
+    Field(
+        description="where data arrive over time: asks as it was when this period was the last "
+        "sealed one; null is now"
     ),
 ]
 QueryDocument = Annotated[Any, BeforeValidator(_question), WithJsonSchema({JSON_REF: "Query"})]
@@ -157,6 +165,7 @@ class QueryRequest(RequestBody):
     draws: NumberOfDraws = None
     error: WantedError = USUAL_ERROR
     prior: ChosenPrior = None
+    as_of: AskedAsOf = None
 
     def reading(self) -> Reading:
         """How the posterior is read; InputError where that means nothing."""
@@ -202,6 +211,7 @@ class ProbabilityRequest(RequestBody):
     draws: NumberOfDraws = None
     error: WantedError = USUAL_ERROR
     prior: ChosenPrior = None
+    as_of: AskedAsOf = None
 
     def reading(self) -> Reading:
         """How the posterior is read; InputError where that means nothing."""
@@ -274,6 +284,7 @@ class WorkloadRequest(RequestBody):
     )
     measure: ChosenMeasure = None
     selected_from: ChosenAmong = None
+    as_of: AskedAsOf = None
 
     def workload(self, parse: Callable[[object], LinearQuery]) -> Workload:
         """The workload.

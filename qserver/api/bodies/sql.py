@@ -8,8 +8,8 @@ from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, S
 
 from qserver.api.bodies.answers import SelectionBody, StatementBody
 from qserver.api.bodies.plan import BothChoicesBody
-from qserver.api.bodies.record_body import Epsilon, OpenInterval, RecordBody
-from qserver.api.bodies.requests import ChosenMeasure, RequestBody
+from qserver.api.bodies.record_body import AsOf, Epsilon, OpenInterval, RecordBody
+from qserver.api.bodies.requests import AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
 from qserver.query.sql.tokens import MAX_CHARACTERS
 from qserver.records.answer import PlanKind, Source
@@ -29,6 +29,7 @@ class SqlRequest(RequestBody):
         description="asks for the price, as EXPLAIN before the text does, which stays as it is",
     )
     measure: ChosenMeasure = None
+    as_of: AskedAsOf = None
 
 
 class BinningBody(BaseModel):
@@ -113,6 +114,7 @@ class SqlTableBody(RecordBody):
         description="the choice that the intervals allow for; null where each holds by itself",
         validation_alias=AliasPath("asked", "statement", "clauses", "looking", "selected_from"),
     )
+    as_of: AsOf
 
     @classmethod
     def of_answer(cls, found: StatementAnswer) -> Self:

@@ -78,7 +78,7 @@ class QuestionViews(Views):
         asked = read_request(QueryRequest)
         requirement, looking = asked.requirement(), asked.looking()
         asked.reading()  # changes no price, but what is wrong in it is wrong here too
-        query = self._service.parse(dataset, asked.query)
+        query = self._service.parse(dataset, asked.query, at=asked.as_of or "")
         found = self._service.explain(
             dataset,
             query,
@@ -101,7 +101,7 @@ class QuestionViews(Views):
         """Give the probability that the answer is at least t, or in [a, b]. Spends nothing."""
         asked = read_request(ProbabilityRequest)
         bounds, reading = asked.bounds(), asked.reading()
-        query = self._service.parse(dataset, asked.query)
+        query = self._service.parse(dataset, asked.query, at=asked.as_of or "")
         found = self._service.insight.probability(
             dataset, query, low=bounds.low, high=bounds.high, reading=reading
         )
@@ -114,7 +114,7 @@ class QuestionViews(Views):
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         found = self._service.ask(
             dataset,
-            self._service.parse(dataset, asked.query),
+            self._service.parse(dataset, asked.query, at=asked.as_of or ""),
             requirement,
             measure=asked.measure,
             looking=looking,

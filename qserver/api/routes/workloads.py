@@ -89,7 +89,8 @@ class WorkloadViews(Views):
         return json_reply(WorkloadExplanationBody.of(found, consistent=added))
 
     def _workload(self, dataset: str, asked: WorkloadRequest) -> Workload:
-        return asked.workload(lambda document: self._service.parse(dataset, document))
+        at = asked.as_of or ""
+        return asked.workload(lambda document: self._service.parse(dataset, document, at=at))
 
 
 def _consistent(asked: WorkloadRequest, workload: Workload) -> ConsistentWorkload | None:

@@ -63,7 +63,8 @@ def plan_together(
     if free is not None:
         return free
     plan = plan_unmet(holdings, state.known, rule, single, effort.part(PLANNER.union_part))
-    found = state.search.base(rule) if plan.price_nano and not effort.is_spent else None
+    with_base = plan.price_nano and not (effort.is_spent or holdings.rows_alone)
+    found = state.search.base(rule) if with_base else None
     if found is None or found.priced.price_nano >= plan.price_nano:
         return replace(plan, simultaneous=state.by_union)
     return state.plan(found)

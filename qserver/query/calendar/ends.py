@@ -11,6 +11,7 @@ from datetime import date
 
 from qserver.errors import QueryError
 from qserver.query.calendar.periods import Periods
+from qserver.query.calendar.refused import PeriodNotSealedError
 from qserver.query.calendar.units import (
     EXAMPLES,
     Unit,
@@ -25,22 +26,30 @@ from qserver.query.calendar.units import (
 from qserver.query.domain import Attribute
 
 
-def index_from(attribute: Attribute, end: object, *, name: str) -> int:
-    """Index of the first period that does not lie before `end`; the number of periods if none.
+def range_from(attribute: Attribute, end: object, *, name: str, after: bool = False) -> range:
+    """Indexes of the periods from `end` on; with `after` those that follow the end's own period.
 
     Raises:
-        QueryError: the end is no label or date, or begins within a period.
+        QueryError: the end is no label or date, or cuts through a period.
+        PeriodNotSealedError: data have arrived for none of them yet.
     """
-    return _index(attribute, end, name, after=False)
+    start = _index(attribute, end, name, after=after)
+    check_sealed(attribute, start, end, name=name)
+    return range(start, attribute.size)
 
 
-def index_after(attribute: Attribute, end: object, *, name: str) -> int:
-    """Index of the first period that lies after `end`, so the end's own period is before it.
+def range_up_to(attribute: Attribute, end: object, *, name: str, after: bool = False) -> range:
+    """Indexes of the periods before `end`; with `after` the end's own period is one of them.
 
     Raises:
-        QueryError: the end is no label or date, or ends within a period.
+        QueryError: the end is no label or date, or cuts through a period.
+        PeriodNotSealedError: the last of them has no data yet. A day after all periods names none.
     """
-    return _index(attribute, end, name, after=True)
+    stop = _index(attribute, end, name, after=after)
+    is_named = stop < attribute.size or attribute.index_of_name(_text(end) or "") is not None
+    if is_named and stop:
+        check_sealed(attribute, stop - 1, end, name=name)
+    return range(stop)
 
 
 def range_between(attribute: Attribute, low: object, high: object, *, name: str) -> range:
@@ -48,9 +57,10 @@ def range_between(attribute: Attribute, low: object, high: object, *, name: str)
 
     Raises:
         QueryError: an end is none, cuts a period, or the first is later than the last.
+        PeriodNotSealedError: an end's own period has no data yet.
     """
-    start = index_from(attribute, low, name=f"{name}[0]")
-    stop = index_after(attribute, high, name=f"{name}[1]")
+    start = range_from(attribute, low, name=f"{name}[0]").start
+    stop = range_up_to(attribute, high, name=f"{name}[1]", after=True).stop
     # Two ends that lie both before all periods, or both after them, are in order and hold none.
     if stop <= start and (attribute.periods is None or _begins_later(low, high)):
         raise QueryError(name, "have low <= high", [low, high])
@@ -63,10 +73,12 @@ def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
     Raises:
         QueryError: there is none of this name; the message says which there are, or in which
             period a date lies.
+        PeriodNotSealedError: its data have not arrived yet.
     """
     text = _text(value)
     index = None if text is None else attribute.index_of_name(text)
     if index is not None:
+        check_sealed(attribute, index, value, name=name)
         return index
     if attribute.periods is None or text is None:
         raise _no_label(attribute, value, name)
@@ -79,6 +91,18 @@ def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
         value,
         hint=_place(attribute.periods, found[0]) or f"Its periods: {attribute.periods.span}.",
     )
+
+
+def check_sealed(attribute: Attribute, index: int, value: object, *, name: str) -> None:
+    """Raise PeriodNotSealedError if the period at `index` has no data yet."""
+    if attribute.n_sealed <= index < attribute.size:
+        raise PeriodNotSealedError(name, value, last=last_sealed(attribute))
+
+
+def last_sealed(attribute: Attribute) -> str:
+    """The last period that has its data; '' for none."""
+    n = attribute.n_sealed
+    return attribute.value_names[n - 1] if n else ""
 
 
 def _index(attribute: Attribute, end: object, name: str, *, after: bool) -> int:

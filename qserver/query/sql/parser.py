@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import ParseError, exp
 
 from qserver.errors import CapacityError, SqlError
+from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
@@ -51,7 +52,7 @@ def query_of(document: object, domain: Domain, *, dataset: str) -> LinearQuery:
         CapacityError: it has too many terms.
     """
     if not isinstance(document, str):
-        return parse_query(document, domain)
+        return clipped(parse_query(document, domain), domain, name="query")
     statement = parse_statement(document, domain, dataset=dataset, name="query")
     if statement.explains or statement.clauses != Clauses():
         raise statement.source.refuse(

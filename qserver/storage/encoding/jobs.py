@@ -64,6 +64,8 @@ def answer_json(answer: AnyAnswer) -> str:
             del one["selected_from"]  # earlier versions wrote none
         if one.get("rest_nano", ...) is None:
             del one["rest_nano"]
+        if not one.get("as_of", ...):
+            del one["as_of"]
         if "statement" in one:
             one["statement"] = _without_usual(one["statement"])
     if not plain.get("ends", ...):

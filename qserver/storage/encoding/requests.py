@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import count
 from typing import Any
@@ -116,6 +116,7 @@ def _asked(plain: Mapping[str, Any]) -> AnyAsked:
     measure = measure_of(plain["measure"]) if "measure" in plain else None
     for one in plain.get("questions", [plain]):
         query = query_from_document(sizes, one["terms"])
+        query = replace(query, as_of=str(one.get("as_of", "")))
         requirement = Requirement(one["length"], one["confidence"])
         looking, reading = Looking.from_plain(one), Reading.from_plain(one)
         asked.append(Question(query, requirement, measure, looking, reading))
@@ -132,6 +133,7 @@ def _model_plain(asked: ModelAsked) -> dict[str, Any]:
 
 def _question_plain(question: Question) -> dict[str, Any]:
     return {
+        **({"as_of": question.as_of} if question.as_of else {}),
         "terms": question.query.to_document(),
         "length": question.requirement.length,
         "confidence": question.requirement.confidence,

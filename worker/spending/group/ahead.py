@@ -28,6 +28,7 @@ from qserver.query.question import ModelAsked
 from qserver.storage.charging.lease import Lease
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.spend import SpendingStore
+from worker.private.growing import GrowingTable
 from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.fencing import while_held
@@ -158,6 +159,9 @@ class GroupPlanner:
         if table is None or (plan.sampled is not None and not isinstance(table, SampledTables)):
             # The private data are missing or changed, or they cannot be sampled. Refuse before
             # anything is charged.
+            raise MeasurementError
+        if isinstance(table, GrowingTable) and not all(table.holds(r.row) for r in plan.rows):
+            # A question that was not clipped to the sealed periods would be answered falsely.
             raise MeasurementError
         Live(replica.measurements).check((*plan.rows, *plan.tables))
         reservation = reservation_of(plan, job=job.taken.job, request=job.request, replica=replica)

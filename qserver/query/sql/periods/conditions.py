@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from qserver.errors import QueryError
-from qserver.query.calendar.ends import index_after, index_from, index_of_period
+from qserver.query.calendar.ends import index_of_period, range_from, range_up_to
 from qserver.query.calendar.units import EXAMPLES
 from qserver.query.domain import Attribute
 from qserver.query.sql.text import SqlText
@@ -16,18 +16,17 @@ def compared(attribute: Attribute, kind: type[exp.Expr], end: exp.Expr, source: 
 
     Raises:
         SqlError: the end is no label or date, or cuts through a period.
+        PeriodNotSealedError: the end's own period has no data yet.
     """
     text = _text(attribute, end, source)
-    size = attribute.size
 
     def found() -> range:
         if kind in (exp.EQ, exp.NEQ):
             at = index_of_period(attribute, text, name="sql")
             return range(at, at + 1)
         # What lies before the end, and what does not; the end's own period is before or after.
-        place = index_from if kind in (exp.LT, exp.GTE) else index_after
-        at = place(attribute, text, name="sql")
-        return range(at) if kind in (exp.LT, exp.LTE) else range(at, size)
+        of = range_up_to if kind in (exp.LT, exp.LTE) else range_from
+        return of(attribute, text, name="sql", after=kind in (exp.LTE, exp.GT))
 
     try:
         return found()

@@ -59,7 +59,7 @@ def _masks(attribute: Attribute, unit: Unit, node: exp.Expr, names: Names) -> di
             f"group `{attribute.name}` by no less than its {periods.every}s", node
         )
     found: dict[str, int] = {}
-    for i in range(periods.count):
+    for i in range(attribute.n_sealed):
         number = periods.start + i
         whole = number if unit == periods.every else longer(periods.every, number, unit)
         name = text_of(unit, whole)

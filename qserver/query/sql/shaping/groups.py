@@ -128,10 +128,10 @@ class Groups:
         return self._names.domain.names[axis]
 
     def _attribute(self, axis: int, mask: int) -> Iterator[GroupValue]:
-        names = self._names.domain.attributes[axis].value_names
+        attribute = self._names.domain.attributes[axis]
         return (
             GroupValue(name, self._regions.of_mask(axis, 1 << i))
-            for i, name in enumerate(names)
+            for i, name in enumerate(attribute.value_names[: attribute.n_sealed])
             if mask >> i & 1
         )
 

@@ -10,6 +10,7 @@ from typing import Literal
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError
+from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, checked_span, linear_query
 from qserver.query.sql.aggregates import Aggregates, Event, Linear, Quotient, Wide
@@ -262,9 +263,10 @@ class SelectReading:
     def _query(self, item: Linear) -> LinearQuery:
         try:
             terms = [(t.coefficient, t.factors) for t in item.terms]
-            return checked_span(linear_query(self._domain.sizes, terms))
+            found = checked_span(linear_query(self._domain.sizes, terms))
         except InputError as exc:
             raise self._source.refuse(exc.condition, self._select.expressions[0]) from exc
+        return clipped(found, self._domain, name=self._source.name)
 
 
 def _both(item: Linear | Quotient, change: Callable[[Linear], Linear]) -> Linear | Quotient:

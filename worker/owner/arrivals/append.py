@@ -1,0 +1,204 @@
+"""Append: seal the next periods of a dataset with the records of a private file."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qserver.config import Settings
+from qserver.errors import ConfigError, QueryError
+from qserver.query.calendar.ends import index_of_period
+from qserver.query.domain import Attribute
+from qserver.records.dataset import DatasetMeta
+from worker.journal.journal import Journal
+from worker.journal.owner_records import Sealed
+from worker.owner.arrivals.reading import Arrived, Arriving, read_part
+from worker.owner.arrivals.sealing import Sealing
+from worker.private.parts import PartFolder
+from worker.private.registry import Registry, RegistryEntry
+
+
+@dataclass(frozen=True)
+class AppendRequest:
+    """The options of an append.
+
+    Args:
+        name: the dataset.
+        data: the file with the records of the new periods; None where they have none.
+        to: the last period to be sealed.
+        empty: the owner's word that a period without records is meant.
+        same_data_other_people: as for an attach.
+    """
+
+    name: str
+    data: Path | None
+    to: str
+    empty: bool = False
+    same_data_other_people: bool = False
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What is sealed now.
+
+    Args:
+        first, last: the periods of this part.
+        sealed: how many periods are sealed in all.
+        again: whether the very part was sealed before.
+        n_dropped: records that were left out because their person had k; for the owner alone.
+    """
+
+    dataset: str
+    first: str
+    last: str
+    sealed: int
+    again: bool
+    n_dropped: int
+
+
+def append(
+    request: AppendRequest,
+    *,
+    settings: Settings,
+    registry: Registry,
+    progress: Callable[[str], None],
+    log: logging.Logger,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.time,
+) -> Appended:
+    """Seal the next periods, up to `to`; nothing is done where that was done before.
+
+    Raises:
+        NotFoundError: there is no such dataset.
+        ConfigError: the data of the dataset do not grow, or `to` is no period, or it is sealed with
+            other records; or a period has no records, or more than its capacity.
+        PrivateDataError: the file cannot be read, or has records of other periods.
+        BusyError: another append is under way, or a worker held the population all the time.
+    """
+    entry = registry.entry(request.name)
+    if not entry.grows:
+        raise ConfigError(
+            "name",
+            "be a dataset whose data arrive over time",
+            hint="One is attached with --to. `rotate` puts another file in this one's place.",
+        )
+    journal = registry.journal(entry.population, create=False)
+    sealing = Sealing(
+        settings,
+        registry,
+        journal,
+        log,
+        progress,
+        other_people=request.same_data_other_people,
+        pause=pause,
+        clock=clock,
+    )
+    with registry.parts(entry).appending():
+        return _Append(request, entry, sealing).run()
+
+
+class _Append:
+    """One append, in the section in which no other one runs."""
+
+    def __init__(self, request: AppendRequest, entry: RegistryEntry, sealing: Sealing) -> None:
+        self._request = request
+        self._entry = entry
+        self._sealing = sealing
+        self._folder: PartFolder = sealing.registry.parts(entry)
+        self._sealed, self._meta = _state_of(sealing.journal, entry)
+        self._attribute: Attribute = self._meta.domain.attributes[self._meta.period_axis]
+
+    def run(self) -> Appended:
+        """The append, or the word that it was done before."""
+        self._folder.sweep(self._sealed)
+        start, stop = self._n_sealed, period_stop(self._attribute, self._request.to)
+        if stop <= start:
+            return self._again(stop)
+        self._sealing.say("reading and converting the file")
+        arrived, record = self._read(start, stop, self._sealed)
+        self._folder.write(arrived.part)
+        self._sealing.wait_for_minute()
+        self._sealing.seal(self._meta, record, content=arrived.content)
+        return self._appended(record, arrived, again=False)
+
+    @property
+    def _n_sealed(self) -> int:
+        return self._sealed[-1].stop if self._sealed else 0
+
+    def _again(self, stop: int) -> Appended:
+        """The append was done before, or other periods end there."""
+        name = self._attribute.value_names[stop - 1]
+        at = next((i for i, one in enumerate(self._sealed) if one.stop == stop), None)
+        if at is None:
+            raise ConfigError("to", "be a period that is not sealed yet", name)
+        before = self._sealed[at]
+        arrived, record = self._read(before.start, stop, self._sealed[:at])
+        if not secrets.compare_digest(record.fingerprint_hex, before.fingerprint_hex):
+            raise ConfigError(
+                "data",
+                f"hold the records that {name} was sealed with",
+                hint="A sealed period never changes. To correct one, detach the dataset and attach "
+                "all its periods anew; what was spent stays spent.",
+            )
+        self._sealing.seal(self._meta, None, content=arrived.content)
+        return self._appended(before, arrived, again=True)
+
+    def _read(self, start: int, stop: int, sealed: Sequence[Sealed]) -> tuple[Arrived, Sealed]:
+        """The part in the file, and the line that would seal it."""
+        if self._meta.growth is None:
+            raise ConfigError("name", "be a dataset whose data arrive over time")
+        arriving = Arriving(
+            self._meta.domain,
+            self._meta.growth,
+            self._entry.person_rule,
+            self._sealing.registry.key(),
+            self._folder.read(sealed),
+            start,
+            stop,
+            self._request.empty,
+        )
+        arrived = read_part(self._request.data, arriving, say=self._sealing.say)
+        return arrived, line_of(self._meta, arrived, key=arriving.key, sealed=sealed)
+
+    def _appended(self, record: Sealed, arrived: Arrived, *, again: bool) -> Appended:
+        names = self._attribute.value_names
+        return Appended(
+            self._meta.name,
+            names[record.start],
+            names[record.stop - 1],
+            max(self._n_sealed, record.stop),
+            again,
+            arrived.n_dropped,
+        )
+
+
+def line_of(meta: DatasetMeta, arrived: Arrived, *, key: bytes, sealed: Sequence[Sealed]) -> Sealed:
+    """The journal's line of a part that follows the sealed ones, without details."""
+    part, previous = arrived.part, sealed[-1].fingerprint_hex if sealed else ""
+    fingerprint = part.fingerprint(meta.domain, key=key, previous=previous)
+    return Sealed(meta.snapshot, part.start, part.stop, part.file, fingerprint)
+
+
+def _state_of(journal: Journal, entry: RegistryEntry) -> tuple[list[Sealed], DatasetMeta]:
+    with journal.exclusive():
+        sealed = list(journal.state.parts.get(entry.snapshot, ()))
+        record = journal.state.by_snapshot.get(entry.snapshot)
+    if record is None:
+        raise ConfigError("name", "be a dataset that the journal knows", entry.name)
+    return sealed, DatasetMeta.from_json(str(record.details["meta"]))
+
+
+def period_stop(attribute: Attribute, to: str) -> int:
+    """The index after the period that `--to` names.
+
+    Raises:
+        ConfigError: there is no such period.
+    """
+    try:
+        return index_of_period(attribute, to, name="to") + 1
+    except QueryError as exc:
+        raise ConfigError("to", exc.condition, to, hint=exc.hint) from exc

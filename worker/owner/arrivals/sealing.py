@@ -1,0 +1,123 @@
+"""Seal a part: file, journal, store. The journal's line decides.
+
+A file without a line is deleted at the next start. A line that the store does not show yet is
+followed by whoever holds the population next (worker/spending/group/seals.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from qserver.config import Settings
+from qserver.errors import BusyError
+from qserver.records.dataset import DatasetMeta
+from qserver.storage.charging.lease import Lease
+from qserver.storage.spend import SpendingStore
+from qserver.storage.store import Store
+from worker.constants import WORKER
+from worker.journal.journal import Journal
+from worker.journal.owner_records import Sealed
+from worker.owner.same_data import ask_for_other_people
+from worker.private.content import Content
+from worker.private.registry import Registry
+from worker.spending.loop import Heartbeat
+from worker.spending.spend import Spender
+
+_MINUTE_S = 60
+
+
+@dataclass(frozen=True)
+class Sealing:
+    """What sealing needs beside the part.
+
+    Args:
+        other_people: the owner's word that nobody in the file is in another population that has
+            the same data.
+        say: takes what the owner should know, for the terminal only.
+        pause: sleeps for a number of seconds.
+        clock: Unix time in seconds.
+    """
+
+    settings: Settings
+    registry: Registry
+    journal: Journal
+    log: logging.Logger
+    say: Callable[[str], None]
+    other_people: bool = False
+    pause: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.time
+
+    def wait_for_minute(self) -> None:
+        """Return at the next full minute.
+
+        How long a file takes to read tells how many records it has; when new periods are shown
+        must not.
+        """
+        self.say("waiting for the next full minute, when the new periods are shown")
+        self.pause(_MINUTE_S - self.clock() % _MINUTE_S)
+
+    def seal(self, meta: DatasetMeta, record: Sealed | None, *, content: Content | None) -> None:
+        """Write a part's line, and move the watermark; both durable when this returns.
+
+        Args:
+            record: None if the journal has the line already.
+            content: what the file held, to be compared with other populations; None if that is
+                done.
+
+        Raises:
+            BusyError: a worker held the population all the time.
+            ConfigError: another population has the same data.
+            StoreError, JournalError: it is decided if the journal has the line.
+        """
+        writer = SpendingStore.open(self.settings)
+        lease = self._acquire(writer, meta.population)
+        try:
+            with Heartbeat(self.settings, []) as heartbeat:
+                heartbeat.hold(lease)
+                spender = self._spender(writer, meta.population)
+                # This also finishes an append that died after its line.
+                spender.settle(lease)
+                if record is not None:
+                    self._write_down(meta, record, content)
+                    spender.settle(lease)
+        finally:
+            writer.release(lease)
+
+    def _write_down(self, meta: DatasetMeta, record: Sealed, content: Content | None) -> None:
+        if content is None:
+            with self.journal.exclusive():
+                self.journal.append(record)
+            return
+        with self.registry.comparing():
+            others = ask_for_other_people(
+                content,
+                population=meta.population,
+                registry=self.registry,
+                other_people=self.other_people,
+                say=self.say,
+            )
+            details = content.details()
+            if others:
+                details["other_people_than"] = " ".join(others)
+            with self.journal.exclusive():
+                self.journal.append(replace(record, details=details))
+
+    def _acquire(self, writer: SpendingStore, population: str) -> Lease:
+        for _ in range(int(WORKER.owner_lease_wait_s / WORKER.owner_lease_pause_s)):
+            lease = writer.acquire(population)
+            if lease is not None:
+                return lease
+            self.pause(WORKER.owner_lease_pause_s)
+        raise BusyError("A worker holds the population. Append again later.")
+
+    def _spender(self, writer: SpendingStore, population: str) -> Spender:
+        return Spender.without_data(
+            {population: self.journal},
+            reader=Store.open(self.settings, role="worker-reader"),
+            writer=writer,
+            settings=self.settings,
+            log=self.log,
+        )

@@ -1,0 +1,121 @@
+"""Private data that arrive over time: sealed periods in memory, each filled up to its capacity.
+
+A scan reads the periods that a query is about, and of each as many records as its capacity, which
+is public. So its time does not tell how many records there are. What a period is filled up with are
+records of the first cell, whose number is taken off again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import MeasurementError
+from qserver.query.calendar.sealed import periods_of
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
+from qserver.records.dataset import DatasetMeta
+from worker.journal.owner_records import Sealed
+from worker.private.parts import Part, PartFolder
+from worker.private.tables import table_from_columns
+
+
+class GrowingTable:
+    """The sealed periods of one snapshot; for one thread.
+
+    Args:
+        meta: its public facts; `growth` says how its data arrive.
+        folder: where its parts are.
+    """
+
+    def __init__(self, meta: DatasetMeta, folder: PartFolder) -> None:
+        if meta.growth is None:
+            raise MeasurementError
+        self._sizes = meta.domain.sizes
+        self._axis = meta.period_axis
+        self._capacity = meta.growth.capacity
+        self._folder = folder
+        self._n_fillers: list[int] = []
+        self._table = table_from_columns(
+            {i: np.zeros(0, dtype=np.int64) for i in range(len(self._sizes))}, self._sizes
+        )
+
+    @property
+    def n_sealed(self) -> int:
+        """Periods whose data are in memory."""
+        return len(self._n_fillers)
+
+    def follow(self, sealed: Sequence[Sealed]) -> bool:
+        """Read the parts that were sealed since; whether there were any.
+
+        Raises:
+            PrivateDataError: a part is missing, or is not what was sealed.
+        """
+        if (sealed[-1].stop if sealed else 0) == self.n_sealed:
+            return False
+        # All of them, as the fingerprints are chained.
+        for part in self._folder.read(sealed):
+            if part.start >= self.n_sealed:
+                self._take_in(part)
+        return True
+
+    def holds(self, query: LinearQuery) -> bool:
+        """Whether all periods that a query is about are in memory; public."""
+        return all(run.stop <= self.n_sealed for run in periods_of(query, self._axis))
+
+    def answer(self, query: LinearQuery) -> Fraction:
+        """The exact true answer on the sealed records.
+
+        Raises:
+            MeasurementError: it is about a period that is not sealed, and so has no answer yet.
+        """
+        if query.sizes != self._sizes or not self.holds(query):
+            raise MeasurementError
+        return sum((self._on(run, query) for run in periods_of(query, self._axis)), Fraction(0))
+
+    def counts(self, partition: ProductPartition) -> list[int]:
+        """The number of records in each cell, row-major.
+
+        Raises:
+            MeasurementError: a cell is about a period that is not sealed.
+        """
+        return [int(self.answer(partition.row(i))) for i in range(partition.n_cells)]
+
+    def _on(self, run: range, query: LinearQuery) -> Fraction:
+        """The answer on neighbouring periods."""
+        table = copy.copy(self._table)
+        scanned = slice(run.start * self._capacity, run.stop * self._capacity)
+        object.__setattr__(table, "codes", tuple(codes[scanned] for codes in table.codes))
+        found, cell = table.answer(query), [0] * len(self._sizes)
+        for period in run:
+            cell[self._axis] = period
+            found -= self._n_fillers[period] * query.value_at(cell)
+        return found
+
+    def _take_in(self, part: Part) -> None:
+        """Add the periods of a part.
+
+        Raises:
+            MeasurementError: one has more records than its capacity.
+        """
+        order = np.argsort(part.codes[self._axis], kind="stable")
+        begins = np.searchsorted(
+            part.codes[self._axis][order], np.arange(part.start, part.stop + 1)
+        )
+        if np.diff(begins).max(initial=0) > self._capacity:
+            raise MeasurementError
+        columns: dict[int, list[NDArray[Any]]] = {i: [c] for i, c in enumerate(self._table.codes)}
+        for i, period in enumerate(range(part.start, part.stop)):
+            chosen = order[begins[i] : begins[i + 1]]
+            for axis, kept in columns.items():
+                filled = np.full(self._capacity, period if axis == self._axis else 0)
+                filled[: len(chosen)] = part.codes[axis][chosen]
+                kept.append(filled)
+            self._n_fillers.append(self._capacity - len(chosen))
+        joined = {axis: np.concatenate(kept) for axis, kept in columns.items()}
+        self._table = table_from_columns(joined, self._sizes)

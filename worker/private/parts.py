@@ -1,0 +1,216 @@
+"""Part files: the kept records of periods that were sealed together, and whose they are.
+
+A part never changes. Its fingerprint is keyed, covers its records in any order, and is chained with
+the part before, so that a part that was changed, moved or left out is noticed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import BusyError, PrivateDataError
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_to_document
+from worker.journal.files import sync_folder, write_all
+from worker.journal.owner_records import Sealed
+
+_WHO_BYTES = 16
+_SUFFIX, _NEW = ".part", ".new"
+
+
+@dataclass(frozen=True, repr=False)
+class Part:
+    """The kept records of the periods from `start` up to, not including, `stop`.
+
+    Args:
+        codes: per attribute, the code of each record, in sorted order.
+        kept: keyed digest of a person -> records of that person in this part.
+    """
+
+    start: int
+    stop: int
+    codes: tuple[NDArray[np.int64], ...]
+    kept: Mapping[bytes, int]
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.start:07}-{self.stop:07}{_SUFFIX}"
+
+    def fingerprint(self, domain: Domain, *, key: bytes, previous: str) -> str:
+        """Keyed hash of the records, in hexadecimal, chained with the part before.
+
+        Args:
+            previous: the fingerprint of the part before; '' for the first one.
+        """
+        digest = hashlib.blake2b(key=key, digest_size=32, person=b"qserver part")
+        head = [domain_to_document(domain), self.start, self.stop, previous]
+        digest.update(json.dumps(head, sort_keys=True).encode())
+        for column in self.codes:
+            digest.update(len(column).to_bytes(8, "big"))
+            digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())
+        for who, n in sorted(self.kept.items()):
+            digest.update(who + n.to_bytes(8, "big"))
+        return digest.hexdigest()
+
+    def per_period(self, axis: int) -> NDArray[np.int64]:
+        """Number of records of each of its periods; private."""
+        n_periods = self.stop - self.start
+        return np.bincount(self.codes[axis] - self.start, minlength=n_periods)
+
+
+def part_of(
+    start: int,
+    stop: int,
+    codes: Sequence[NDArray[np.int64]],
+    *,
+    people: NDArray[Any] | None,
+    key: bytes,
+) -> Part:
+    """The part of these records; their order does not matter.
+
+    Args:
+        people: the person of each record, as text; None without a column.
+    """
+    order = np.lexsort(tuple(codes))
+    kept = dict[bytes, int]()
+    if people is not None:
+        names, n_records = np.unique(people, return_counts=True)
+        pairs = zip(names.tolist(), n_records.tolist(), strict=True)
+        kept = {who(str(name), key): int(n) for name, n in pairs}
+    return Part(start, stop, tuple(np.asarray(c, dtype=np.int64)[order] for c in codes), kept)
+
+
+def who(person: str, key: bytes) -> bytes:
+    """The keyed digest by which a person is known in later parts."""
+    text = person.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, key=key, digest_size=_WHO_BYTES, person=b"qserver who").digest()
+
+
+def kept_so_far(
+    parts: Iterable[Part], people: NDArray[Any] | None, *, key: bytes
+) -> dict[str, int]:
+    """How many records of each of these people are in earlier parts; people without any are not
+    there."""
+    if people is None:
+        return {}
+    sums = dict[bytes, int]()
+    for part in parts:
+        for one, n in part.kept.items():
+            sums[one] = sums.get(one, 0) + n
+    digests = {str(name): who(str(name), key) for name in np.unique(people).tolist()}
+    return {name: sums[one] for name, one in digests.items() if one in sums}
+
+
+class PartFolder:
+    """The part files of one snapshot.
+
+    Args:
+        folder: mode 0700; made on first use.
+    """
+
+    def __init__(self, folder: Path, domain: Domain, *, key: bytes) -> None:
+        self._folder = folder
+        self._domain = domain
+        self._key = key
+
+    @contextmanager
+    def appending(self, *, wait: bool = False) -> Iterator[None]:
+        """A section in which no other command writes or deletes part files.
+
+        Raises:
+            BusyError: another one does.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            yield
+        except BlockingIOError as exc:
+            raise BusyError("Another command appends to the dataset. Try again later.") from exc
+        finally:
+            os.close(descriptor)
+
+    def write(self, part: Part) -> None:
+        """Write a part; durable, whole and under its name when this returns.
+
+        Raises:
+            PrivateDataError: it cannot be written, for example because the disk is full.
+        """
+        new = self._folder / (part.file + _NEW)
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                write_all(descriptor, _bytes_of(part))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            new.replace(self._folder / part.file)
+            sync_folder(self._folder, fsync=os.fsync)
+        except OSError as exc:
+            raise PrivateDataError(f"The part cannot be written: {exc.strerror}.") from exc
+
+    def sweep(self, sealed: Sequence[Sealed]) -> list[str]:
+        """Delete the files that no line of the journal names; within `appending`."""
+        named = {record.file for record in sealed} | {"lock"}
+        gone = [path for path in sorted(self._folder.iterdir()) if path.name not in named]
+        for path in gone:
+            path.unlink()
+        return [path.name for path in gone]
+
+    def read(self, sealed: Sequence[Sealed]) -> list[Part]:
+        """The sealed parts, in order.
+
+        Raises:
+            PrivateDataError: one is missing, or is not what was sealed.
+        """
+        found, previous = list[Part](), ""
+        for record in sealed:
+            part = self._read(record)
+            previous = part.fingerprint(self._domain, key=self._key, previous=previous)
+            if previous != record.fingerprint_hex or (part.start, part.stop) != (
+                record.start,
+                record.stop,
+            ):
+                raise PrivateDataError(f"Part {record.file} is not what was sealed.")
+            found.append(part)
+        return found
+
+    def _read(self, record: Sealed) -> Part:
+        try:
+            return _part_of_bytes((self._folder / record.file).read_bytes())
+        except Exception as exc:  # what a damaged archive raises is not documented
+            raise PrivateDataError(f"Part {record.file} is missing or cannot be read.") from exc
+
+
+def _bytes_of(part: Part) -> bytes:
+    file = io.BytesIO()
+    digests = b"".join(part.kept)
+    np.savez(
+        file,
+        ends=np.array([part.start, part.stop], dtype=np.int64),
+        codes=np.stack(part.codes),
+        people=np.frombuffer(digests, dtype=np.uint8),
+        kept=np.array(list(part.kept.values()), dtype=np.int64),
+    )
+    return file.getvalue()
+
+
+def _part_of_bytes(text: bytes) -> Part:
+    with np.load(io.BytesIO(text), allow_pickle=False) as found:
+        start, stop = map(int, found["ends"])
+        digests, kept = found["people"].tobytes(), found["kept"].tolist()
+        whose = [digests[i : i + _WHO_BYTES] for i in range(0, len(digests), _WHO_BYTES)]
+        return Part(start, stop, tuple(found["codes"]), dict(zip(whose, kept, strict=True)))
