@@ -73,7 +73,7 @@ def joint_value(
     middle = float(shape.middle)
     room = 4.0 * math.ulp(abs(low) + abs(high) + abs(middle))
     start = low - middle - room, high - middle + room
-    found = parts.bounds(*start, confidence=questions.confidence)
+    found = parts.bounds(*start, confidence=cell.confidence)
     if found is None:
         return value
     interval = shifted_interval(*found, shape, within=value.interval)
@@ -101,7 +101,7 @@ def posterior_value(
     middle = float(shape.middle)
     over, under = questions.questions[cell.main], questions.questions[cell.denominator]
     start = low - middle, high - middle
-    found = posterior_of(QuotientAsked(over.query, under.query, start, questions.confidence))
+    found = posterior_of(QuotientAsked(over.query, under.query, start, cell.confidence))
     if found is None:
         return None
     bounds = (shape.middle - shape.radius, shape.middle + shape.radius)

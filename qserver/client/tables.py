@@ -102,7 +102,8 @@ class Table(Listing, FromJson):
         columns: names of the columns with numbers.
         keys: for each row, a value of each of `groups`; None for all values together.
         cells: for each row, a cell of each of `columns`.
-        confidence: of each interval.
+        confidence: of each interval; the least where columns differ.
+        confidences: per column, where they differ; else None.
         simultaneous: the certified confidence that all intervals hold at once; None if it was not
             asked for.
         selected_from: the choice that all intervals allow for; None if each holds by itself.
@@ -125,6 +126,7 @@ class Table(Listing, FromJson):
         default=None, metadata=at("selected_from", by=selection_of)
     )
     as_of: str | None = None
+    confidences: tuple[float, ...] | None = None
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
@@ -273,7 +275,9 @@ class Table(Listing, FromJson):
         together = math.floor((self.simultaneous or 0.0) * 1e4) / 1e4
         percent = percent_text(together or self.confidence)
         which = "all at once" if self.simultaneous is not None else "each"
-        sure = f"{which} with {percent} percent confidence{chosen_text(self.selected_from)}; "
+        least = "at least " if self.confidences else ""
+        chosen = chosen_text(self.selected_from)
+        sure = f"{which} with {least}{percent} percent confidence{chosen}; "
         # Probabilities are no intervals.
         found = [f"{sure if self.confidence < 1.0 else ''}{self.cost}"]
         found += [note for note in (self.looking, self._laws()) if note]

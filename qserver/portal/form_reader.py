@@ -82,10 +82,11 @@ def read_question(
     if clauses.reading == AS_EVER:
         clauses = replace(clauses, reading=question.reading())
     statement = replace(statement, clauses=clauses)
-    has_length = clauses.half_width is not None
+    has_length = statement.has_lengths
     requirement = _requirement(clauses, question)
     cells = statement.rows[0].cells if len(statement.rows) == 1 else ()
     is_plain = not clauses.consistent and not statement.is_processed
+    is_plain = is_plain and not statement.is_column_wise
     is_one = not statement.groups and len(cells) == 1 and is_plain
     if is_one and isinstance(cells[0], Sum):
         query, measure = cells[0].query, clauses.measure
@@ -93,7 +94,8 @@ def read_question(
         return OneQuestion(query, requirement, measure, has_length, looking, reading)
     filled = replace(
         clauses,
-        half_width=clauses.half_width or Fraction(requirement.length) / 2,
+        half_width=clauses.half_width
+        or (None if clauses.part is not None else Fraction(requirement.length) / 2),
         confidence=clauses.confidence or Fraction(str(requirement.confidence)),
     )
     return TableQuestion(replace(statement, clauses=filled), has_length)

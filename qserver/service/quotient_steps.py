@@ -1,4 +1,4 @@
-"""The steps in which the quotients of a statement are asked; each step looks at history first."""
+"""The steps in which quotients, and parts of numbers, are asked; each looks at history first."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from qserver.query.sql.cells import (
     askings,
     cell_value,
     centred,
-    part_confidence,
-    ratios,
+    quotient_confidences,
 )
 from qserver.query.sql.parts import Halves, KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
 from qserver.records.answer import Offer
 from qserver.service.service import Service
 
 MOST_STEPS = 12
 """After so many the questions that suffice in every case are asked."""
 _ROOM = 1.0 + 1e-6
+_Asked = tuple[LinearQuery, float]
+"""A query and the confidence of its interval."""
 
 
 class QuotientSteps:
@@ -44,49 +46,76 @@ class QuotientSteps:
         self._history = history
         self._name = name
         self._statement = statement
+        self._relatives = relatives(statement)
+        self._confidences = quotient_confidences(statement)
         self._known = self._look()
         self._askings = askings(statement, known=self._known)
         self._met = {r for r, a in self._askings.items() if a.is_met(self._known[r])}
+        self._sums = self._look_at_sums()
 
     @property
     def is_one(self) -> bool:
-        """Whether there is one step: no quotient, or all intervals must hold together."""
-        return not self._askings or self._statement.clauses.simultaneous
+        """Whether there is one step: no quotient or part, or all intervals must hold together."""
+        is_plain = not self._askings and not self._relatives
+        return is_plain or self._statement.clauses.simultaneous
 
     @property
     def goes_on(self) -> bool:
-        """Whether the interval of some quotient is still too wide."""
-        return not self.is_one and len(self._met) < len(self._askings)
+        """Whether the interval of some quotient, or of a part of a number, is still too wide."""
+        unmet = any(not target.is_met(self._sums[r]) for r, target in self._relatives.items())
+        return not self.is_one and (unmet or len(self._met) < len(self._askings))
 
     def look(self) -> None:
         """Read the present history."""
         self._known = self._look()
         self._met |= {r for r, a in self._askings.items() if a.is_enough(self._known[r])}
+        self._sums = self._look_at_sums()
 
     def next_step(self) -> StatementQuestions:
         """The next questions; their intervals are never narrower than those of `last_step`."""
-        return self._asked({r: a.next_step(self._known[r]) for r, a in self._askings.items()})
+        of_sums = {r: t.next_half(self._sums[r]) for r, t in self._relatives.items()}
+        halves = {r: a.next_step(self._known[r]) for r, a in self._askings.items()}
+        return self._asked(halves, of_sums)
 
     def last_step(self) -> StatementQuestions:
         """The questions that always suffice; where history is better, with its interval."""
-        return self._asked({r: a.most for r, a in self._askings.items()})
+        of_sums = {r: t.most for r, t in self._relatives.items()}
+        return self._asked({r: a.most for r, a in self._askings.items()}, of_sums)
 
-    def _asked(self, halves: Mapping[Ratio, Halves]) -> StatementQuestions:
+    def _asked(
+        self, halves: Mapping[Ratio, Halves], of_sums: Mapping[Relative, float]
+    ) -> StatementQuestions:
         """The questions with these half-widths; one that is met is asked at its known width."""
         met = {
             ratio: self._known[ratio].halves.scaled(_ROOM) for ratio in self._met if not self.is_one
         }
-        return asked(self._statement, halves={**halves, **met})
+        met_sums = {
+            r: self._sums[r].half_width * _ROOM
+            for r, target in self._relatives.items()
+            if target.is_met(self._sums[r]) and not self.is_one
+        }
+        return asked(self._statement, halves={**halves, **met}, of_sums={**of_sums, **met_sums})
+
+    def _look_at_sums(self) -> dict[Relative, KnownSum]:
+        found = dict[Relative, KnownSum]()
+        for one in self._relatives:
+            offer = self._history.insight.offer(self._name, one.query, confidence=one.confidence)
+            found[one] = (
+                KnownSum() if offer is None else KnownSum(offer.estimate, offer.low, offer.high)
+            )
+        return found
 
     def _look(self) -> dict[Ratio, KnownQuotient]:
-        insight, offers = self._history.insight, dict[LinearQuery, Offer | None]()
-        confidence, found = part_confidence(self._statement), dict[Ratio, KnownQuotient]()
-        for ratio in ratios(self._statement):
+        insight, offers = self._history.insight, dict[_Asked, Offer | None]()
+        found = dict[Ratio, KnownQuotient]()
+        for ratio, confidence in self._confidences.items():
             shape = centred(ratio)
-            for query in (shape.part, shape.denominator):
-                if query not in offers:
-                    offers[query] = insight.offer(self._name, query, confidence=confidence)
-            found[ratio] = _parts_known(offers[shape.part], offers[shape.denominator])
+            parts = [(query, confidence) for query in (shape.part, shape.denominator)]
+            for query, _ in parts:
+                if (query, confidence) not in offers:
+                    offer = insight.offer(self._name, query, confidence=confidence)
+                    offers[query, confidence] = offer
+            found[ratio] = _parts_known(*(offers[part] for part in parts))
         if self._statement.clauses.simultaneous or not any(
             known.halves.is_finite for known in found.values()
         ):
@@ -94,12 +123,15 @@ class QuotientSteps:
         return self._with_intervals(found, offers)
 
     def _with_intervals(
-        self, found: Mapping[Ratio, KnownQuotient], offers: Mapping[LinearQuery, Offer | None]
+        self, found: Mapping[Ratio, KnownQuotient], offers: Mapping[_Asked, Offer | None]
     ) -> dict[Ratio, KnownQuotient]:
         """The same, with the interval of each quotient whose two parts are known."""
         halves = {ratio: known.halves.scaled(_ROOM) for ratio, known in found.items()}
         questions = asked(self._statement, halves=halves)
-        best = [offers.get(question.query) for question in questions.questions]
+        best = [
+            offers.get((question.query, question.requirement.confidence))
+            for question in questions.questions
+        ]
         with_intervals = dict(found)
         for row, cells in zip(self._statement.rows, questions.cells, strict=True):
             for ratio, cell in zip(row.cells, cells, strict=True):

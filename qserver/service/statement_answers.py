@@ -24,6 +24,7 @@ from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Bounds, Ratio, Row, Statement, Sum
+from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.records.answer import (
     BothChoices,
@@ -251,6 +252,7 @@ def shaped(found: StatementAnswer, *, chooses: bool = True) -> StatementAnswer:
             shape=PLAIN,
             digits=(),
             ranks=(),
+            exactness=_with_rank_exactness(statement),
         ),
         cells=tuple(found.asked.cells[i] for i in places),
     )
@@ -266,6 +268,12 @@ def _with_rank_columns(statement: Statement) -> Callable[[Row], Row]:
         row,
         cells=(*row.cells, *(_without_binning(row.cells[r.column]) for r in statement.ranks)),
     )
+
+
+def _with_rank_exactness(statement: Statement) -> tuple[Exactness, ...]:
+    """How exact each column is, a rank as the number that it is by."""
+    own = statement.exactness
+    return (*own, *(own[rank.column] for rank in statement.ranks)) if own else own
 
 
 def _without_binning(cell: Sum | Ratio) -> Sum | Ratio:

@@ -20,7 +20,7 @@ from qserver.query.sql.cells import (
     StatementQuestions,
     cell_value,
     consistent_value,
-    ratios,
+    has_steps,
 )
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
@@ -114,7 +114,7 @@ class Statements:
         be that of any of them: when it is done, the statement sent again goes on.
         """
         # What the steps of a quotient are depends on the answers so far, so they run only once.
-        visit = None if ratios(statement) else present_visit()
+        visit = None if has_steps(statement) else present_visit()
         if visit is None:
             hold_thread()
         with visiting(visit):

@@ -118,3 +118,34 @@ def test_what_is_not_known_has_no_rank() -> None:
     found = ranked([5.0, None, 9.0], [(4.0, 6.0), (None, None), (8.0, 10.0)], rank)
     assert [one.estimate for one in found] == [2.0, None, 1.0]
     assert [(one.low, one.high) for one in found] == [(2.0, 3.0), (1.0, 3.0), (1.0, 2.0)]
+
+
+def test_columns_are_as_exact_as_each_says(town: Deployment) -> None:
+    text = (
+        "SELECT COUNT(*) WITHIN 30 CONFIDENCE 99.9998 AS n, AVG(age) WITHIN 1 FROM people "
+        f"ASSUMING AT LEAST 300 {SURE}"
+    )
+    found = answered(town, text)
+    ages = [age for age, _ in ROWS]
+    for k, (truth, half) in enumerate([(N, 30.0), (sum(ages) / N, 1.0)]):
+        low, high = interval(found, column=k)
+        assert low <= truth <= high
+        assert high - low <= 2 * half * 1.001
+    body = SqlBody.of(found).model_dump(mode="json")["table"]
+    assert (body["confidence"], body["confidences"]) == (0.999998, [0.999998, 0.999999])
+
+
+def test_two_percent_of_a_count_cost_less_than_at_worst(town: Deployment) -> None:
+    text = f"SELECT COUNT(*) FROM people WITHIN 10 PERCENT ASSUMING AT LEAST 100 {SURE}"
+    price = explained(town, text)
+    assert price.is_most
+    found = answered(town, text)
+    low, high = interval(found)
+    assert low <= N <= high
+    estimate = found.cells[0][0].value.estimate
+    assert estimate is not None
+    assert (high - low) / 2 <= 0.1 * estimate * 1.001
+    assert 0 < spent(town) < price.price_nano / 2
+    before = spent(town)
+    assert answered(town, text).cells[0][0].value == found.cells[0][0].value
+    assert spent(town) == before

@@ -103,8 +103,13 @@ class SqlTableBody(RecordBody):
     columns: list[str] = Field(validation_alias=_of_statement("columns"))
     rows: list[SqlRowBody]
     confidence: float = Field(
-        description="of each interval, or of all where `simultaneous`",
+        description="of each interval, or of all where `simultaneous`; the least where columns "
+        "differ",
         validation_alias=_CONFIDENCE,
+    )
+    confidences: list[float] | None = Field(
+        description="per column, where the text says another CONFIDENCE for some; else null",
+        validation_alias=AliasPath("asked", "confidences"),
     )
     simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
     epsilon_charged: Epsilon = Field(validation_alias="charged_nano")

@@ -13,9 +13,11 @@ from qserver.portal.render import csv_text
 from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
-from qserver.query.sql.cells import StatementQuestions, asked, ratios
+from qserver.query.sql.cells import StatementQuestions, asked, has_steps, ratios
 from qserver.query.sql.parts import Halves
 from qserver.query.sql.statement import Binning, Statement, Sum
+from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service
@@ -98,8 +100,9 @@ class TableView:
         """How sure the intervals are, what they cost, what remains."""
         found = self.answer
         percent = words.percent(found.asked.confidence)
+        at_least = "" if found.asked.confidences is None else "at least "
         n = sum(map(len, found.cells))
-        sure = f"{percent} percent confidence"
+        sure = f"{at_least}{percent} percent confidence"
         if n == 1:
             text = f"The interval holds with {sure}"
         elif found.asked.simultaneous:
@@ -159,11 +162,16 @@ class TableQuote(AnyQuote):
         asked = self.found.asked
         n = sum(map(len, asked.cells))
         each = "all at once" if asked.simultaneous else "each"
-        half_width = float(asked.statement.clauses.half_width or 0)
-        return (
-            f"{n:,} number{'s' if n > 1 else ''}, {each + ' ' if n > 1 else ''}"
-            f"± {words.plain(half_width)} with {words.percent(asked.confidence)} percent confidence"
-        )
+        numbers = f"{n:,} number{'s' if n > 1 else ''}, {each + ' ' if n > 1 else ''}"
+        said = asked.statement
+        columns = [
+            f"± {_length(said.exactness_of(k))} with {words.percent(confidence_of(said, k))}"
+            for k in range(len(said.columns))
+        ]
+        if len(set(columns)) == 1:
+            return f"{numbers}{columns[0]} percent confidence"
+        named = zip(said.columns, columns, strict=True)
+        return numbers + "; ".join(f"{name} {text} percent confidence" for name, text in named)
 
     @property
     def n_known(self) -> int:
@@ -174,6 +182,13 @@ class TableQuote(AnyQuote):
     def stops_json(self) -> str:
         """The slider's places, for its script."""
         return stops_json(self.stops)
+
+
+def _length(exactness: Exactness) -> str:
+    """Half the length of intervals, in units or as a part of the number."""
+    if exactness.part is not None:
+        return f"{words.plain(float(100 * exactness.part))} percent of it"
+    return words.plain(float(exactness.half_width or 0))
 
 
 def heading_of(statement: Statement) -> Heading:
@@ -234,7 +249,7 @@ def job_view(
         return None
     statements, dataset = Statements(service), asked_job.status.dataset
     heading, files = heading_of(statement), f"/portal/jobs/{asked_job.status.id}/answer"
-    if ratios(statement) and not statement.clauses.simultaneous:
+    if has_steps(statement) and not statement.clauses.simultaneous:
         # The job was one step of several: what all of them gave is shown.
         known = known_view(service, dataset, statement, query=query).answer
         known = replace(known, charged_nano=result.charged_nano)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from qserver.errors import RequirementError, SqlError
@@ -22,10 +22,15 @@ from qserver.query.linear import LinearQuery
 from qserver.query.measure import Measure
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
-from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
 from qserver.query.sql.parts import Halves, KnownQuotient, QuotientTarget
-from qserver.query.sql.statement import Ratio, Row, Statement, Sum
+from qserver.query.sql.statement import Ratio, Row, Statement
 from qserver.query.sql.tables.intervals import CellInterval, Centred, moved, quotient_interval
+from qserver.query.sql.tables.relative import (
+    Relative,
+    confidence_of,
+    relative_of,
+    relatives,
+)
 
 # Bounds of a quotient are searched on grids of at most this many cells.
 _MAX_GRID = 1 << 16
@@ -37,12 +42,14 @@ class CellQuestions:
 
     Args:
         offset: a number that is added to the answer of a count or sum.
+        confidence: of its interval.
     """
 
     main: int
     denominator: int | None = None
     centred: Centred | None = None
     offset: float = 0.0
+    confidence: float = 0.95
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -55,7 +62,8 @@ class StatementQuestions:
     """The questions of a statement, none twice, and the cells that their answers fill.
 
     Args:
-        confidence: of the interval of each cell, or of all at once where `simultaneous`.
+        confidence: of the interval of each cell, or of all at once where `simultaneous`; the least
+            where columns differ.
     """
 
     statement: Statement
@@ -63,6 +71,13 @@ class StatementQuestions:
     cells: tuple[tuple[CellQuestions, ...], ...]
     confidence: float
     simultaneous: bool
+
+    @property
+    def confidences(self) -> tuple[float, ...] | None:
+        """Per column the confidence of its intervals; None where it is the same for all."""
+        said = self.statement
+        found = tuple(confidence_of(said, k) for k in range(len(said.columns)))
+        return found if any(c != found[0] for c in found) else None
 
 
 @dataclass
@@ -97,6 +112,13 @@ def ratios(statement: Statement) -> tuple[Ratio, ...]:
     return tuple(dict.fromkeys(cell for cell in cells if isinstance(cell, Ratio)))
 
 
+def has_steps(statement: Statement) -> bool:
+    """Whether it has a quotient, or asks for a part of a number."""
+    return bool(ratios(statement)) or any(
+        statement.exactness_of(k).part for k in range(len(statement.columns))
+    )
+
+
 def askings(
     statement: Statement, *, known: Mapping[Ratio, KnownQuotient]
 ) -> dict[Ratio, QuotientTarget]:
@@ -106,7 +128,7 @@ def askings(
         SqlError: the statement gives no length of intervals, or nothing is known of a denominator.
         RequirementError: a quotient is the same for all data.
     """
-    half_width, found = _half_width(statement), dict[Ratio, QuotientTarget]()
+    found, exact = dict[Ratio, QuotientTarget](), _of_ratios(statement)
     for row in statement.rows:
         for cell in row.cells:
             if not isinstance(cell, Ratio) or cell in found:
@@ -117,15 +139,47 @@ def askings(
                     "sql", "not ask for a quotient that is the same for all records"
                 )
             here = known.get(cell, KnownQuotient())
+            half_width, confidence = exact[cell]
             found[cell] = QuotientTarget.of(
                 here,
                 width=float(half_width),
                 base=_base(statement, row, here),
                 radius=float(radius),
-                confidence=confidence_of(statement),
-                part_confidence=part_confidence(statement),
+                confidence=confidence,
+                part_confidence=part_confidence(statement, confidence),
             )
     return found
+
+
+def _of_ratios(statement: Statement) -> dict[Ratio, tuple[Fraction, float]]:
+    """Per quotient the half-width and the confidence: the most exact of its columns."""
+    found = dict[Ratio, tuple[Fraction, float]]()
+    for row in statement.rows:
+        for k, cell in enumerate(row.cells):
+            if isinstance(cell, Ratio):
+                half_width, confidence = (
+                    _half_width_of(cell, statement, k),
+                    confidence_of(statement, k),
+                )
+                before = found.get(cell, (half_width, confidence))
+                found[cell] = min(half_width, before[0]), max(confidence, before[1])
+    return found
+
+
+def _half_width_of(cell: Ratio, statement: Statement, column: int) -> Fraction:
+    """The half-width of a quotient; of a percentage that of the least that it can be."""
+    part = statement.exactness_of(column).part
+    if part is None:
+        return _half_width(statement, column)
+    shape = centred(cell)
+    least = max(shape.middle - shape.radius, -shape.middle - shape.radius)
+    if not shape.is_bounded or least <= 0:
+        raise statement.source.refuse(
+            "not ask for a percentage of a quotient that may be zero",
+            statement.source.end,
+            hint="Nearest: WITHIN 0.02, in the units of the quotient.",
+        )
+    return part * least
 
 
 def at_most(statement: Statement, *, known: Mapping[Ratio, KnownQuotient]) -> StatementQuestions:
@@ -134,61 +188,80 @@ def at_most(statement: Statement, *, known: Mapping[Ratio, KnownQuotient]) -> St
     return asked(statement, halves={ratio: asking.most for ratio, asking in found.items()})
 
 
-def asked(statement: Statement, *, halves: Mapping[Ratio, Halves]) -> StatementQuestions:
+def asked(
+    statement: Statement,
+    *,
+    halves: Mapping[Ratio, Halves],
+    of_sums: Mapping[Relative, float] | None = None,
+) -> StatementQuestions:
     """The questions that answer a statement.
 
     Args:
         halves: per quotient the half-widths of both parts; cut to the range of requirements.
+        of_sums: the half-width of each number of which a part is asked; those that suffice in
+            every case where left out.
 
     Raises:
         SqlError: the statement gives no length of intervals.
         RequirementError: a length or a confidence is out of range.
     """
-    length = 2 * _half_width(statement)
-    confidence, part = confidence_of(statement), part_confidence(statement)
+    exact = _of_ratios(statement)
+    if of_sums is None:
+        of_sums = {one: target.most for one, target in relatives(statement).items()}
     collected = _Collected()
     cells = []
     for row in statement.rows:
         found = []
-        for cell in row.cells:
-            if isinstance(cell, Sum):
-                place = collected.add(cell.query, length, confidence)
-                found.append(CellQuestions(place, offset=float(cell.offset)))
-            else:
-                found.append(_ratio(collected, cell, halves[cell], part))
+        for k, cell in enumerate(row.cells):
+            if isinstance(cell, Ratio):
+                confidence = exact[cell][1]
+                part = part_confidence(statement, confidence)
+                one = _ratio(collected, cell, halves[cell], part)
+                found.append(replace(one, confidence=confidence))
+                continue
+            confidence = confidence_of(statement, k)
+            half = of_sums.get(relative_of(cell, statement, k)) if of_sums else None
+            length = 2 * _half_width(statement, k) if half is None else _length(half)
+            place = collected.add(cell.query, length, confidence)
+            found.append(CellQuestions(place, offset=float(cell.offset), confidence=confidence))
         cells.append(tuple(found))
     return StatementQuestions(
         statement,
         collected.questions(statement.clauses.measure),
         tuple(cells),
-        confidence,
+        min((confidence_of(statement, k) for k in range(len(statement.columns))), default=1.0),
         simultaneous=statement.clauses.simultaneous,
     )
 
 
-def _half_width(statement: Statement) -> Fraction:
-    if statement.clauses.half_width is None:
+def _length(half: float) -> Fraction:
+    return Fraction(min(max(2.0 * half, MIN_LENGTH), MAX_LENGTH))
+
+
+def _half_width(statement: Statement, column: int) -> Fraction:
+    half_width = statement.exactness_of(column).half_width
+    if half_width is None:
         raise statement.source.refuse(
             "say how long the interval may be",
             statement.source.end,
             hint="Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
         )
-    return statement.clauses.half_width
+    return half_width
 
 
-def confidence_of(statement: Statement) -> float:
-    """The confidence of each cell's interval."""
-    return float(statement.clauses.confidence or DEFAULT_CONFIDENCE)
-
-
-def part_confidence(statement: Statement) -> float:
-    """The confidence of each of the two intervals behind a quotient.
+def part_confidence(statement: Statement, confidence: float) -> float:
+    """The confidence of each of the two intervals behind a quotient of this confidence.
 
     Each may miss with half of the cell's chance. Then both hold at once with the confidence of the
     cell, for any dependence of their errors. Simultaneous intervals hold at once already.
     """
-    confidence = confidence_of(statement)
     return confidence if statement.clauses.simultaneous else 1 - (1 - confidence) / 2
+
+
+def quotient_confidences(statement: Statement) -> dict[Ratio, float]:
+    """Per quotient the confidence of both of its parts."""
+    exact = _of_ratios(statement)
+    return {ratio: part_confidence(statement, c) for ratio, (_, c) in exact.items()}
 
 
 def centred(cell: Ratio) -> Centred:
@@ -246,10 +319,7 @@ def _unknown_base(statement: Statement, row: Row) -> SqlError:
 
 def _ratio(collected: _Collected, cell: Ratio, halves: Halves, confidence: float) -> CellQuestions:
     shape = centred(cell)
-    over, under = (
-        Fraction(min(max(2.0 * half, MIN_LENGTH), MAX_LENGTH))
-        for half in (halves.over, halves.under)
-    )
+    over, under = _length(halves.over), _length(halves.under)
     return CellQuestions(
         main=collected.add(shape.part, over, confidence),
         denominator=collected.add(shape.denominator, under, confidence),

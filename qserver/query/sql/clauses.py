@@ -1,6 +1,7 @@
 """The clauses that SQL does not have: how exact the answer shall be.
 
 WITHIN w | WITHIN p PERCENT OF n     half-width of the interval
+WITHIN p PERCENT                     the same, in percent of the number itself
 CONFIDENCE c | CONFIDENCE p PERCENT
 SIMULTANEOUS                         all intervals hold at once with that confidence
 CONSISTENT                           also the values of one non-negative table
@@ -17,22 +18,20 @@ BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n] | BY ERROR e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
 
 from qserver.errors import InputError
 from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.domain import decimal_text
 from qserver.query.looking import NOTHING_SEEN, Looking, Rule, Selection
 from qserver.query.measure import Measure
-from qserver.query.requirement import MIN_DELTA
-from qserver.query.sql.readings import TokenReader, with_word
+from qserver.query.sql.readings import with_word
+from qserver.query.sql.tables.exactness import Exactness, ExactnessReader
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import CHOICES, READINGS, TokenizedSql
 
 DEFAULT_CONFIDENCE = Fraction(19, 20)
-MOST_CONFIDENCE = 1 - Fraction(str(MIN_DELTA))
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Clauses:
         measure: what may be measured; None where the text does not say it.
         looking: what was looked at, or will be.
         reading: how the posterior is read.
+        part: the half-width as a part of each number itself, or None.
     """
 
     half_width: Fraction | None = None
@@ -58,13 +58,19 @@ class Clauses:
     measure: Measure | None = None
     looking: Looking = NOTHING_SEEN
     reading: Reading = AS_EVER
+    part: Fraction | None = None
+
+    @property
+    def exactness(self) -> Exactness:
+        """What it says of all intervals."""
+        return Exactness(self.half_width, self.confidence, self.part)
 
 
 @dataclass
-class _Reader(TokenReader):
+class _Reader(ExactnessReader):
     """What was read so far of the clauses."""
 
-    found: dict[str, Fraction] = field(default_factory=dict)
+    assuming: Fraction | None = None
     chosen: Selection | None = None
     reading: Reading = AS_EVER
 
@@ -75,14 +81,14 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
     said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT", "INDEPENDENT"), False)
     is_only = False
     while reader.i < len(reader.tokens):
-        if reader.word("WITHIN"):
-            _once(reader, "WITHIN", _half_width(reader))
-        elif reader.word("CONFIDENCE"):
-            _once(reader, "CONFIDENCE", _confidence(reader))
-        elif reader.word("ASSUMING"):
+        if reader.reads():
+            continue
+        if reader.word("ASSUMING"):
             if reader.word("AT"):
                 reader.word("LEAST")
-            _once(reader, "ASSUMING", reader.number("after ASSUMING AT LEAST"))
+            if reader.assuming is not None:
+                raise reader.source.refuse("say ASSUMING once", reader.last())
+            reader.assuming = reader.number("after ASSUMING AT LEAST")
         elif reader.word(*said):
             said[reader.last().text.upper()] = True
         elif reader.word("AS"):
@@ -98,14 +104,15 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
                 reader.tokens[reader.i],
             )
     return Clauses(
-        reader.found.get("WITHIN"),
-        reader.found.get("CONFIDENCE"),
+        reader.half_width,
+        reader.confidence,
         said["SIMULTANEOUS"],
         said["CONSISTENT"],
-        reader.found.get("ASSUMING"),
+        reader.assuming,
         "only_this" if is_only else None,
         _looking(reader, independent=said["INDEPENDENT"]),
         reader.reading,
+        reader.part,
     )
 
 
@@ -177,37 +184,3 @@ def _looking(reader: _Reader, *, independent: bool) -> Looking:
         raise reader.source.refuse(
             "not have both INDEPENDENT and AS LARGEST OF", reader.last(), hint=exc.hint
         ) from exc
-
-
-def _once(reader: _Reader, name: str, value: Fraction) -> None:
-    if name in reader.found:
-        raise reader.source.refuse(f"say {name} once", reader.last())
-    reader.found[name] = value
-
-
-def _half_width(reader: _Reader) -> Fraction:
-    value = reader.number("after WITHIN")
-    if not reader.word("PERCENT", "%"):
-        return value
-    if not reader.word("OF"):
-        raise reader.source.refuse(
-            "say of which number WITHIN is a percentage",
-            reader.last(),
-            hint="Nearest: WITHIN 5 PERCENT OF 10000, with a number of your own.",
-        )
-    return value * reader.number("after OF") / 100
-
-
-def _confidence(reader: _Reader) -> Fraction:
-    value = reader.number("after CONFIDENCE")
-    if reader.word("PERCENT", "%"):
-        value /= 100
-    if value >= 1:
-        raise reader.source.refuse(
-            "have a CONFIDENCE below 1", reader.last(), hint="Nearest: CONFIDENCE 0.95."
-        )
-    if value > MOST_CONFIDENCE:
-        raise reader.source.refuse(
-            f"have a CONFIDENCE of at most {decimal_text(MOST_CONFIDENCE)}", reader.last()
-        )
-    return value

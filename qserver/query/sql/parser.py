@@ -103,6 +103,7 @@ def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
         part.shape,
         part.digits,
         part.ranks,
+        part.exactness,
     )
 
 

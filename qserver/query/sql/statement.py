@@ -14,6 +14,7 @@ from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import PLAIN, Shape
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.text import SqlText
 
 
@@ -97,6 +98,8 @@ class Statement:
         digits: per column to how many digits it is shown, None for all; empty for all columns.
         shape: which rows are shown once their numbers are released, and in what order.
         ranks: columns that follow from the released numbers, behind the others.
+        exactness: per column how exact it shall be where it differs from the clauses; empty where
+            none says it.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -112,12 +115,14 @@ class Statement:
     shape: Shape = PLAIN
     digits: tuple[int | None, ...] = ()
     ranks: tuple[Rank, ...] = ()
+    exactness: tuple[Exactness, ...] = ()
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)
         if self.bounds and (self.explains or rest != Clauses()):
             raise self.without_price()
         self._check_reading()
+        self._check_exactness()
         looking = self.clauses.looking
         if looking.independent and (self.groups or len(self.columns) != 1 or not self._is_sum):
             raise self.source.refuse(
@@ -138,6 +143,24 @@ class Statement:
                 self.source.end,
                 hint="Intervals that all hold at once hold for any choice.",
             )
+
+    def _check_exactness(self) -> None:
+        if self.bounds and self.exactness:
+            raise self.without_price()
+        if self.clauses.simultaneous and any(one.confidence for one in self.exactness):
+            raise self.source.refuse(
+                "have one CONFIDENCE for all columns where it says SIMULTANEOUS", self.source.end
+            )
+
+    def exactness_of(self, column: int) -> Exactness:
+        """How exact a column shall be."""
+        own = self.exactness[column] if self.exactness else UNSAID
+        return own.or_else(self.clauses.exactness)
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether the text says for each column how long intervals may be."""
+        return all(self.exactness_of(k).has_length for k in range(len(self.columns)))
 
     def _check_reading(self) -> None:
         if self.clauses.reading == AS_EVER:
@@ -170,6 +193,11 @@ class Statement:
         return self.shape != PLAIN or bool(self.digits or self.ranks) or has_offset
 
     @property
+    def is_column_wise(self) -> bool:
+        """Whether the clauses alone do not say how exact each column shall be."""
+        return bool(self.exactness) or self.clauses.part is not None
+
+    @property
     def _is_sum(self) -> bool:
         return bool(self.rows) and isinstance(self.rows[0].cells[0], Sum)
 
@@ -187,6 +215,7 @@ class Statement:
         """
         cell = self.rows[0].cells[0] if self.rows else None
         is_plain = not self.groups and not self.bounds and not self.is_processed
+        is_plain = is_plain and not self.is_column_wise
         if len(self.columns) != 1 or not is_plain or not isinstance(cell, Sum):
             raise self.source.refuse(
                 "ask for one count or sum here, without GROUP BY",

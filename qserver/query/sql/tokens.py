@@ -6,8 +6,8 @@ Everything else in SQL is refused here, with the reason, before it reaches the p
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sqlglot import Dialect, Token, TokenError, TokenType
@@ -26,6 +26,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _CLAUSES = frozenset(
     {"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY", "INDEPENDENT"}
 )
+_OF_ITEMS = frozenset({"WITHIN", "CONFIDENCE"})
+_OF_LENGTHS = frozenset({"PERCENT", "%", "OF"})
 CHOICES = ("LARGEST", "LEAST", "ANY")
 READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE", "ERROR")}
 """What follows the words that say how a posterior is read."""
@@ -84,12 +86,14 @@ class TokenizedSql:
         explains: whether it began with EXPLAIN.
         body: SELECT and what follows, up to the clauses.
         clauses: from the first of the words that begin a clause on.
+        behind_items: the same words behind items of SELECT, by the place where the item begins.
     """
 
     source: SqlText
     explains: bool
     body: tuple[Token, ...]
     clauses: tuple[Token, ...]
+    behind_items: Mapping[int, tuple[Token, ...]] = field(default_factory=dict)
 
 
 def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> TokenizedSql:
@@ -110,9 +114,10 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
         tokens.pop()
     if len(tokens) > MAX_TOKENS:
         raise CapacityError(f"A text of SQL has at most {MAX_TOKENS:,} words and signs.")
+    tokens, behind = _without_items_clauses(tokens)
     cut = _start_of_clauses(tokens)
     _check(source, tokens[:cut])
-    return TokenizedSql(source, explains(text), tuple(tokens[:cut]), tuple(tokens[cut:]))
+    return TokenizedSql(source, explains(text), tuple(tokens[:cut]), tuple(tokens[cut:]), behind)
 
 
 def explains(text: str) -> bool:
@@ -217,6 +222,46 @@ def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str
             best = stop - i + 1
         stop += 1
     return best
+
+
+def _without_items_clauses(
+    tokens: list[Token],
+) -> tuple[list[Token], dict[int, tuple[Token, ...]]]:
+    """The tokens without WITHIN and CONFIDENCE behind items of SELECT, and those."""
+    kept, found = list[Token](), dict[int, tuple[Token, ...]]()
+    # Per parenthesis that is open where its present item begins; None outside of SELECT.
+    begins: list[int | None] = [None]
+    i = 0
+    while i < len(tokens):
+        kind, first = tokens[i].token_type, begins[-1]
+        is_cut = tokens[i].text.upper() in _OF_ITEMS and _is_clause(tokens, i)
+        if first is not None and i > first and kind is TokenType.VAR and is_cut:
+            stop = _end_of_clause(tokens, i)
+            place = tokens[first].start
+            found[place] = (*found.get(place, ()), *tokens[i:stop])
+            i = stop
+            continue
+        kept.append(tokens[i])
+        if kind is TokenType.L_PAREN:
+            begins.append(None)
+        elif kind is TokenType.R_PAREN and len(begins) > 1:
+            begins.pop()
+        elif kind is TokenType.SELECT or (kind is TokenType.COMMA and first is not None):
+            begins[-1] = i + 1
+        elif kind in (TokenType.FROM, TokenType.UNION):
+            begins[-1] = None
+        i += 1
+    return kept, found
+
+
+def _end_of_clause(tokens: Sequence[Token], start: int) -> int:
+    """Where WITHIN or CONFIDENCE ends: after its numbers and PERCENT OF."""
+    i = start + 1
+    while i < len(tokens) and (
+        tokens[i].token_type is TokenType.NUMBER or tokens[i].text.upper() in _OF_LENGTHS
+    ):
+        i += 1
+    return i
 
 
 def _start_of_clauses(tokens: Sequence[Token]) -> int:

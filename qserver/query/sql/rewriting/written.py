@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from sqlglot import Token, TokenType, exp
 
+from qserver.query.sql.tables.exactness import UNSAID, Exactness, exactness_of
 from qserver.query.sql.text import TextPlace
 from qserver.query.sql.tokens import TokenizedSql
 
 _WRITTEN = "written"
+_EXACTNESS = "exactness"
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _ENDS = (TokenType.FROM, TokenType.UNION)
 # The order in which the parts of a SELECT stand in a text, after WITH.
@@ -29,6 +32,8 @@ def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
             raise sql.source.refuse("have one item between commas", sql.body[start])
         for node, place in zip(select.expressions, places, strict=True):
             node.meta[_WRITTEN] = sql.source.source(place)
+            if behind := sql.behind_items.get(place.start):
+                node.meta[_EXACTNESS] = exactness_of(sql.source, behind)
 
 
 def written_of(node: exp.Expr) -> str:
@@ -38,9 +43,15 @@ def written_of(node: exp.Expr) -> str:
 
 def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
     """An item in place of another one, which is written the same."""
-    if text := written_of(before):
-        node.meta[_WRITTEN] = text
+    for key in (_WRITTEN, _EXACTNESS):
+        if key in before.meta:
+            node.meta[key] = before.meta[key]
     return node
+
+
+def exactness_behind(node: exp.Expr) -> Exactness:
+    """What WITHIN and CONFIDENCE behind an item say."""
+    return cast("Exactness", node.meta.get(_EXACTNESS, UNSAID))
 
 
 def _selects(node: exp.Expr) -> Iterator[exp.Select]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from qserver.errors import CapacityError
-from qserver.query.sql.rewriting.written import written_of
+from qserver.query.sql.rewriting.written import exactness_behind, written_of
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.text import SqlText
 
 # Each part is compared with each item of SELECT.
@@ -29,11 +30,13 @@ class Item:
         node: what it is, without its alias.
         alias: the name after AS; '' for none.
         text: how it is written.
+        exactness: what WITHIN and CONFIDENCE behind it say.
     """
 
     node: exp.Expr
     alias: str
     text: str
+    exactness: Exactness = UNSAID
 
     @property
     def name(self) -> str:
@@ -111,6 +114,7 @@ def items_of(source: SqlText, select: exp.Select) -> Items:
             (node.this if isinstance(node, exp.Alias) else node).unnest(),
             node.alias if isinstance(node, exp.Alias) else "",
             written_of(node) or written(node, source),
+            exactness_behind(node),
         )
         for node in select.expressions
     )

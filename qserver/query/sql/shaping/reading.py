@@ -19,6 +19,7 @@ from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import unrounded
 from qserver.query.sql.shaping.shape import Compare, Comparison, Every, Opposite, Test
 from qserver.query.sql.shaping.windows import Windows
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.text import SqlText
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {
@@ -77,8 +78,8 @@ class Columns:
     """The columns of numbers, by what they are; HAVING and ORDER BY may add some.
 
     Args:
-        nodes, digits, names: per column what is measured, to how many digits it is rounded (None
-            for not at all), and what it is called.
+        nodes, digits, names, exactness: per column what is measured, to how many digits it is
+            rounded (None for not at all), what it is called, and how exact it shall be.
         place: per item of SELECT the index of its column; None for a group.
         grouping: per item of SELECT the index of its grouping; None for a number.
         constants: items that are one value, as groupings with this value alone.
@@ -88,6 +89,7 @@ class Columns:
     nodes: list[exp.Expr] = field(default_factory=list)
     digits: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    exactness: list[Exactness] = field(default_factory=list)
     place: list[int | None] = field(default_factory=list)
     grouping: list[int | None] = field(default_factory=list)
     constants: list[Grouping] = field(default_factory=list)
@@ -104,6 +106,8 @@ class Columns:
                 which = len(groupings) + len(found.constants)
                 found.constants.append(one)
             is_number = which is None and not is_rank
+            if not is_number and item.exactness != UNSAID:
+                raise items.source.refuse("have WITHIN behind numbers, not groups", item.node)
             found.grouping.append(which)
             found.place.append(len(found.nodes) if is_number else None)
             if is_rank:
@@ -113,7 +117,14 @@ class Columns:
                 found.nodes.append(node)
                 found.digits.append(digits)
                 found.names.append(item.name)
+                found.exactness.append(item.exactness)
         return found
+
+    @property
+    def exact(self) -> tuple[Exactness, ...]:
+        """Per column how exact it shall be; empty where none says it."""
+        is_said = any(one != UNSAID for one in self.exactness)
+        return tuple(self.exactness) if is_said else ()
 
     def index(self, node: exp.Expr, source: SqlText) -> int:
         """The column that is written so; a new one where there is none."""
@@ -121,6 +132,7 @@ class Columns:
             self.nodes.append(node)
             self.digits.append(None)
             self.names.append(written(node, source))
+            self.exactness.append(UNSAID)
         return self.nodes.index(node)
 
 

@@ -113,6 +113,7 @@ class SelectReading:
             shape,
             tuple(columns.digits) if any(d is not None for d in columns.digits) else (),
             tuple(rank.of([group.places for group in groups]) for rank in ranks),
+            columns.exact,
             tuple(zip(columns.grouping, columns.place, strict=True)),
         )
 

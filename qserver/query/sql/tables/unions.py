@@ -50,7 +50,16 @@ def joined(
     if shape.is_public:
         kept = shape.places([[] for _ in rows])
         rows, shape = tuple(rows[i] for i in kept), PLAIN
-    return Part(columns, names, rows, shape=shape, digits=digits, places=places)
+    numbers = [c for _, c in first.places if c is not None]
+    exactness = tuple(first.exactness[c] for c in numbers) if first.exactness else ()
+    if any(part.exactness for part in parts[1:]):
+        raise source.refuse(
+            "say WITHIN behind the items of the first SELECT of a UNION, or at the end",
+            selects[0].expressions[0],
+        )
+    return Part(
+        columns, names, rows, shape=shape, digits=digits, exactness=exactness, places=places
+    )
 
 
 def shape_of(rows: Sequence[Row], keys: Sequence[Key], cut: Cut) -> Shape:
