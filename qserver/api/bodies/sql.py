@@ -107,10 +107,6 @@ class SqlTableBody(RecordBody):
         "differ",
         validation_alias=_CONFIDENCE,
     )
-    confidences: list[float] | None = Field(
-        description="per column, where the text says another CONFIDENCE for some; else null",
-        validation_alias=AliasPath("asked", "confidences"),
-    )
     simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
     epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
     epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
@@ -120,6 +116,10 @@ class SqlTableBody(RecordBody):
         validation_alias=AliasPath("asked", "statement", "clauses", "looking", "selected_from"),
     )
     as_of: AsOf
+    confidences: list[float] | None = Field(
+        description="per column, where the text says another CONFIDENCE for some; else null",
+        validation_alias=AliasPath("asked", "confidences"),
+    )
 
     @classmethod
     def of_answer(cls, found: StatementAnswer) -> Self:
