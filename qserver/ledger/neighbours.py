@@ -79,7 +79,10 @@ class Neighbours:
         if self.relation == "add-remove":
             return -(-cells // UNITS_PER_NANO)
         if not by.same_period:
-            return min(self._row_nano(charge), -(-2 * cells // UNITS_PER_NANO))
+            # Of a row without values of both signs, those that go or those that come count.
+            row = primitive(charge.row)
+            sides = 1 if row.low >= 0 or row.high <= 0 else 2
+            return min(self._row_nano(charge), -(-sides * cells // UNITS_PER_NANO))
         pairs = _along(pair_shapes_within(charge.row, by.axis), charge.alpha_nano, by)
         if self.null_cell:
             pairs = np.maximum(pairs, _along(cell_shapes(charge.row), charge.alpha_nano, by))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from worker.books.chains import Chains
@@ -120,27 +120,31 @@ class Account:
         search = SpreadLosses(grid, losses, spread, self.relation, null_cell, n_failed)
         found = search.ends()
         self.n_failed = 0
-        return found
+        # What each row alone may cost, added up, is a bound too.
+        return replace(found, most=min(found.most, self._rise(losses, Losses(self.k, {}, []))))
 
     def rises_within(self, losses: Losses, level: int, known: Known | None) -> bool:
         """Whether no loss can rise by more than the level did; quick, and often enough."""
         if known is None:
             return False
-        then, factor = known.losses, 1 if self.relation == "add-remove" else 2
+        return self._rise(losses, known.losses) <= level - known.level
+
+    def _rise(self, losses: Losses, then: Losses) -> Fraction:
+        """At least what a person loses more than `then`."""
+        factor = 1 if self.relation == "add-remove" else 2
         rise = factor * (losses.flat - then.flat)
         rise += factor * max(0, losses.of_tables - then.of_tables)
         for row, weight in losses.weights.items():
             more = weight - then.weights.get(row, 0)
             if more > 0:
                 rise += more * self._most_moved(row, factor)
-        return rise <= level - known.level
+        return rise
 
     def _most_moved(self, row: Row, factor: int) -> Fraction:
         """The most that the records of a person move a row."""
         one = row.size if factor == 1 else row.swing
         if self.spread is None or self.grid is None:
             return self.k * one
-        n = self.spread.n_moved(row, self.k, self.grid.sizes[self.spread.axis])
-        if factor == 1 or self.spread.keeps_period:
-            return n * one
-        return min(self.k * one, 2 * n * row.size)
+        moved = self.spread.most_moved(row, self.k, self.grid.sizes[self.spread.axis])
+        # Values of both signs: those that go and those that come move the row.
+        return min(self.k * one, moved * (1 if one == row.size else 2))

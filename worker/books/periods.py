@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from worker.books.faults import UnknownFactsError
@@ -42,15 +43,16 @@ class Spread:
         most = int(details["records_per_period"])
         return cls(int(details["period_axis"]), most, bool(int(details["keeps_period"])))
 
-    def n_moved(self, row: Row, k: int, n_periods: int) -> int:
-        """Most records of a person that a row may weigh."""
-        periods = set[int]()
+    def most_moved(self, row: Row, k: int, n_periods: int) -> Fraction:
+        """At least the sum of a row's sizes at k records."""
+        sizes = [Fraction(0)] * n_periods
         for term in row.terms:
-            runs = dict(term.factors).get(self.axis)
-            if runs is None:
-                return min(k, self.most * n_periods)
-            periods.update(i for i, number in enumerate(runs.dense().tolist()) if number)
-        return min(k, self.most * len(periods))
+            factors = dict(term.factors)
+            runs = factors.pop(self.axis, None)
+            rest = abs(term.coefficient) * prod(max(map(abs, r.numbers)) for r in factors.values())
+            for t in range(n_periods):
+                sizes[t] += rest if runs is None else rest * abs(runs.at(t))
+        return self.greatest([(size, 1) for size in sizes], k)
 
     def greatest(self, amounts: Sequence[tuple[Fraction, int]], k: int) -> Fraction:
         """The greatest sum of k amounts, each given with the number of periods that have it."""

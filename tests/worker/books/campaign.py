@@ -21,13 +21,18 @@ from worker.books.accountant import NOT_VERIFIED, VERIFIED, Accountant
 
 @dataclass(frozen=True)
 class Outcome:
-    """One history's end: of its ledger, its books and the definition, in nano-epsilon."""
+    """One history's end: of its ledger, its books and the definition, in nano-epsilon.
+
+    Args:
+        n_bounded: plans of files whose losses the books know by bounds.
+    """
 
     spent: int
     books: int
     exact: float
     n_plans: int
     n_unverified: int
+    n_bounded: int
     cpu_s: tuple[float, ...]
 
 
@@ -36,13 +41,14 @@ def play(seed: int, path: Path, *, n_plans: int = 12) -> Outcome:
     town, accountant = Town(seed, path), Accountant(path)
     for _ in range(town.random.randint(1, 3)):
         town.attach()
-    said, cpu = list[str](), list[float]()
+    said, cpu, n_bounded = list[str](), list[float](), 0
     for _ in range(n_plans):
         _owner(town)
         one = town.files[town.random.choice(sorted(town.files))]
         planned = town.learn(one) if town.random.random() < 0.08 else town.buy(one)
         if planned is not None:
             begun = time.process_time()
+            n_bounded += not one.draws.is_exact
             said.append(accountant.judge(json.dumps(planned.plan), nominal_nano=planned.nominal))
             cpu.append(time.process_time() - begun)
             town.finish(one, planned, burns=town.random.random() < 0.1)
@@ -60,7 +66,7 @@ def play(seed: int, path: Path, *, n_plans: int = 12) -> Outcome:
     exact = worst_person(town.worst, town.pairs)
     assert accountant.spent() <= town.spent
     n_unverified = sum(one != VERIFIED for one in said)
-    return Outcome(town.spent, int(books), exact, len(said), n_unverified, tuple(cpu))
+    return Outcome(town.spent, int(books), exact, len(said), n_unverified, n_bounded, tuple(cpu))
 
 
 def _owner(town: Town) -> None:

@@ -64,11 +64,17 @@ def test_a_record_that_keeps_its_period_pays_for_pairs_within_it(tmp_path: Path)
 
 
 def test_a_record_of_any_period_is_known_by_bounds(tmp_path: Path) -> None:
-    """Rows of two periods at 10 and 30: a pair moves both, and two records may."""
     hand = hand_of(tmp_path / "j", k=2, m=1, relation="replace-one")
-    hand.write(row(0, 10), share=20)
-    assert hand.judge(row(1, 30), share=80) == VERIFIED
-    # One pair costs 40 for certain. Between that and 80 the books cannot tell.
-    assert hand.judge(row(1, 30), share=50) == NOT_VERIFIED
+    hand.write(row(0, 10), share=10)
+    # Two records of two periods: of one row each, or a pair that moves both.
+    assert hand.judge(row(1, 30), share=40) == VERIFIED
     with pytest.raises(BookFaultError, match="loses"):
         hand.judge(row(1, 30), share=35)
+    against = [(1, {0: indicator(3, [0])}), (-1, {0: indicator(3, [1])})]
+    found = primitive(linear_query(SIZES, against)).row
+    both = PlannedRow(found, primitive(found).key, 30, STEP)
+    # One pair moves it by 60 for certain, and the other row by 10. Two pairs may move it by 120.
+    with pytest.raises(BookFaultError, match="loses"):
+        hand.judge(both, share=69)
+    assert hand.judge(both, share=100) == NOT_VERIFIED
+    assert hand.judge(both, share=130) == VERIFIED
