@@ -10,6 +10,7 @@ from pathlib import Path
 from qserver.config import Settings
 from qserver.query.calendar.periods import Periods
 from qserver.query.domain import Attribute, Domain
+from qserver.records.people.unit import THE_PERSON, Unit
 from tests.deployment import LOG, Deployment, Relation
 from worker.owner.arrivals.append import Appended, AppendRequest, append
 from worker.owner.attach import AttachRequest, attach
@@ -65,6 +66,7 @@ class Growing(Deployment):
         relation: Relation = "add-remove",
         person_column: str = "who",
         registry: Registry | None = None,
+        unit: Unit = THE_PERSON,
     ) -> Growing:
         """Attach the first weeks."""
         settings = Settings(
@@ -84,6 +86,7 @@ class Growing(Deployment):
             person_column=person_column,
             capacity=CAPACITY,
             to=week(n_first - 1),
+            unit=unit,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         town = cls(settings, registry, meta, data)
