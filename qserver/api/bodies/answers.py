@@ -25,8 +25,8 @@ class OfferBody(RecordBody):
     interval: Interval
     confidence: float
     free_length: float = Field(
-        description="from this length on the question is free; it is that of the `interval` but where "
-        "released answers disagree, and after a choice"
+        description="from this length on the question is free; it is that of the `interval` but "
+        "where released answers disagree, and after a choice"
     )
     law: Law = Field(description=_LAW)
 
