@@ -15,6 +15,7 @@ from qserver.records.charge import Relation
 from qserver.records.claims.claim import Claim, claims_from_plain
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
+from qserver.records.people.periods import SealedPeriods
 from qserver.records.people.unit import THE_PERSON, Unit, UnitStatus
 
 
@@ -29,24 +30,6 @@ class Growth:
     """
 
     attribute: str
-    capacity: int
-
-
-@dataclass(frozen=True)
-class SealedPeriods:
-    """Which periods of a dataset have their data now; public.
-
-    Args:
-        sealed: how many of the first periods.
-        last: the last of them; None before the first.
-        declared: periods in all, those to come too.
-        capacity: most records of one period.
-    """
-
-    attribute: str
-    sealed: int
-    last: str | None
-    declared: int
     capacity: int
 
 

@@ -1,0 +1,23 @@
+"""Which periods of a dataset have their data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SealedPeriods:
+    """Which periods of a dataset have their data now; public.
+
+    Args:
+        sealed: how many of the first periods.
+        last: the last of them; None before the first.
+        declared: periods in all, those to come too.
+        capacity: most records of one period.
+    """
+
+    attribute: str
+    sealed: int
+    last: str | None
+    declared: int
+    capacity: int
