@@ -39,7 +39,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import Demand
 from qserver.planning.blocks.levels.learner import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, need_of
-from qserver.planning.blocks.rent import Own, tightest
+from qserver.planning.blocks.rent import Precise, Precision, tightest
 from qserver.planning.blocks.star import Star, everything, fit_star, fitting, serves
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -115,9 +115,9 @@ class EarlierDemand:
         return need.part_beside(base, raises, then=then, direct=direct) if raises else None
 
     @cached_property
-    def _tightest(self) -> dict[int, Own]:
+    def _tightest(self) -> dict[int, Precise]:
         """The tightest question of each class."""
-        return tightest(map(Own.of, self.asked))
+        return tightest(map(Precision.of, self.asked))
 
     def _base(self, view: Holdings, octave: int) -> Star | None:
         """The base for the earlier questions of this class and looser ones, if rows cost more."""
@@ -137,7 +137,7 @@ class EarlierDemand:
     def _spent_nano(self, octave: int) -> int:
         """What questions of this class and looser ones cost on the snapshot that spent most."""
         return max(
-            sum(paid.price_nano for paid in asked if Own.of(paid).octave <= octave)
+            sum(paid.price_nano for paid in asked if Precision.of(paid).octave <= octave)
             for asked in self.snapshots
         )
 
@@ -149,7 +149,7 @@ def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -
     """
     demand = Demand()
     for paid in asked:
-        if Own.of(paid).octave <= octave:
+        if Precision.of(paid).octave <= octave:
             demand.take_in(paid, unbought, has_bases=False)
     wants = demand.wanted.wants
     if not wants or demand.forgotten(octave) or len(fitting(unbought, wants)) < len(wants):

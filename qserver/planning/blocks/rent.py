@@ -100,18 +100,11 @@ class OwnRowsAlone:
         return self._ledger
 
 
-@dataclass(frozen=True)
-class Own:
-    """A question's own row: what it would cost alone."""
+class Precise:
+    """A half-width, in records of a row, that must hold at a confidence."""
 
-    query: Primitive
     half_width: float
     confidence: float
-
-    @classmethod
-    def of(cls, paid: PaidQuestion) -> Own:
-        """The own row of a paid question."""
-        return cls(paid.form, paid.half_width, paid.confidence)
 
     @property
     def sharpness(self) -> float:
@@ -128,6 +121,33 @@ class Own:
     def octave(self) -> int:
         """Its class of precision."""
         return octave_of(half_width=self.half_width, confidence=self.confidence)
+
+
+@dataclass(frozen=True)
+class Precision(Precise):
+    """A precision by itself: no row is brought to its normal form for it, which takes long."""
+
+    half_width: float
+    confidence: float
+
+    @classmethod
+    def of(cls, paid: PaidQuestion) -> Precision:
+        """That of a paid question."""
+        return cls(paid.half_width, paid.confidence)
+
+
+@dataclass(frozen=True)
+class Own(Precise):
+    """A question's own row: what it would cost alone."""
+
+    query: Primitive
+    half_width: float
+    confidence: float
+
+    @classmethod
+    def of(cls, paid: PaidQuestion) -> Own:
+        """The own row of a paid question."""
+        return cls(paid.form, paid.half_width, paid.confidence)
 
 
 @dataclass(frozen=True)
@@ -150,7 +170,7 @@ class Course:
     paid: list[PaidQuestion] = field(default_factory=list)
     _fits: list[Fit] = field(default_factory=list)
     _rents: dict[int | None, OwnRowsAlone] = field(default_factory=dict)
-    _tightest: dict[int, Own] = field(default_factory=dict)
+    _tightest: dict[int, Precise] = field(default_factory=dict)
 
     def state(self) -> State:
         """What `from_state` needs."""
@@ -176,7 +196,7 @@ class Course:
             for octave in head["octaves"]
         }
         found = cls(list(paid[: head["n_paid"]]), [Fit(*f) for f in head["fits"]], rents)
-        found._tightest = tightest(map(Own.of, found.paid))
+        found._tightest = tightest(map(Precision.of, found.paid))
         return found
 
     def take_in(
@@ -236,9 +256,9 @@ class Course:
         return found[1]
 
 
-def tightest(asked: Iterable[Own]) -> dict[int, Own]:
+def tightest(asked: Iterable[Precise]) -> dict[int, Precise]:
     """The tightest of these in each class of precision; the first one of several."""
-    found = dict[int, Own]()
+    found = dict[int, Precise]()
     for own in asked:
         if own.octave not in found or own.sharpness > found[own.octave].sharpness:
             found[own.octave] = own
