@@ -70,7 +70,7 @@ def test_a_quotient_is_made_of_estimates_and_stays_free(town: Deployment) -> Non
 
 
 def test_a_table_says_what_its_intervals_are_statements_of(town: Deployment) -> None:
-    counts, average = answered(town, BY_AGE), answered(town, AVERAGE)
+    average, counts = answered(town, AVERAGE), answered(town, BY_AGE)
     laws = [cell.statement for (cell,) in counts.cells]
     assert {law.law for law in laws if law is not None} == {"posterior"}
     assert average.cells[0][0].statement is not None

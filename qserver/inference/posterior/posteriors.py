@@ -14,7 +14,7 @@ from qserver.errors import EvaluationError
 from qserver.inference.given.known_sums import KnownSums, Reduced, reduced
 from qserver.inference.given.law_given import ENOUGH, law_given
 from qserver.inference.given.table_of_law import TableOfLaw
-from qserver.inference.posterior.cells_as_rows import cells_as_rows
+from qserver.inference.posterior.cells_as_rows import are_few, cells_as_rows, chosen
 from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
 from qserver.inference.posterior.row_estimate import RowEstimate
@@ -73,12 +73,14 @@ class Posteriors:
     def __init__(self, rows: RowsInPlay, measurements: Sequence[AnyMeasurement]) -> None:
         self._rows, self._measurements = rows, measurements
         self._known: OrderedDict[_Key, ToState] = OrderedDict()
-        self._with_cells: OrderedDict[frozenset[int], _CellsAndRows | None] = OrderedDict()
+        self._with_cells: OrderedDict[tuple[int, ...], _CellsAndRows] = OrderedDict()
+        self._few: bool | None = None
 
     def clear(self) -> None:
         """Forget all, since the history has changed."""
         self._known.clear()
         self._with_cells.clear()
+        self._few = None
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
         """The posterior of a row, given all disagreements that bear on its estimate.
@@ -105,8 +107,11 @@ class Posteriors:
         self, row: LinearQuery, estimate: RowEstimate, enough: float
     ) -> Stated | Callable[[], Stated]:
         known = estimate.posterior
-        if estimate.tables or estimate.beside:
-            rows = self._cells_and_rows(frozenset((*estimate.ids, *estimate.tables)))
+        if self._few is None:
+            self._few = are_few(self._measurements)
+        # Cells may disagree with rows also where the estimate uses rows alone.
+        if estimate.tables or estimate.beside or self._few:
+            rows = self._cells_and_rows((*estimate.ids, *estimate.tables))
             if rows is None:
                 return Stated(known, OF_ESTIMATOR)
             return partial(_or_of_estimator, known, partial(rows.stated, row, known, enough))
@@ -116,13 +121,15 @@ class Posteriors:
             return Stated(known, OF_ESTIMATOR)
         return partial(_or_of_estimator, known, partial(_by_rows, sums, known, enough))
 
-    def _cells_and_rows(self, used: frozenset[int]) -> _CellsAndRows | None:
-        if used not in self._with_cells:
+    def _cells_and_rows(self, used: Sequence[int]) -> _CellsAndRows | None:
+        ids = chosen(self._measurements, used)
+        if ids is None:
+            return None
+        if ids not in self._with_cells:
             trim(self._with_cells, _MOST_WITH_CELLS)
-            rows = cells_as_rows(self._measurements, used)
-            found = None if rows is None else _CellsAndRows(rows, self._rows.most_records)
-            self._with_cells[used] = found
-        return self._with_cells[used]
+            rows = cells_as_rows(self._measurements[i] for i in ids)
+            self._with_cells[ids] = _CellsAndRows(rows, self._rows.most_records)
+        return self._with_cells[ids]
 
 
 class _CellsAndRows:

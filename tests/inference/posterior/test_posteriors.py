@@ -151,6 +151,26 @@ def test_one_table_alone_disagrees_with_nothing() -> None:
     assert (found.statement.law, found.statement.disagreements) == ("posterior", 0)
 
 
+def test_cells_bear_on_an_estimate_by_rows_alone() -> None:
+    """The posterior is one: it does not depend on which released answers the estimate uses."""
+    query = linear_query(SIZES, [(1, {0: interval(4, 0, 2)})])
+    engine = _engine(
+        SIZES,
+        measured(0, query, scale=Fraction(9), answer=Fraction(120)),
+        _table(1, 0, 1, values=np.arange(12.0)),
+    )
+    row = primitive(query)
+    by_row = engine.estimate_by_rows(row, confidence=0.95)
+    best = engine.estimate(row, confidence=0.95)
+    assert by_row is not None
+    assert best is not None
+    assert by_row.half_width > best.half_width
+    found = [engine.stated(row, one) for one in (by_row, best)]
+    assert [one.statement.disagreements for one in found] == [1, 1]
+    one, other = (one.posterior.interval(0.95) for one in found)
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.1)
+
+
 @pytest.mark.parametrize(("size", "law"), [(990, "posterior"), (1_000, "estimator")])
 def test_tables_with_too_many_cells_keep_the_law_of_the_error(size: int, law: str) -> None:
     """With a row beside them these are more than 1,000: no disagreement is sought, as is said."""
