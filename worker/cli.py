@@ -20,7 +20,8 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.log import formatter_of
 from qserver.query.domain import Domain
-from qserver.query.domain_file import domain_from_document, load_domain
+from qserver.query.domain_file import domain_from_document
+from qserver.query.files.load import load_domain
 from qserver.query.measure import measure_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta

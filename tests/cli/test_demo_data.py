@@ -12,7 +12,8 @@ import pytest
 
 from qserver.cli.local.demo_data import N_ADULT_RECORDS, adult_attribution, adult_csv, adult_domain
 from qserver.query.domain import Attribute, Domain
-from qserver.query.domain_file import domain_from_document, domain_to_document, load_domain
+from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.files.load import load_domain
 
 SHA256 = "fe24177a5b0df1874e6afc5748b7d9e547ca25880a84c4310f39b7ccf1b0da37"
 # Of the source's records, written as its lines are: fields joined by comma and space.

@@ -13,7 +13,7 @@ import pytest
 
 from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import SqlError
-from qserver.query.domain_file import load_domain
+from qserver.query.files.load import load_domain
 from qserver.query.sql.cells import at_most
 from qserver.query.sql.parser import parse_statement
 

@@ -9,7 +9,8 @@ import pytest
 
 from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import SqlError
-from qserver.query.domain_file import domain_from_document, load_domain
+from qserver.query.domain_file import domain_from_document
+from qserver.query.files.load import load_domain
 from qserver.query.sql.cells import at_most
 from qserver.query.sql.parser import MAX_CELLS, parse_statement
 from qserver.query.sql.tokens import MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS

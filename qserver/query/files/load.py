@@ -1,0 +1,42 @@
+"""Load a domain from its file."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+
+from qserver.errors import DomainError
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document
+
+MAX_BYTES = 64 << 20
+
+
+def load_domain(path: Path) -> Domain:
+    """The domain in a JSON or TOML file (by its ending).
+
+    Raises:
+        DomainError: the file cannot be read or is wrong; the message names the place.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DomainError(str(path), f"be at most {MAX_BYTES >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as exc:  # not UTF-8, or a NUL in the path
+        raise DomainError(str(path), f"be a readable UTF-8 file ({type(exc).__name__})") from exc
+    return domain_from_document(_parse(path, text))
+
+
+def _parse(path: Path, text: str) -> object:
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(text, parse_float=Decimal)
+        if path.suffix == ".json":
+            return json.loads(text, parse_float=Decimal)
+    except (ValueError, ArithmeticError, RecursionError) as exc:
+        # Bad syntax, integers beyond Python's limit, or exponents beyond Decimal's.
+        reason = f"{path.suffix[1:].upper()} ({str(exc)[:200]})"
+        raise DomainError(str(path), f"be well-formed {reason}") from exc
+    raise DomainError(str(path), "end in .json or .toml")
