@@ -25,6 +25,7 @@ from qserver.errors import (
     RateLimitedError,
     SqlError,
 )
+from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.problem import error_from_problem
 
@@ -161,6 +162,14 @@ def _on_unexpected(exc: Exception) -> Response:
 def _facts(exc: QServerError) -> dict[str, Any]:
     if isinstance(exc, RequestError):
         return exc.facts
+    if isinstance(exc, UnconfirmedError):
+        return {
+            "errors": [_fault(exc.name, str(exc))],
+            **_place(exc),
+            "price": epsilon(exc.price_nano),
+            "remaining": epsilon(exc.remaining_nano),
+            "add": exc.words,
+        }
     if isinstance(exc, InputError):
         return {"errors": [_fault(exc.name, str(exc))], **_place(exc)}
     if isinstance(exc, NotFoundError):

@@ -37,6 +37,12 @@ def register(commands: Commands, runtime: Runtime) -> None:
     parser.add_argument("text", metavar="TEXT", help="the statement; - reads it")
     add_only_this(parser)
     add_as_of(parser)
+    parser.add_argument(
+        "--within", type=float, metavar="W", help="half the length of intervals without WITHIN"
+    )
+    parser.add_argument(
+        "--confidence", type=float, metavar="C", help="their confidence without CONFIDENCE"
+    )
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime, run_sql)
 
@@ -53,12 +59,18 @@ def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         wait_s=args.timeout,
         sleep=runtime.sleep,
     )
+    said: dict[str, Any] = {
+        "measure": chosen_of(args),
+        "as_of": args.as_of,
+        "within": args.within,
+        "confidence": args.confidence,
+    }
     if args.explain or explains(text):
-        price = client.price(text, measure=chosen_of(args), as_of=args.as_of)
+        price = client.price(text, **said)
         _show_price(runtime.console, price, as_json=args.json)
         return ExitCode.OK
     with runtime.console.progress("Waiting for the answer"):
-        table = client.sql(text, measure=chosen_of(args), as_of=args.as_of)
+        table = client.sql(text, **said)
     _show_table(runtime.console, table, as_json=args.json)
     return ExitCode.OK
 

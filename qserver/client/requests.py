@@ -214,23 +214,46 @@ def ledger(
     return Exchange(Call(path_of(dataset, "ledger"), query=query or None), lambda found: found)
 
 
-def sql(text: str, *, measure: Measure | None = None, as_of: str | None = None) -> Exchange[Table]:
+def sql(
+    text: str,
+    *,
+    measure: Measure | None = None,
+    as_of: str | None = None,
+    within: float | None = None,
+    confidence: float | None = None,
+) -> Exchange[Table]:
     """The table that a statement asks for; the dataset is the one in its FROM.
 
+    `within` and `confidence` hold where the text has no WITHIN, or no CONFIDENCE. Without any it is
+    answered from history alone, or BudgetProblemError has its price (`unconfirmed`).
     ONLY THIS at its end goes before `measure`, which is as in `query`. AS LARGEST OF m and
     INDEPENDENT are said in the text. `as_of` is as in `query`.
     """
     if explains(text):
         raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
-    call = Call(path_of(dataset_of(text), "sql"), _choosing({"sql": text}, measure) | _at(as_of))
+    document = _choosing({"sql": text}, measure) | _at(as_of)
+    call = Call(path_of(dataset_of(text), "sql"), _exactly(document, within, confidence))
     return Exchange(call, lambda found: Table.of(found["table"]), answered_again)
 
 
 def price(
-    text: str, *, measure: Measure | None = None, as_of: str | None = None
+    text: str,
+    *,
+    measure: Measure | None = None,
+    as_of: str | None = None,
+    within: float | None = None,
+    confidence: float | None = None,
 ) -> Exchange[Price]:
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
     # The text goes as it is: a refusal points at places in it.
     document = _choosing({"sql": text, "explain": True}, measure) | _at(as_of)
-    call = Call(path_of(dataset_of(text), "sql"), document)
+    call = Call(path_of(dataset_of(text), "sql"), _exactly(document, within, confidence))
     return Exchange(call, lambda found: Price.of(found["price"]))
+
+
+def _exactly(
+    document: dict[str, Any], within: float | None, confidence: float | None
+) -> dict[str, Any]:
+    """The document with how exact the answers shall be, as far as that is said."""
+    said = {"within": within, "confidence": confidence}
+    return document | {name: value for name, value in said.items() if value is not None}

@@ -30,6 +30,7 @@ _ADVICE = {
     "pace_exceeded": "Nothing was spent. Wait, or ask for a longer interval or less confidence.",
     "disclosure_guard": "Nothing was spent. Ask for a longer interval or less confidence.",
     "claim_guard": "Nothing was spent. Ask for a longer interval, or for this question only.",
+    "unconfirmed": "Nothing was spent. Say how long the interval may be, and ask again.",
     "not_estimable": "Nothing that was released so far tells anything about it. Ask it: its price "
     "is shown first.",
     "invalid_query": "Change the question and ask again.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -24,14 +24,15 @@ from qserver.query.sql.cells import (
 )
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.sql.tables.unconfirmed import is_free_to_ask
 from qserver.records.answer import (
     Answer,
     Explanation,
     FactorPoint,
     JobStatus,
     Offer,
-    Source,
     WorkloadAnswer,
     WorkloadExplanation,
 )
@@ -49,11 +50,12 @@ from qserver.service.statement_answers import (
     probability_table,
     shaped,
 )
+from qserver.service.unmeasured.first import from_history, priced
+from qserver.service.unmeasured.steps import dearest, with_earlier
 from qserver.service.visits import hold_thread, present_visit, visiting
 
 _T = TypeVar("_T")
 _UNKNOWN = CellInterval(None, None)
-_DEAREST_FIRST: tuple[Source, ...] = ("measured", "refined", "history", "exact")
 
 
 class Statements:
@@ -72,6 +74,7 @@ class Statements:
         explain: bool = False,
         measure: Measure | None = None,
         at: str = "",
+        default: Exactness = UNSAID,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> AnyStatement | JobStatus:
@@ -81,8 +84,10 @@ class Statements:
             explain: asks for the price, as EXPLAIN before the text does.
             measure: what may be measured where the text does not say; None is the owner's choice.
             at: the last period to count, as for `Service.domain`.
+            default: how exact the answers shall be where the text does not say it.
 
         Raises:
+            UnconfirmedError: neither says it, and history does not answer; with a price.
             SqlError: the text cannot be answered; points at the place.
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
@@ -95,7 +100,13 @@ class Statements:
             reading = statement.clauses.reading
             probability = partial(self._questions.insight.probability, name, reading=reading)
             return probability_table(statement, probability, status)
-        if explain or statement.explains:
+        statement = statement.with_default(default)
+        is_explained = explain or statement.explains
+        if not statement.has_lengths and is_free_to_ask(statement):
+            if is_explained:
+                raise priced(self, name, statement, by=by)
+            return from_history(self, self._questions, name, statement, by=by)
+        if is_explained:
             return self.explain(name, statement, by=by)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
 
@@ -148,7 +159,7 @@ class Statements:
         answers = self._answered(name, last, wait_s=left, idempotency=idempotency, by=by)
         if isinstance(answers, JobStatus):
             return answers
-        return self.table(name, last, _with_earlier(answers, earlier))
+        return self.table(name, last, with_earlier(answers, earlier))
 
     def goes_on(self, name: str, statement: Statement) -> bool:
         """Whether asking would measure more before all quotients are as exact as asked."""
@@ -248,6 +259,10 @@ class Statements:
         """The questions of a statement that suffice in every case, by what history says."""
         return self._steps(name, statement).last_step()
 
+    def workload(self, questions: StatementQuestions) -> Workload:
+        """The questions of a statement as one workload."""
+        return workload_of(questions)
+
     def _steps(self, name: str, statement: Statement) -> QuotientSteps:
         steps = QuotientSteps(self._questions, name, statement)
         # Before anything is spent: it may be refused.
@@ -330,26 +345,6 @@ class Statements:
         )
 
 
-def _with_earlier(
-    found: Answer | WorkloadAnswer, earlier: Sequence[WorkloadAnswer]
-) -> Answer | WorkloadAnswer:
-    """The answers of the last step, with what all steps cost and did."""
-    if not earlier or isinstance(found, Answer):
-        return found
-    steps = (*earlier, found)
-    answers = tuple(
-        replace(answer, source=_dearest(step.answers[i].source for step in steps))
-        for i, answer in enumerate(found.answers)
-    )
-    charged = sum(step.charged_nano for step in steps)
-    return replace(found, answers=answers, charged_nano=charged)
-
-
-def _dearest(sources: Iterable[Source]) -> Source:
-    among = set(sources)
-    return next(source for source in _DEAREST_FIRST if source in among)
-
-
 def _consistent(questions: StatementQuestions) -> ConsistentWorkload | None:
     """What will find consistent answers, where the statement asks for them."""
     if not questions.statement.clauses.consistent:
@@ -389,7 +384,7 @@ def _answered_cell(
         [CellInterval(answer.low, answer.high) for answer in answers],
     )
     parts = [answers[i] for i in cell.parts]
-    source, law = _dearest(a.source for a in parts), joined([a.statement for a in parts])
+    source, law = dearest(a.source for a in parts), joined([a.statement for a in parts])
     return AnsweredCell(value, source, _consistent_of(cell, nearest), statement=law)
 
 

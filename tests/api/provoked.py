@@ -214,6 +214,7 @@ def _wrong_texts(path: str) -> dict[tuple[int, str], Provoke]:
     far = "SELECT COUNT(*) FROM adult WITHIN 1e6 PERCENT OF 1e12"
     return {
         (422, "invalid_sql"): _post(path, {"sql": "SELECT MAX(age) FROM adult"}),
+        (409, "unconfirmed"): _post(path, {"sql": "EXPLAIN SELECT COUNT(*) FROM adult"}),
         (422, "invalid_requirement"): _post(path, {"sql": far}),
         (422, "too_large"): _post(path, {"sql": f"SELECT {'(' * 40}"}),
     }

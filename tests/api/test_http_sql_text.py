@@ -53,3 +53,27 @@ def test_a_field_that_asks_for_the_price_moves_no_place(caller: Caller) -> None:
     assert problem["excerpt"].startswith("SELECT COUNT(*)")
     wrong = caller.post(f"{D}/sql", {**body, "explain": "yes"})
     assert assert_problem(wrong, 422, "invalid_input")["errors"][0]["field"] == "explain"
+
+
+def test_a_text_without_a_length_is_priced_and_not_asked(
+    caller: Caller, service: FakeService
+) -> None:
+    text = "SELECT COUNT(*) FROM adult"
+    problem = assert_problem(
+        caller.post(f"{D}/sql", {"sql": f"EXPLAIN {text}"}), 409, "unconfirmed"
+    )
+    assert problem["add"] == "WITHIN 100"
+    assert problem["price"] > 0
+    assert "remaining" in problem
+    assert (problem["line"], problem["column"]) == (1, len(f"EXPLAIN {text}") + 1)
+    assert not service.calls_of("ask")
+
+
+def test_fields_say_what_the_text_leaves_out(caller: Caller) -> None:
+    text = "SELECT COUNT(*) FROM adult"
+    found = caller.post(f"{D}/sql", {"sql": text, "within": 50, "confidence": 0.9})
+    assert found.document["table"]["confidence"] == 0.9
+    for name, wrong in (("within", 0), ("confidence", 1), ("within", "50")):
+        body = {"sql": text, name: wrong}
+        problem = assert_problem(caller.post(f"{D}/sql", body), 422, "invalid_input")
+        assert problem["errors"][0]["field"] == name

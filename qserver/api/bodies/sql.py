@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
@@ -11,6 +12,7 @@ from qserver.api.bodies.plan import BothChoicesBody
 from qserver.api.bodies.record_body import AsOf, Epsilon, OpenInterval, RecordBody
 from qserver.api.bodies.requests import AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
+from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tokens import MAX_CHARACTERS
 from qserver.records.answer import PlanKind, Source
 from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
@@ -30,6 +32,27 @@ class SqlRequest(RequestBody):
     )
     measure: ChosenMeasure = None
     as_of: AskedAsOf = None
+    within: float | None = Field(
+        default=None,
+        description="half the length of intervals where the text has no WITHIN; null for none",
+        gt=0,
+        strict=True,
+    )
+    confidence: float | None = Field(
+        default=None,
+        description="their confidence where the text has no CONFIDENCE; null for 0.95",
+        gt=0,
+        lt=1,
+        strict=True,
+    )
+
+    def default(self) -> Exactness:
+        """How exact answers shall be where the text does not say it."""
+        half_width, confidence = (
+            None if value is None else Fraction(str(value))
+            for value in (self.within, self.confidence)
+        )
+        return Exactness(half_width, confidence)
 
 
 class BinningBody(BaseModel):

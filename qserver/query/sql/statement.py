@@ -206,6 +206,19 @@ class Statement:
         kept = self.clauses.measure or measure
         return replace(self, clauses=replace(self.clauses, measure=kept))
 
+    def with_default(self, default: Exactness) -> Statement:
+        """The statement, its clauses filled in where they say nothing."""
+        if self.bounds:
+            return self
+        found = self.clauses.exactness.or_else(default)
+        clauses = replace(
+            self.clauses,
+            half_width=found.half_width,
+            confidence=found.confidence,
+            part=found.part,
+        )
+        return replace(self, clauses=clauses)
+
     @property
     def only_query(self) -> LinearQuery:
         """The linear query of a text that asks for exactly one.

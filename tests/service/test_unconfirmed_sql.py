@@ -1,0 +1,108 @@
+"""A statement without WITHIN never spends: history answers it, or its price is the error."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from qserver.errors import SqlError
+from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements
+from tests.deployment import ROWS, Deployment
+from tests.query.sql.people import read
+from tests.service.test_statements import SURE, answered, explained, interval, spent
+
+BY_SEX = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url, limit="1000")
+
+
+def refused(town: Deployment, text: str) -> UnconfirmedError:
+    with pytest.raises(UnconfirmedError) as caught:
+        Statements(town.service()).run("people", text, wait_s=0)
+    assert spent(town) == 0
+    return caught.value
+
+
+def test_it_costs_nothing_and_says_what_it_would_cost(town: Deployment) -> None:
+    for before in ("", "EXPLAIN "):
+        error = refused(town, before + BY_SEX)
+        assert error.words == "WITHIN 100"
+        assert error.price_nano == explained(town, f"{BY_SEX} WITHIN 100").price_nano > 0
+        assert error.remaining_nano == 1000 * 10**9
+        assert "With WITHIN 100 it costs" in str(error)
+        assert error.excerpt.splitlines()[0].endswith("GROUP BY sex")
+
+
+def test_words_that_confirm_are_those_of_each_column(town: Deployment) -> None:
+    error = refused(town, "SELECT COUNT(*) AS n, AVG(age) AS a, SUM(age) WITHIN 9 FROM people")
+    assert error.words == "n WITHIN 100, a WITHIN 0.45 ASSUMING AT LEAST 1000"
+    with_them = (
+        "SELECT COUNT(*) AS n WITHIN 100, AVG(age) AS a WITHIN 0.45, SUM(age) WITHIN 9 "
+        "FROM people ASSUMING AT LEAST 1000"
+    )
+    assert explained(town, with_them).price_nano == error.price_nano
+
+
+def test_history_answers_what_it_gives(town: Deployment) -> None:
+    refused(town, BY_SEX)
+    first = answered(town, f"{BY_SEX} WITHIN 20 {SURE}")
+    before = spent(town)
+    found = Statements(town.service()).run("people", f"{BY_SEX} {SURE}", wait_s=0)
+    assert isinstance(found, StatementAnswer)
+    assert found.charged_nano == 0
+    assert [row[0].value.estimate for row in found.cells] == [
+        row[0].value.estimate for row in first.cells
+    ]
+    shares = "SELECT sex, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM people GROUP BY sex"
+    share = Statements(town.service()).run("people", f"{shares} {SURE}", wait_s=0)
+    assert isinstance(share, StatementAnswer)
+    low, high = interval(share)
+    assert low <= sum(sex == "Female" for _, sex in ROWS) / len(ROWS) <= high
+    [top] = (
+        Statements(town.service())
+        .run(  # type: ignore[union-attr]
+            "people", f"{BY_SEX} ORDER BY n DESC LIMIT 1 {SURE}", wait_s=0
+        )
+        .cells
+    )
+    assert top[0].value.interval.low is not None
+    assert spent(town) == before
+
+
+def test_a_default_fills_what_the_text_leaves_out(town: Deployment) -> None:
+    default = Exactness(Fraction(20), Fraction("0.999999"))
+    for _ in range(2):
+        found = Statements(town.service()).run("people", BY_SEX, wait_s=0, default=default)
+        town.work_off()
+    assert isinstance(found, StatementAnswer)
+    assert found.asked.confidence == 0.999999
+    low, high = interval(found)
+    assert high - low <= 40
+    said = read("SELECT COUNT(*) FROM people WITHIN 5").with_default(default)
+    assert said.exactness_of(0) == Exactness(Fraction(5), Fraction("0.999999"))
+
+
+@pytest.mark.parametrize("tail", ["INDEPENDENT", "GIVEN NON NEGATIVE", "SIMULTANEOUS"])
+def test_what_history_cannot_give_has_to_say_it(tail: str, town: Deployment) -> None:
+    with pytest.raises(SqlError, match="say how long the interval may be"):
+        Statements(town.service()).run("people", f"SELECT COUNT(*) FROM people {tail}", wait_s=0)
+
+
+def test_stated_lengths_depend_on_the_text_alone() -> None:
+    full = stated(
+        read(
+            "SELECT COUNT(*), SUM(age), AVG(age), COUNT(*) / COUNT(*) FILTER (WHERE age > 22), "
+            "COUNT(*) WITHIN 2 PERCENT FROM people ASSUMING AT LEAST 30"
+        )
+    )
+    found = [one.half_width for one in full.exactness]
+    assert found == [100, 2700, Fraction("0.35"), Fraction(1, 20), None]
+    assert full.clauses.assuming == 30
