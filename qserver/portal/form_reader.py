@@ -70,6 +70,11 @@ def read_question(
     text = _EXPLAIN.sub(lambda found: " " * len(found[0]), question.text, count=1)
     statement = parse_statement(text, service.domain(dataset), dataset=dataset)
     statement = statement.measuring(question.chosen)
+    if not statement.columns:
+        raise statement.source.refuse(
+            "ask for a number on this page: names alone are on the page of the dataset",
+            statement.source.end,
+        )
     if statement.bounds:
         raise statement.source.refuse(
             "ask for the number itself on this page",

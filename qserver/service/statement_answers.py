@@ -368,3 +368,19 @@ def probability_table(
     )
     asked = StatementQuestions(statement, (), (), 1.0, simultaneous=False)
     return StatementAnswer(asked, cells, 0, status.remaining_nano, None, status.version)
+
+
+def facts_table(statement: Statement, status: DatasetStatus, *, explains: bool) -> StatementAnswer:
+    """The table of a statement that asks for public names alone; nothing is spent.
+
+    Raises:
+        SqlError: its price is asked for.
+    """
+    if explains or statement.explains:
+        raise statement.source.refuse(
+            "have no EXPLAIN where it asks for names alone, which costs nothing",
+            statement.source.end,
+        )
+    asked = StatementQuestions(statement, (), (), 1.0, simultaneous=False)
+    rows = tuple(() for _ in statement.rows)
+    return StatementAnswer(asked, rows, 0, status.remaining_nano, None, status.version)

@@ -24,6 +24,7 @@ from qserver.query.sql.cells import (
 )
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.query.sql.tables.unconfirmed import is_free_to_ask
@@ -46,6 +47,7 @@ from qserver.service.statement_answers import (
     StatementAnswer,
     StatementExplanation,
     by_posterior,
+    facts_table,
     looked,
     probability_table,
     shaped,
@@ -92,7 +94,10 @@ class Statements:
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
         domain = self._questions.domain(name, at=at)
-        statement = parse_statement(text, domain, dataset=name).measuring(measure)
+        facts = catalogue_statement(text, domain, dataset=name)
+        statement = facts or parse_statement(text, domain, dataset=name).measuring(measure)
+        if not statement.columns:
+            return facts_table(statement, self._questions.dataset(name), explains=explain)
         if statement.bounds:
             if explain:
                 raise statement.without_price()

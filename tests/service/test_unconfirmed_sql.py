@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from qserver.api.bodies.sql import SqlBody
+from qserver.client import Table
 from qserver.errors import SqlError
 from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
@@ -106,3 +108,23 @@ def test_stated_lengths_depend_on_the_text_alone() -> None:
     found = [one.half_width for one in full.exactness]
     assert found == [100, 2700, Fraction("0.35"), Fraction(1, 20), None]
     assert full.clauses.assuming == 30
+
+
+def test_names_alone_cost_nothing(town: Deployment) -> None:
+    for text, n in (
+        ("SHOW TABLES", 1),
+        ("DESCRIBE people", 2),
+        ("SELECT DISTINCT sex FROM people", 3),
+    ):
+        found = Statements(town.service()).run("people", text, wait_s=0)
+        assert isinstance(found, StatementAnswer)
+        table = SqlBody.of(found).model_dump(mode="json")["table"]
+        assert len(table["rows"]) == n
+        assert (table["columns"], table["epsilon_charged"]) == ([], 0.0)
+        shown = Table.of(table)
+        assert len(list(shown.texts())) == n
+        assert shown.notes()
+    with pytest.raises(SqlError, match="costs nothing"):
+        Statements(town.service()).run(
+            "people", "EXPLAIN SELECT DISTINCT sex FROM people", wait_s=0
+        )

@@ -77,7 +77,7 @@ class StatementQuestions:
         """Per column the confidence of its intervals; None where it is the same for all."""
         said = self.statement
         found = tuple(confidence_of(said, k) for k in range(len(said.columns)))
-        return found if any(c != found[0] for c in found) else None
+        return found if len(set(found)) > 1 else None
 
 
 @dataclass

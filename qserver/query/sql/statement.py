@@ -226,7 +226,7 @@ class Statement:
         Raises:
             SqlError: it asks for several, or for a quotient.
         """
-        cell = self.rows[0].cells[0] if self.rows else None
+        cell = self.rows[0].cells[0] if self.rows and self.columns else None
         is_plain = not self.groups and not self.bounds and not self.is_processed
         is_plain = is_plain and not self.is_column_wise
         if len(self.columns) != 1 or not is_plain or not isinstance(cell, Sum):

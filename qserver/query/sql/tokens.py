@@ -22,6 +22,15 @@ MAX_TOKENS = 1 << 14
 MAX_NESTING = 32
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
+DESCRIBED = re.compile(
+    r"\s*(?:DESCRIBE|DESC|SHOW\s+COLUMNS\s+FROM)\s+(?:TABLE\s+)?"
+    r'(?:"?public"?\.)?(?:"([^"]*)"|([A-Za-z0-9_.-]+))',
+    re.IGNORECASE,
+)
+_CATALOGUED = re.compile(
+    r"FROM\s+\"?information_schema\"?\s*\..*\btable_name\"?\s*=\s*'([^']*)'",
+    re.IGNORECASE | re.DOTALL,
+)
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _CLAUSES = frozenset(
     {"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY", "INDEPENDENT"}
@@ -133,6 +142,10 @@ def dataset_of(text: str) -> str:
         CapacityError: the text is too long.
     """
     source = _bounded(text, "sql")
+    if (named := DESCRIBED.match(text)) is not None:
+        return named[1] or named[2]
+    if (named := _CATALOGUED.search(text)) is not None:
+        return named[1]
     tokens = _scan(source)
     # A FROM before a parenthesis reads a SELECT that has one of its own.
     start = next((i for i in range(len(tokens)) if _reads_a_name(tokens, i)), None)

@@ -23,7 +23,7 @@ REFUSED = {
         "ROUND(COUNT(*",
         "COUNT, SUM and AVG",
     ),
-    "SELECT DISTINCT region FROM people": ("region", "GROUP BY region"),
+    "SELECT DISTINCT region, COUNT(*) FROM people": ("region", "GROUP BY region"),
     "SELECT DISTINCT ON (region) region, COUNT(*) FROM people GROUP BY region": (
         "ON",
         "no part of a question",
@@ -201,7 +201,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM people GROUP BY 'all'": ("'all'", "not by one value"),
     "SELECT region AS a, COUNT(*) AS a FROM people GROUP BY a": ("a", "names of their own"),
     "SELECT COUNT(*) FROM town.people": ("town", "no schema but `public`"),
-    "SELECT region FROM people GROUP BY region": ("region", "COUNT(*)"),
+    "SELECT region FROM people GROUP BY ROLLUP (region)": ("region", "COUNT(*)"),
     "SELECT COUNT(*) WHERE age > 22": ("", "FROM people"),
     "SELECT COUNT(*) FROM people WHERE region = 'North": ("'", "end each quoted text"),
     "SELECT COUNT(* FROM people": ("FROM", "cannot be read"),

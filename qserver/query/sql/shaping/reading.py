@@ -17,7 +17,7 @@ from qserver.query.sql.shaping.groups import Grouping, Groups, GroupValue
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import unrounded
-from qserver.query.sql.shaping.shape import Compare, Comparison, Every, Opposite, Test
+from qserver.query.sql.shaping.shape import Compare, Comparison, Every, Missing, Opposite, Test
 from qserver.query.sql.shaping.windows import Windows
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.text import SqlText
@@ -119,6 +119,11 @@ class Columns:
                 found.names.append(item.name)
                 found.exactness.append(item.exactness)
         return found
+
+    @property
+    def are_groups(self) -> bool:
+        """Whether every item is a group."""
+        return all(which is not None for which in self.grouping)
 
     @property
     def exact(self) -> tuple[Exactness, ...]:
@@ -297,6 +302,8 @@ class ShapeReader:
             of = self._side(node.this)
             low, high = self._side(node.args["low"]), self._side(node.args["high"])
             return Every((Compare(of, ">=", low), Compare(of, "<=", high)))
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return Missing(self._number(node.this))
         by = _COMPARISONS.get(type(node))
         if by is None:
             raise self._no_test(node)

@@ -42,6 +42,17 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """That a column, by its index, has no number."""
+
+    column: int
+
+    def holds(self, row: Numbers) -> bool:
+        """Whether it has none."""
+        return row[self.column] is None
+
+
+@dataclass(frozen=True)
 class Every:
     """All of some tests."""
 
@@ -65,7 +76,7 @@ class Opposite:
         return None if found is None else not found
 
 
-Test = Compare | Every | Opposite
+Test = Compare | Missing | Every | Opposite
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from qserver.query.sql.aggregates import Aggregates, Event, Linear, Quotient, Wi
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting.sets import grouping_sets
+from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
 from qserver.query.sql.rewriting.subselects import PARTS
 from qserver.query.sql.rewriting.tidy import SCHEMA, tidied
 from qserver.query.sql.shaping.groups import Groups
-from qserver.query.sql.shaping.items import items_of
+from qserver.query.sql.shaping.items import Items, items_of
 from qserver.query.sql.shaping.layout import Group, Layout
 from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
 from qserver.query.sql.shaping.shape import PLAIN
@@ -64,7 +64,7 @@ class SelectReading:
         select = self._select
         items = items_of(self._source, select)
         having = Having.of(select, self._names)
-        sets = grouping_sets(select.args.get("group"), self._source)
+        sets = self._sets(items)
         condition = select.args.get("where")
         condition = having.where(None if condition is None else condition.this)
         groupings = self._groups.read(sets.nodes, items, condition)
@@ -83,13 +83,13 @@ class SelectReading:
             groupings, keys, reader.cut(select), test, tuple((*s, *constants) for s in sets.sets)
         )
         # HAVING, ORDER BY and ranks may have added some.
-        if not columns.nodes:
+        if not columns.nodes and not (sets.nodes and sets.is_one and columns.are_groups):
             raise self._source.refuse(
                 "count or sum something",
                 select.expressions[0],
                 hint="Nearest: SELECT COUNT(*).",
             )
-        if not columns.nodes:
+        if not columns.nodes and not (sets.nodes and sets.is_one and columns.are_groups):
             raise self._source.refuse(
                 "count or sum something",
                 select.expressions[0],
@@ -116,6 +116,16 @@ class SelectReading:
             columns.exact,
             tuple(zip(columns.grouping, columns.place, strict=True)),
         )
+
+    def _sets(self, items: Items) -> GroupingSets:
+        """What the text groups by; SELECT DISTINCT of attributes groups by these."""
+        group = self._select.args.get("group")
+        found = grouping_sets(group, self._source)
+        nodes = tuple(item.node for item in items.found)
+        is_of_groups = not any(node.find(exp.AggFunc, exp.Star, exp.Window) for node in nodes)
+        if group is None and self._select.args.get("distinct") and is_of_groups:
+            return GroupingSets(nodes, (tuple(range(len(nodes))),))
+        return found
 
     def number(self) -> Linear | Quotient:
         """What a SELECT of one number of all records means; raises as `part` does."""

@@ -1,0 +1,175 @@
+"""What is public of a dataset, as SQL asks for it: its name, its attributes, their kinds.
+
+SHOW TABLES, DESCRIBE a, SHOW COLUMNS FROM a, and SELECT from information_schema.tables and columns.
+A statement of this kind has rows without numbers, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import ParseError, TokenError, exp
+
+from qserver.errors import SqlError
+from qserver.query.domain import Attribute, Domain
+from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.statement import Row, Statement
+from qserver.query.sql.text import SqlText
+from qserver.query.sql.tokens import DESCRIBED, MAX_TOKENS, Words
+
+SCHEMA = "information_schema"
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+(?:FULL\s+)?TABLES\s*;?\s*", re.IGNORECASE)
+_CATALOGUE = re.compile(rf"\bFROM\s+\"?{SCHEMA}\"?\s*\.", re.IGNORECASE)
+_TYPES = {"integer": "integer", "real": "double precision", "period": "date"}
+_TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
+_COLUMNS = (
+    "table_catalog",
+    "table_schema",
+    "table_name",
+    "column_name",
+    "ordinal_position",
+    "is_nullable",
+    "data_type",
+)
+_PARTS = frozenset({"expressions", "from_", "where", "order", "limit", "distinct"})
+_NEAREST = "Nearest: SELECT column_name, data_type FROM information_schema.columns."
+_Rows = list[dict[str, str]]
+
+
+def described(text: str) -> str | None:
+    """The dataset that DESCRIBE or SHOW COLUMNS names; None for another text."""
+    found = DESCRIBED.match(text)
+    if found is None or text[found.end() :].strip() not in ("", ";"):
+        return None
+    return found[1] or found[2]
+
+
+def is_catalogue(text: str) -> bool:
+    """Whether a text reads information_schema."""
+    return len(text) <= MAX_TOKENS and _CATALOGUE.search(text) is not None
+
+
+def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement | None:
+    """The statement of public facts that a text asks for; None for another text.
+
+    Raises:
+        SqlError: it asks information_schema for something else.
+    """
+    source = SqlText(text)
+    if _SHOW_TABLES.fullmatch(text):
+        return _statement(source, ("table_name",), [(dataset,)])
+    if (name := described(text)) is not None:
+        if name.lower() != dataset.lower():
+            raise source.refuse(f"describe the dataset that it is sent to, `{dataset}`", source.end)
+        named = [(a.name, _type(a), str(a.size)) for a in domain.attributes]
+        return _statement(source, ("column_name", "data_type", "n_values"), named)
+    if not is_catalogue(text):
+        return None
+    return _selected(source, domain, dataset)
+
+
+def _statement(
+    source: SqlText, groups: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> Statement:
+    found = tuple(Row(row, ()) for row in rows)
+    return Statement(source, False, (), groups, found, Clauses())
+
+
+def _type(attribute: Attribute) -> str:
+    return _TYPES.get(attribute.kind, "text")
+
+
+def _facts(domain: Domain, dataset: str) -> dict[str, tuple[tuple[str, ...], _Rows]]:
+    table = ("qserver", "public", dataset)
+    columns = [
+        (*table, a.name, str(i + 1), "NO", _type(a)) for i, a in enumerate(domain.attributes)
+    ]
+    return {
+        "tables": (_TABLES, [dict(zip(_TABLES, (*table, "BASE TABLE"), strict=True))]),
+        "columns": (_COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in columns]),
+    }
+
+
+def _selected(source: SqlText, domain: Domain, dataset: str) -> Statement:
+    """SELECT of columns of information_schema, with conditions, ORDER BY and LIMIT."""
+    select = _parsed(source)
+    unknown = {key for key, value in select.args.items() if value} - _PARTS
+    facts = _facts(domain, dataset).get(select.args["from_"].this.name.lower())
+    if unknown or facts is None:
+        raise source.refuse(
+            "read information_schema.tables or columns alone", source.end, hint=_NEAREST
+        )
+    names, rows = facts
+    where = select.args.get("where")
+    kept = [row for row in rows if where is None or _holds(where.this, row, source)]
+    order = select.args.get("order")
+    for one in reversed(order.expressions if order is not None else []):
+        kept.sort(key=lambda row, by=one.this: _sort_key(_value(by, row, source)))  # type: ignore[misc]
+        if one.args.get("desc"):
+            kept.reverse()
+    limit = select.args.get("limit")
+    if isinstance(limit, exp.Limit) and limit.expression.name.isdecimal():
+        kept = kept[: int(limit.expression.name)]
+    items: list[tuple[str, exp.Expr]] = []
+    for item in select.expressions:
+        if isinstance(item, exp.Star):
+            items += [(name, exp.column(name)) for name in names]
+        else:
+            items.append((item.alias_or_name, item.unalias()))
+    blank = dict.fromkeys(names, "")
+    for _, node in items:
+        _value(node, blank, source)
+    found = [tuple(_value(node, row, source) for _, node in items) for row in kept]
+    return _statement(source, tuple(name for name, _ in items), found)
+
+
+def _parsed(source: SqlText) -> exp.Select:
+    try:
+        [found] = Words().parse(source.text.rstrip().rstrip(";"))
+    except (ParseError, TokenError, ValueError, RecursionError) as exc:
+        raise source.refuse("be one SELECT of names", source.end, hint=_NEAREST) from exc
+    source_of = found.args.get("from_") if isinstance(found, exp.Select) else None
+    if not isinstance(found, exp.Select) or source_of is None:
+        raise source.refuse("be one SELECT of names", source.end, hint=_NEAREST)
+    return found
+
+
+def _sort_key(value: str) -> tuple[int, str]:
+    """Numbers by their size, before texts."""
+    return (int(value), "") if value.isdecimal() else (1 << 30, value)
+
+
+def _value(node: exp.Expr, row: dict[str, str], source: SqlText) -> str:
+    name = node.name.lower()
+    if not isinstance(node, exp.Column) or name not in row:
+        raise source.refuse(
+            "name columns of information_schema", node, hint=f"Columns: {', '.join(row)}."
+        )
+    return row[name]
+
+
+def _holds(node: exp.Expr, row: dict[str, str], source: SqlText) -> bool:
+    node = node.unnest()
+    if isinstance(node, exp.And | exp.Or):
+        parts = [_holds(part, row, source) for part in (node.this, node.expression)]
+        return all(parts) if isinstance(node, exp.And) else any(parts)
+    if isinstance(node, exp.Not):
+        return not _holds(node.this, row, source)
+    if isinstance(node, exp.EQ | exp.NEQ):
+        same = _value(node.this, row, source) == _text(node.expression, source)
+        return same == isinstance(node, exp.EQ)
+    if isinstance(node, exp.In) and not node.args.get("query"):
+        texts = [_text(one, source) for one in node.expressions]
+        return _value(node.this, row, source) in texts
+    raise _no_condition(node, source)
+
+
+def _text(node: exp.Expr, source: SqlText) -> str:
+    if not isinstance(node, exp.Literal):
+        raise _no_condition(node, source)
+    return str(node.this)
+
+
+def _no_condition(node: exp.Expr, source: SqlText) -> SqlError:
+    return source.refuse("compare names with texts by =, <> and IN", node, hint=_NEAREST)

@@ -1,0 +1,96 @@
+"""Public names by SQL: SHOW TABLES, DESCRIBE, information_schema, and groups without numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from qserver.errors import SqlError
+from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.catalogue import catalogue_statement
+from qserver.query.sql.tokens import dataset_of
+from tests.query.sql.people import DOMAIN, read
+
+COLUMNS = "FROM information_schema.columns"
+
+
+def names(text: str) -> list[tuple[str | None, ...]]:
+    found = catalogue_statement(text, DOMAIN, dataset="people")
+    assert isinstance(found, Statement)
+    assert found.columns == ()
+    assert all(len(row.group) == len(found.groups) for row in found.rows)
+    return [row.group for row in found.rows]
+
+
+@pytest.mark.parametrize("text", ["SHOW TABLES", "show full tables;"])
+def test_the_tables_are_the_dataset(text: str) -> None:
+    assert names(text) == [("people",)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DESCRIBE people",
+        "desc people;",
+        "SHOW COLUMNS FROM public.people",
+        'DESCRIBE TABLE "people"',
+    ],
+)
+def test_a_description_lists_the_attributes(text: str) -> None:
+    assert names(text) == [
+        ("age", "integer", "8"),
+        ("income", "integer", "3"),
+        ("height", "double precision", "3"),
+        ("region", "text", "4"),
+        ("sex-at-birth", "text", "2"),
+    ]
+    assert dataset_of(text) == "people"
+
+
+def test_information_schema_filters_orders_and_cuts() -> None:
+    assert names("SELECT table_schema, table_name FROM information_schema.tables") == [
+        ("public", "people")
+    ]
+    assert names("SELECT * FROM information_schema.tables") == [
+        ("qserver", "public", "people", "BASE TABLE")
+    ]
+    assert names(
+        f"SELECT column_name AS name {COLUMNS} WHERE table_schema = 'public' AND "
+        "data_type IN ('text', 'integer') AND NOT column_name = 'income' "
+        "ORDER BY ordinal_position DESC LIMIT 2"
+    ) == [("sex-at-birth",), ("region",)]
+    assert names(f"SELECT column_name {COLUMNS} WHERE table_name = 'other'") == []
+    text = f"SELECT column_name {COLUMNS} WHERE table_name = 'people'"
+    assert dataset_of(text) == "people"
+    assert len(names(text)) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("DESCRIBE other", "`people`"),
+        ("SELECT a FROM information_schema.schemata", "tables or columns"),
+        (f"SELECT age {COLUMNS}", "name columns of information_schema"),
+        (f"SELECT column_name {COLUMNS} WHERE column_name LIKE 'a%'", "by =, <> and IN"),
+        (f"SELECT column_name {COLUMNS} WHERE (", "one SELECT of names"),
+        (f"SELECT column_name {COLUMNS} GROUP BY 1", "tables or columns"),
+    ],
+)
+def test_other_facts_are_refused(text: str, condition: str) -> None:
+    with pytest.raises(SqlError, match=condition):
+        catalogue_statement(text, DOMAIN, dataset="people")
+
+
+def test_other_texts_are_no_catalogue() -> None:
+    for text in ("SELECT COUNT(*) FROM people", "DESCRIBE people; DROP TABLE people", "SHOW"):
+        assert catalogue_statement(text, DOMAIN, dataset="people") is None
+
+
+def test_groups_without_numbers_are_those_of_the_domain() -> None:
+    for text in ("SELECT DISTINCT region FROM people", "SELECT region FROM people GROUP BY 1"):
+        found = read(f"{text} ORDER BY region DESC LIMIT 3")
+        assert (found.groups, found.columns) == (("region",), ())
+        assert [row.group[0] for row in found.rows] == ["other", "East", "South"]
+    pairs = read("SELECT DISTINCT region, age < 22 AS young FROM people WHERE region = 'East'")
+    assert [row.group for row in pairs.rows] == [("East", "false"), ("East", "true")]
+    with pytest.raises(SqlError, match="ask for one count or sum"):
+        _ = read("SELECT DISTINCT region FROM people").only_query
