@@ -21,11 +21,6 @@ class PlannerConstants:
     own rows alone. Measured on the streams of `blocks_spend`: at 2.0 the spend at the end is up to
     15 percent less, but on ranges the ratio of `ratio` passes 1.85."""
 
-    in_parts: float = 0.05
-    """Added to the ratio that one more row would lead to: a base bought in parts ends dearer.
-    Measured: without that ratio 4 of 61 runs on the streams of `blocks_spend` end 4 to 27 percent
-    dearer, and covid passes 2.1 on one seed."""
-
     earlier_part: float = 0.25
     """Price that rows may waste before the known base of earlier questions is bought, as a part of
     phi times the base's price. Measured on replayed weeks: with the default phi such a week costs
@@ -46,9 +41,6 @@ class PlannerConstants:
     plenty: float = 10.0
     """Own rows alone are counted up to this many prices of the dearest base: beyond that, the rule
     decides the same. Not measured."""
-
-    alone_batch: int = 16
-    """Own rows that the ledger of own rows alone takes in at once. Not measured: saves time."""
 
     # The demand that a base is fitted to.
     most_wants: int = 160
@@ -178,17 +170,8 @@ class PlannerConstants:
     """Sightings added to the real ones, all of them new. Not measured alone. The standard
     deviation that is added as well was: the worst ratio on 50 cuts fell from 2.06 to 1.84."""
 
-    spacing_sure: int = 10
-    """Odds against chance from which evenly spaced cuts count as spaced. Not measured."""
-
-    nothing_new: float = 0.1
-    """Chance of new breakpoints below which none is expected. Not measured."""
-
     wide: float = 12.0
     """Finer parts per part above which a regular level is put between. Not measured."""
-
-    least_cuts: int = 3
-    """Fewest cuts whose spacing says anything. Not measured."""
 
     # A level of unequal parts for a workload.
     uneven_entries: int = 1 << 16

@@ -16,7 +16,6 @@ from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.planning.blocks.scopes import Scopes
 from qserver.planning.blocks.settled import At, Bases
 from qserver.planning.blocks.star import Star, everything
-from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced
 from qserver.records.charge import NANO
@@ -135,15 +134,21 @@ class ReferenceQuestion:
             return 0.0
         star = self._star((self.octave, self.bases.depth))
         later = everything(self._holdings, star, row).spent_after_nano
-        return later / (star.price * NANO) + PLANNER.in_parts
+        return later / (star.price * NANO)
 
     def _answered_nano(self, raises: Raises) -> int:
-        """The price of own rows alone of the questions that a block, or this scope, is about."""
+        """The price of own rows alone of the questions that a block, or this scope, is about.
+
+        Where others are asked, too, that this question returns must be shown by earlier ones.
+        """
         found = {frozenset(axis for axis, _ in block) for block in raises}
         found.add(frozenset(self.need.query.row.scope))
         largest = [s for s in found if not any(s < other for other in found)]
         known = [self.scopes.within(scope, self._holdings) for scope in largest]
-        return max(scope.course.rent_nano(self._holdings, self._own) for scope in known)
+        return max(
+            scope.course.rent_nano(self._holdings, None if scope.is_part else self._own)
+            for scope in known
+        )
 
     @property
     def _own(self) -> Own:
@@ -162,7 +167,7 @@ class ReferenceQuestion:
         It is a row like this one. If the whole base is bought and it is less, it is what the base
         still lacks and what it grew by with this question.
         """
-        own = OwnRowsAlone().with_row(self._holdings, self._own)
+        own = OwnRowsAlone.beside(self._holdings.ledger).with_row(self._own)
         if at[1] < self.bases.depth:
             return own
         star = self._star(at)

@@ -18,7 +18,6 @@ from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.wants import normal_z, octave_of
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
-from qserver.query.linear import query_from_document
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO, Charge
 from qserver.records.paid_question import FittedBase, PaidQuestion
@@ -32,27 +31,26 @@ class OwnRowsAlone:
     """The price of measuring each question's own row alone, with nothing shared.
 
     It is a ledger of fresh rows, with the largest alpha needed per row. The rule compares with it;
-    nobody is charged. Rows are taken in by batches of 16, counted from the first. A ledger's figure
-    may depend on which charges it was given together, so batches make it depend on the questions
-    only.
+    nobody is charged.
+
+    Args:
+        spent_nano: the price of all, in nano-epsilon.
     """
 
+    _ledger: CellLedger
     _alpha_nano: dict[str, int] = field(default_factory=dict)
-    _ledger: CellLedger | None = None
-    _waiting: list[Charge] = field(default_factory=list)
-    settled_nano: int = 0
+    spent_nano: int = 0
+
+    @classmethod
+    def beside(cls, ledger: CellLedger) -> OwnRowsAlone:
+        """No rows yet, in the domain and under the neighbours of another ledger."""
+        return cls(CellLedger.like(ledger.sizes, ledger.neighbours))
 
     def state(self) -> State:
         """What `from_state` needs."""
-        ledger = {} if self._ledger is None else {"ledger": self._ledger.state()}
-        head = {
-            "settled_nano": self.settled_nano,
-            "has_ledger": self._ledger is not None,
-            "waiting": [[c.row.to_document(), c.alpha_nano] for c in self._waiting],
-        }
+        found = State.of_parts({"ledger": self._ledger.state()})
         keys = np.array([key.encode() for key in self._alpha_nano], dtype="S32")
         alphas = np.fromiter(self._alpha_nano.values(), dtype=np.int64)
-        found = State.of_parts(ledger, head)
         return State(found.head, {**found.arrays, "keys": keys, "alphas": alphas})
 
     @classmethod
@@ -62,42 +60,29 @@ class OwnRowsAlone:
         Args:
             ledger: of the snapshot, for domain and neighbours.
         """
-        sizes, neighbours, head = ledger.sizes, ledger.neighbours, state.head
-        alone = None
-        if head["has_ledger"]:
-            part = state.part("ledger")
-            alone = CellLedger.from_state(part, sizes=sizes, neighbours=neighbours)
-        waiting = [Charge(query_from_document(sizes, d), a, _JOB) for d, a in head["waiting"]]
+        sizes, neighbours = ledger.sizes, ledger.neighbours
+        alone = CellLedger.from_state(state.part("ledger"), sizes=sizes, neighbours=neighbours)
         keys = state.arrays["keys"].astype(str).tolist()
         alphas = dict(zip(keys, state.arrays["alphas"].tolist(), strict=True))
-        return cls(alphas, alone, waiting, head["settled_nano"])
+        return cls(alone, alphas, alone.spent_nano)
 
-    def add(self, holdings: Holdings, own: Own) -> None:
+    def add(self, own: Own) -> None:
         """Add a question's own row."""
         for charge in self._charges(own):
             before = self._alpha_nano.get(own.query.key, 0)
             self._alpha_nano[own.query.key] = before + charge.alpha_nano
-            self._waiting.append(charge)
-        if len(self._waiting) >= PLANNER.alone_batch:
-            ledger = self._of(holdings)
-            ledger.extend(self._waiting)
-            self._waiting = []
-            self.settled_nano = ledger.spent_nano
+            self._ledger.append(charge)
+        # The figure depends on which charges come together, so each is taken in by itself.
+        self.spent_nano = self._ledger.spent_nano
 
-    def with_row(self, holdings: Holdings, own: Own | None) -> int:
+    def with_row(self, own: Own | None) -> int:
         """Price of all, and of one more row, in nano-epsilon; nothing is changed."""
-        more = [] if own is None else self._charges(own)
-        return self._of(holdings).spent_after([*self._waiting, *more])
+        return self._ledger.spent_after([] if own is None else self._charges(own))
 
     def _charges(self, own: Own) -> list[Charge]:
         alpha = alpha_nano_up(safe_half_width(np.ones(1), own.confidence) / own.half_width)
         rise = alpha - self._alpha_nano.get(own.query.key, 0)
         return [Charge(own.query.row, rise, _JOB)] if rise > 0 else []
-
-    def _of(self, holdings: Holdings) -> CellLedger:
-        if self._ledger is None:
-            self._ledger = CellLedger.like(holdings.ledger.sizes, holdings.ledger.neighbours)
-        return self._ledger
 
 
 class Precise:
@@ -214,7 +199,7 @@ class Course:
         self.paid.append(question)
         self._tightest = tightest([*self._tightest.values(), own])
         for octave, rows in self._rents.items():
-            self._add(rows, octave, own, holdings)
+            self._add(rows, octave, own)
 
     @property
     def octaves(self) -> list[int]:
@@ -230,17 +215,17 @@ class Course:
     ) -> int:
         """The price of own rows alone, of a class and looser ones or of all, and with this one."""
         if octave not in self._rents:
-            rows = self._rents[octave] = OwnRowsAlone()
+            rows = self._rents[octave] = OwnRowsAlone.beside(holdings.ledger)
             for old in self.paid:
-                self._add(rows, octave, Own.of(old), holdings)
-        return self._rents[octave].with_row(holdings, own)
+                self._add(rows, octave, Own.of(old))
+        return self._rents[octave].with_row(own)
 
-    def _add(self, rows: OwnRowsAlone, octave: int | None, own: Own, holdings: Holdings) -> None:
+    def _add(self, rows: OwnRowsAlone, octave: int | None, own: Own) -> None:
         # Own rows alone that cost far more than any base decide nothing any more.
         dearest = max((f.price_nano for f in self._fits), default=inf)
         is_looser = octave is None or own.octave <= octave
-        if is_looser and rows.settled_nano <= PLANNER.plenty * dearest:
-            rows.add(holdings, own)
+        if is_looser and rows.spent_nano <= PLANNER.plenty * dearest:
+            rows.add(own)
 
     def price_nano(self, octave: int, *, rent_nano: float) -> float:
         """What the best base of this class cost when own rows alone cost no more than this.

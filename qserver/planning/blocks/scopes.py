@@ -42,6 +42,11 @@ class Scope:
     _fits: dict[At, Star] = field(default_factory=dict)
     _state: tuple[int, dict[BlockKey, float]] | None = None
 
+    @property
+    def is_part(self) -> bool:
+        """Whether there are other questions."""
+        return self.axes is not None
+
     def follow(self, paid: Sequence[PaidQuestion], holdings: Holdings) -> None:
         """Take in the questions that are new, of all that were paid for."""
         for question in paid[self.n_read :]:
@@ -60,7 +65,7 @@ class Scope:
         state = self.n_wanted, dict(holdings.alphas)
         if state != self._state:
             self._state, self._fits = state, {}
-        return Bases(holdings, self.demand, self.course, self._fits, self.axes is not None)
+        return Bases(holdings, self.demand, self.course, self._fits, self.is_part)
 
 
 @dataclass

@@ -140,10 +140,16 @@ def everything(holdings: Holdings, star: Star, row: Priced | None = None) -> Pri
 
 
 def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
-    """Blocks of the star whose alpha matters to one requirement's variance."""
+    """Blocks of the star whose alpha matters to one requirement's variance.
+
+    Blocks about other attributes tell no more of the query than the total, and blocks about its own
+    tell that, too. So they are left to the questions that they are for.
+    """
     problem = _problem(holdings, [want], list(star.alphas))
     shares = problem.shares(np.array(list(star.alphas.values())))
-    return [b for b, s in zip(star.alphas, shares, strict=True) if s > PLANNER.useful_share]
+    useful = [b for b, s in zip(star.alphas, shares, strict=True) if s > PLANNER.useful_share]
+    axes = {axis for component in want.energies for axis, _ in component}
+    return [b for b in useful if not (b and axes) or any(axis in axes for axis, _ in b)]
 
 
 def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import gcd, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,17 +94,6 @@ class Sightings:
         classes = axis_classes(0, list(self.counts)) if self.counts else None
         return classes is not None and classes.n * PLANNER.values_per_class <= self.size
 
-    @property
-    def spacing(self) -> tuple[int, int] | None:
-        """Step and first of evenly spaced cuts that include all seen ones, unless by chance."""
-        cuts = sorted(self.cuts)
-        step = gcd(*(b - a for a, b in pairwise(cuts))) if len(cuts) >= PLANNER.least_cuts else 1
-        # This is the chance that random cuts all agree modulo the step, for every step tried. A few
-        # bands of five or ten that nobody spaced also agree.
-        if step < 2 or step ** (len(cuts) - 1) < PLANNER.spacing_sure * self.size:
-            return None
-        return step, cuts[0] % step
-
     @cached_property
     def splits(self) -> list[NDArray[np.int64]]:
         """Splits that levels should keep, shape (size,) each, the most frequent first."""
@@ -112,12 +101,7 @@ class Sightings:
         ranked = [(n, i, values >= cut) for i, (cut, n) in enumerate(sorted(self.cuts.items()))]
         sets = enumerate(self.sets.items(), start=len(ranked))
         every = [*ranked, *((n, i, w.dense) for i, (w, n) in sets)]
-        found = [s.astype(np.int64) for _, _, s in sorted(every, key=lambda e: (-e[0], e[1]))]
-        if self.spacing is not None and self.novelty > PLANNER.nothing_new:
-            step, first = self.spacing
-            expected = set(range(first or step, self.size, step)) - self.cuts.keys()
-            found += [(values >= cut).astype(np.int64) for cut in sorted(expected)]
-        return found
+        return [s.astype(np.int64) for _, _, s in sorted(every, key=lambda e: (-e[0], e[1]))]
 
 
 def sightings(paid: Iterable[PaidQuestion]) -> dict[int, Sightings]:
