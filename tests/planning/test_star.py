@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.star import Star, fit_star
+from qserver.planning.blocks.star import Star, fit_star, useful_blocks
 from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
@@ -120,3 +120,13 @@ def test_what_is_bought_already_makes_room_for_no_dearer_raise() -> None:
         assert spared.price - there <= 1.15 * (cheapest.price - there) + 1e-9
         n_with_less_room += spared.price > cheapest.price
     assert n_with_less_room
+
+
+def test_blocks_about_other_attributes_are_of_no_use_to_a_question() -> None:
+    """They tell the total, as blocks about its own attributes do; a total may come from any."""
+    holdings = Snapshot(SIZES).holdings
+    blocks = ((0, 1),), ((1, 1),), ((0, 1), (2, 1)), ()
+    star = Star(dict.fromkeys(blocks, 0.1), 0.4)
+    about_first, about_all = wants_of(holdings, [*rows_on([(0,)]), linear_query(SIZES, [(1, {})])])
+    assert useful_blocks(holdings, star, about_first) == [blocks[0], blocks[2], blocks[3]]
+    assert set(useful_blocks(holdings, star, about_all)) == set(blocks)

@@ -13,10 +13,11 @@ base found for them. Blocks of a base may replace a row only if all of this hold
 
 Such blocks are bought where they cost no more than the row, or where they are due: all that is then
 spent, with room for one more question, is at most A + .85 R. Here A is the rent of all questions,
-and R that of the questions about the attributes of one block that is bought. If nothing is bought
-and one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85.
-Where the row does not fit into the limit, any blocks that do are bought. `docs/concepts.md` says
-what is proven of this rule, and what is measured.
+and R that of the questions about the attributes of one block that is bought; where others are
+asked, too, of those that came before this one. If nothing is bought and one more row would lead to
+a worse ratio of spend to B, that ratio takes the place of 1.85. Where the row does not fit into the
+limit, any blocks that do are bought. `docs/concepts.md` says what is proven of this rule, and what
+is measured.
 
 **What returns among what never does.** If no class has settled for all questions, the same is asked
 of those within the scope of this one: the questions about its attributes alone, or fewer of them.
@@ -30,9 +31,10 @@ price of rows and blocks is taken. Each of these prices rises as the length gets
 
 Bases are offered from the finest to the coarsest: first the coarse blocks become affordable, with
 rows of the rest that weigh on few cells, then finer ones. Of a base only what the question needs is
-bought. Whatever is bought can be raised later for the difference. If attributes have no coarser
-levels, and the single block as fine as all others costs little more than the best base, that block
-is the base: one fitted to few questions may be of little use for the next ones.
+bought, of blocks about its attributes. Whatever is bought can be raised later for the difference.
+If attributes have no coarser levels, and the single block as fine as all others costs little more
+than the best base, that block is the base: one fitted to few questions may be of little use for the
+next ones.
 """
 
 from __future__ import annotations
