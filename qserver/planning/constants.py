@@ -32,8 +32,8 @@ class PlannerConstants:
     coarse_share: float = 0.65
     """Share of a question's variance that coarse blocks may have; a row of the rest has what is
     left. Measured on the first 120 questions of the streams of `blocks_spend`: at .5 a run on
-    prefixes ends 13 percent dearer and the other 35 between 7 percent cheaper and 6 dearer, at .8 one
-    of eight on ranges ends 22 percent dearer."""
+    prefixes ends 13 percent dearer and the other 35 between 7 percent cheaper and 6 dearer; at .8
+    one of eight on ranges ends 22 percent dearer."""
 
     spare: float = 0.15
     """How much more the finest block alone may cost than the best base, as a part of what is
